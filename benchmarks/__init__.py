@@ -1,1 +1,1 @@
-"""Benchmarks of speed, beside Spark's own sources in the same run. ``python -m benchmarks`` runs them."""
+"""Benchmarks of speed beside Spark's own sources in the same run. ``python -m benchmarks`` runs them."""

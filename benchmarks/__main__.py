@@ -1,4 +1,4 @@
-"""The command ``python -m benchmarks``: all benchmarks that have a mark, in one run and one table."""
+"""The command ``python -m benchmarks``, which runs benchmarks one after the other and prints one table."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""How near to the ceiling: a Python source that has its Arrow batches ready and does nothing but yield them.
+"""Measures how near ``flip27_kafka`` is to the ceiling: a Python source that has its Arrow batches ready and only
+yields them.
 
-It yields what our readers emit of the same topic: as many tasks, in each as many batches with as many rows, of the same
-schema and of real rows; only that every batch is a piece of one. ``python -m benchmarks.ceiling``
+The ceiling yields what our readers emit for the same topic: the same numbers of tasks, of batches in each task and of
+rows in each batch, with the same schema and real rows. Each batch is a part of one real batch. ``python -m
+benchmarks.ceiling``
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ from flip27_stream.spark.data_source import data_source
 
 @dataclass(frozen=True)
 class Emitted:
-    """What our readers emit of a topic: the rows of each batch of each task, and the largest batch."""
+    """The batches that our readers emit for a topic: the number of rows of each batch of each task, and the largest
+    batch.
+    """
 
     rows: Sequence[Sequence[int]]
     largest: pa.RecordBatch

@@ -1,7 +1,7 @@
-"""Columns by a schema that the user gives, beside what does the same with the built-in source.
+"""Measures columns by a schema that the user gives, beside the same columns with the built-in source.
 
-Two of the record's columns beside ``select``; JSON of six fields, of which one is summed, beside ``from_json``.
-``python -m benchmarks.columns``
+Two columns of the record are compared with ``select``. JSON with six fields, of which one is summed, is compared with
+``from_json``. ``python -m benchmarks.columns``
 """
 
 from __future__ import annotations

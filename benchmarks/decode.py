@@ -1,8 +1,9 @@
-"""How fast record batches become columns: ``python -m benchmarks.decode``; one core, no broker, about 5 seconds.
+"""Measures how fast record batches are decoded into columns, on one core and without a broker: ``python -m
+benchmarks.decode``, about 5 seconds.
 
-CPU time counts, not that of the clock, so other processes disturb it less.
+CPU time counts instead of wall time, so that other processes disturb it less.
 
-Values are 100 bytes on average. Records per batch: 150 is what fills a Java producer's default batch of 16 KB.
+Values are 100 bytes on average. 150 records are what fills a Java producer's default batch of 16 KB.
 """
 
 from __future__ import annotations
@@ -92,8 +93,8 @@ def _seconds(run: Callable[[], int], repetitions: int) -> float:
 
 
 def main() -> None:
-    """Prints CPU time, records/s and MB/s (decompressed) of each shape, best of fifteen rounds; then those of kafka-
-    python.
+    """Prints the CPU time, records/s and MB/s (decompressed) of each shape, best of fifteen rounds, and those of
+    kafka-python.
     """
     print(f"{'records':<40}{'codec':>8}{'ns/record':>11}{'M records/s':>13}{'MB/s':>8}")
     first: bytes | None = None

@@ -1,4 +1,4 @@
-"""``flip27_files`` beside Spark's own file source: speed, planning of many files, a shuffled history.
+"""Measures ``flip27_files`` beside Spark's own file source: speed, planning of many files, a shuffled history.
 
 ``python -m benchmarks.files``
 """
@@ -105,8 +105,9 @@ def _write_events(path: Path, rows: int, seed: int, form: str) -> None:
 
 
 def _planning(stage: Stage, folder: Path, *, aligned: bool) -> Iterator[Result]:
-    """Measures a folder of many small files, which are planned a thousand at a time and read between plans, without
-    Spark.
+    """Measures the planning of a folder with many small files, without Spark.
+
+    A plan takes a thousand files, which are read before the next plan.
     """
     count = stage.sizes.files
     if not folder.exists():
@@ -178,8 +179,9 @@ class Told:
 
 
 def _history(stage: Stage, root: Path) -> Iterator[Result]:
-    """Measures the reading of daily files in shuffled order, counted by hour and user: with a short delay, and with a
-    delay that loses no row.
+    """Measures the reading of daily files in shuffled order, counted by hour and user.
+
+    The built-in source runs with a short delay and with a delay that loses no row, ours with the short delay.
     """
     days = stage.sizes.days
     folder = root / "history"
@@ -242,7 +244,10 @@ def _write_day(path: Path, day: int) -> None:
 
 
 def _count(stream: DataFrame, delay: str) -> Told:
-    """Returns the number of rows in all windows; a row that was dropped as late is in none."""
+    """Returns the time, the number of rows in all windows, and the most rows of state.
+
+    A row dropped as late is in no window.
+    """
     from pyspark.sql.functions import count, window
 
     counted: dict[Any, int] = {}

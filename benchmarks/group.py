@@ -1,8 +1,8 @@
-"""What it costs a plan that its source is a member of a group: one of ten, the others in a process of their own.
+"""Measures what a plan costs more if its source is a member of a group of ten. The other nine run in a process of
+their own.
 
-The others publish another watermark every second, as queries with small batches do, so commits of the ten meet; and
-they take their turns in maintaining the table.
-``python -m benchmarks.group``
+The others publish another watermark every second, as queries with small batches do, so that commits of the ten meet.
+They also take turns in maintaining the table. ``python -m benchmarks.group``
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def measure(stage: Stage) -> Iterator[Result]:
 
 
 class Plans:
-    """A stream that keeps up, with plans of some new records."""
+    """The plans of a stream that keeps up. Each has some new records."""
 
     def __init__(self, table: str, splits: int) -> None:
         self.seconds: list[float] = []

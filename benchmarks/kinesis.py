@@ -1,9 +1,9 @@
-"""``flip27_kinesis`` beside a plain boto3 loop on the same service, and the calls and times of planning.
+"""Measures ``flip27_kinesis`` beside a plain boto3 loop on the same service, and the calls and times of planning.
 
-``python -m benchmarks.kinesis`` needs Node.js. The emulator (kinesalite) answers in one thread, and needs longer for an
-answer than boto3 for the call, so both wait for it. A stand-in that answers from memory
-(:mod:`benchmarks.support.canned_kinesis`) shows what the clients cost. Seconds of CPU are those of this process,
-without Spark's. In Spark the quota of 2 MB a second of a shard is kept, so large records wait for it.
+``python -m benchmarks.kinesis`` needs Node.js. The emulator (kinesalite) answers in one thread, and takes longer for
+an answer than boto3 for the call, so both wait for it. A stand-in that answers from memory
+(:mod:`benchmarks.support.canned_kinesis`) shows what the clients cost. CPU seconds are those of this process, without
+Spark's. In Spark the quota of 2 MB a second of a shard is kept, so large records wait for it.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def options_of(server: Service) -> dict[str, str]:
 
 
 def readers(server: Service) -> tuple[int, float]:
-    """Records, and seconds, of our planning and readers, without Spark, in one process.
+    """Returns the number of records and the time (s) of our planning and readers, in one process without Spark.
 
-    The quota of 2 MB a second of a shard is lifted, for the loop does not keep it either.
+    The quota of 2 MB a second of a shard is lifted, since the loop does not keep it either.
     """
     source = KinesisSource(options_of(server))
     source._options = replace(source._options, max_fetch_rate=_NO_QUOTA)
@@ -116,7 +116,7 @@ def _reads(enumerator: TimedKinesisSourceEnumerator) -> int:
 
 
 def run(arguments: Sequence[str] | None = None) -> Table:
-    """Measures, and returns the table."""
+    """Runs the measurements and returns the table."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--shards", type=int, default=8)
     parser.add_argument("--records", type=int, default=200_000)

@@ -1,6 +1,6 @@
-"""The layers that this project writes by hand, each beside the library that would take its place.
+"""Measures the layers that this project writes by hand, each beside the library that would take its place.
 
-No Spark. A broker answers in the first three pairs. ``python -m benchmarks.layers``
+Spark does not run. The first two pairs need a broker. ``python -m benchmarks.layers``
 """
 
 from __future__ import annotations
@@ -66,9 +66,7 @@ def measure(stage: Stage) -> Iterator[Result]:
 
 
 def _fetching(stage: Stage) -> Result:
-    """Measures the reading of a topic into Arrow: by the planner and reader of a task, and by a consumer of kafka-
-    python.
-    """
+    """Measures the reading of a topic into Arrow, by a task's planner and reader and by kafka-python's consumer."""
     backlog = Backlog(stage.sizes.records // _SHARE)
     size = stage.value_bytes(backlog)
 
@@ -218,7 +216,7 @@ def _reports(stage: Stage) -> Result:
 
 
 def _accept(listener: Listener) -> None:
-    with contextlib.suppress(OSError):  # the end of the listener
+    with contextlib.suppress(OSError):  # raised when the listener is closed
         while True:
             with listener.accept() as connection:
                 connection.send(connection.recv() is not None)

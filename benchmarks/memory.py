@@ -1,7 +1,8 @@
-"""Peak memory of Spark's Python processes while they read a backlog in one micro-batch.
+"""Measures the peak memory of Spark's Python processes while they read a backlog in one micro-batch.
 
-Peaks are the kernel's own high-water marks of resident memory (``VmHWM``), set back before each read: it needs Linux.
-Workers live on between queries, so what earlier reads left behind counts. ``python -m benchmarks.memory``
+Peaks are the kernel's own high-water marks of resident memory (``VmHWM``), which are reset before each read: this
+needs Linux. Workers live on between queries, so memory that earlier reads left occupied counts too. ``python -m
+benchmarks.memory``
 """
 
 from __future__ import annotations

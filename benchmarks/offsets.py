@@ -1,4 +1,4 @@
-"""Size of an offset document, and what it costs to write and read: ``python -m benchmarks.offsets``."""
+"""Measures the size of an offset document, and the time to write and to read it: ``python -m benchmarks.offsets``."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ class NothingSerializer(SimpleVersionedSerializer[None]):
 
 
 def offset(splits: int, batch: int, position: int) -> Offset[Partition, None]:
-    """Partitions of one topic with a long name, all seen at their ends; in batch 0 with a begin."""
+    """Returns an offset with partitions of one topic with a long name, all seen at their ends.
+
+    In batch 0 it has a begin.
+    """
     names = [f"prod.eu-west-1.payments.transaction-authorised.v2-{number}" for number in range(splits)]
     states = {name: SplitState(Partition(name), position, NOW, NOW) for name in names}
     begin = dict.fromkeys(names, 1_200_000_000) if batch == 0 else {}

@@ -1,7 +1,8 @@
-"""Planning aligned batches on a real broker: rounds of ListOffsets, our own CPU, and what the broker takes to answer.
+"""Measures the planning of aligned batches on a real broker: rounds of ListOffsets, our own CPU time, and the time
+that the broker takes to answer.
 
-No Spark: the coordinator is driven as Spark drives it, in a stream that keeps up, and in one that catches up under a
-read limit. ``python -m benchmarks.planning``
+Spark does not run: the coordinator is driven as Spark drives it, in a stream that keeps up, and in one that catches
+up under a read limit. ``python -m benchmarks.planning``
 """
 
 from __future__ import annotations

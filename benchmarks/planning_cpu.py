@@ -1,8 +1,8 @@
-"""Our own CPU of planning very many splits, with a simulated log and no broker: what answers is not counted.
+"""Measures our own CPU time of planning very many splits. A simulated log answers instead of a broker, and the time
+of its answers is not counted.
 
-The planner alone, as the rule is written and in columns; then the coordinator's whole plan (offset in, offset out,
-positions, probes), unaligned and aligned, and with ten times as many splits.
-``python -m benchmarks.planning_cpu``
+It measures the planner alone, over views and in columns; then the coordinator's whole plan (offset in, offset out,
+positions, probes), unaligned and aligned, and with ten times as many splits. ``python -m benchmarks.planning_cpu``
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
-_MARKS_MS = {1: 150, 10: 2000}  # by the number of splits, in times of that of the stage
+_MARKS_MS = {1: 150, 10: 2000}  # by the factor of the stage's number of splits
 _PLANNER_MS = 100
 
 

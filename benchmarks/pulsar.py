@@ -1,4 +1,6 @@
-"""``flip27_pulsar`` beside a plain reader loop of pulsar-client on the same server: ``python -m benchmarks.pulsar``."""
+"""Measures ``flip27_pulsar`` beside a plain reader loop of pulsar-client on the same server: ``python -m
+benchmarks.pulsar``.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ _BATCH = 500
 
 
 def plain_loop(server: PulsarServer, partitions: int) -> tuple[int, float]:
-    """Returns messages, and seconds, of a loop that reads one partition after the other and makes rows of them."""
+    """Returns the number of messages and the time (s) of a loop that reads one partition after the other and makes
+    rows.
+    """
     import pulsar
 
     began, rows = time.perf_counter(), []
@@ -50,13 +54,15 @@ def plain_loop(server: PulsarServer, partitions: int) -> tuple[int, float]:
 
 
 def readers(server: PulsarServer) -> tuple[int, float]:
-    """Returns messages, and seconds, of planning and readers, without Spark, in one process."""
+    """Returns the number of messages and the time (s) of planning and readers, in one process without Spark."""
     options = {**server.options, "topic": TOPIC, "startingOffsets": "earliest"}
     return read_without_spark(PulsarSource(options))
 
 
 def at_once(server: PulsarServer, tasks: int) -> tuple[int, float]:
-    """Returns messages, and seconds, of all ranges of one plan, read by so many processes, as Spark's workers do."""
+    """Returns the number of messages and the time (s) of all ranges of one plan, read by ``tasks`` processes at once,
+    as Spark's workers do.
+    """
     source = PulsarSource({**server.options, "topic": TOPIC, "startingOffsets": "earliest"})
     with (
         SourceQuery(source, parallelism=tasks) as query,
@@ -84,7 +90,10 @@ def _read(source: PulsarSource, ranges: Sequence[PlannedRange]) -> int:
 
 
 def run(arguments: Sequence[str] | None = None) -> Table:
-    """Measures, and returns the table. Of several rounds, the fastest counts, for others may use the machine."""
+    """Runs the measurements and returns the table.
+
+    The fastest of several rounds counts, since others may use the machine.
+    """
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--partitions", type=int, default=2)
     parser.add_argument("--records", type=int, default=200_000)

@@ -1,11 +1,12 @@
-"""The shapes of practice: batches of a producer and of bulk loads, small and large values, with and without a codec.
+"""Measures reading in the shapes that are usual in practice: batches of a producer and of bulk loads, small and large
+values, with and without a codec.
 
-150 records is what fills the default batch of a Java producer with 100-byte values. Each shape is read by the built-in
-source, by ours, and by the ceiling: a Python source that has its Arrow batches ready. All three take turns. CPU time is
-told apart by process, since the broker shares the cores: wall time alone flatters or hides.
+150 records are what fills the default batch of a Java producer with 100-byte values. Each shape is read by the
+built-in source, by ours, and by the ceiling: a Python source that has its Arrow batches ready. All three take turns.
+CPU time is measured for each process, since the broker shares the cores and wall time alone misleads.
 
-``python -m benchmarks.read_speed --records 6000000``; a quick look takes
-``--records 400000 --pairs 2 --shapes 4``, of which the last is the number of shapes, in the order of the table.
+``python -m benchmarks.read_speed --records 6000000``; a quick look takes ``--records 400000 --pairs 2 --shapes 4``,
+of which the last is the number of shapes, in the order of the table.
 """
 
 from __future__ import annotations

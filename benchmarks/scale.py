@@ -1,10 +1,11 @@
-"""What very many tasks, members and splits cost one driver, simulated on one machine, without Spark and a broker.
+"""Measures what very many tasks, members and splits cost one driver, simulated on one machine without Spark and a
+broker.
 
-Reports: 1,000 tasks in a process of their own report what they read of 10 splits each, within a second and all at once.
-Members: 1,000 members publish into the log of a group, and one member reads them all. Table: 10,000 splits write their
-rows batch after batch, with maintenance; rows are recorded a minute apart by the simulated clock, so that 10,080
-batches are a week. CPU and memory are those of this process.
-``python -m benchmarks.scale [--tasks 1000] [--members 1000] [--splits 10000] [--batches 10080]``
+Reports: 1,000 tasks in a process of their own report what they read of 10 splits each, within a second and all at
+once. Members: 1,000 members publish into the log of a group, and one member reads them all. Table: 10,000 splits
+write their rows batch after batch, with maintenance. Rows are recorded a minute apart by the simulated clock, so that
+10,080 batches are a week. CPU and memory are those of this process. ``python -m benchmarks.scale [--tasks 1000]
+[--members 1000] [--splits 10000] [--batches 10080]``
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _WAIT_S = 60.0
 
 
 class Cost:
-    """CPU and wall time (s) of a block, and by how much (MB) the peak of this process's memory grew in it."""
+    """The CPU and wall time (s) of a block, and the growth (MB) of the peak of this process's memory in it."""
 
     def __enter__(self) -> Cost:
         self._began = time.perf_counter(), time.process_time(), _peak_mb()

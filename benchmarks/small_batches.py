@@ -1,10 +1,10 @@
-"""Time of a small micro-batch beside the built-in source: 100 rows in each of 4 partitions, 10 in each of 200.
+"""Measures the time of a small micro-batch beside the built-in source: 100 rows in each of 4 partitions, 10 in each
+of 200.
 
-Behind: the rows are there already, and ``maxOffsetsPerTrigger`` cuts them into small batches. Fed: a producer adds the
-rows of a batch once the one before is done. There the built-in source was seen to wait some 500 ms in each partition,
-one after another (less with a smaller ``fetch.max.wait.ms``); so 200 partitions are measured only in the first and
-stricter way.
-``python -m benchmarks.small_batches``
+In the case "behind" the rows exist already, and ``maxOffsetsPerTrigger`` cuts them into small batches. In the case
+"fed" a producer adds the rows of a batch once the batch before is done. In that case the built-in source was seen to
+wait some 500 ms in each partition, one after another (less with a smaller ``fetch.max.wait.ms``), so 200 partitions
+are measured only in the first and stricter way. ``python -m benchmarks.small_batches``
 """
 
 from __future__ import annotations

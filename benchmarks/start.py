@@ -1,8 +1,8 @@
-"""How long a query takes from ``start()`` until its first batch is in the sink, beside the built-in source.
+"""Measures the time from ``start()`` of a query until its first batch is in the sink, beside the built-in source.
 
-Each query is new: its planning process starts and imports what it needs, it connects, plans and reads. Spark's JVM and
-its pool of Python workers are warm, as in a session in which queries have run before.
-``python -m benchmarks.start``
+Each query is new: its planning process starts and imports what it needs, it connects, plans and reads. Spark's JVM
+and its pool of Python workers are warm, as in a session in which queries have run before. ``python -m
+benchmarks.start``
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the split-watermark table costs over many batches: ``python -m benchmarks.table [batches]``.
+"""Measures what the split-watermark table costs over many batches: ``python -m benchmarks.table [batches]``.
 
-Writes through :class:`SplitWatermarkTable` with maintenance, at retention 0 and with 4 to 8 splits a batch,
-then prints milliseconds a commit at the start and at the end, and the files left.
+It writes through :class:`SplitWatermarkTable` with maintenance, at retention 0 and with 4 to 8 splits a batch. It
+prints the time (ms) of a commit at the start and at the end, and the number of files that are left.
 """
 
 from __future__ import annotations

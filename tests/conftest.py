@@ -1,4 +1,7 @@
-"""What every test may ask for. Servers start at the first test that wants one and serve the whole run."""
+"""Fixtures for all tests.
+
+A server starts with the first test that needs it and runs until the last test has ended.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from tests.spark.support.processes import QUICK_START, planners
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# A shared machine stalls now and then: no deadlines.
+# There are no deadlines, since a shared machine stalls now and then.
 settings.register_profile(
     "flip27",
     deadline=None,
@@ -30,14 +33,17 @@ settings.load_profile("flip27")
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[KafkaBroker]:
-    """The broker all tests share: leave it running, and use topics of your own (:func:`topic`)."""
+    """The Kafka broker that all tests share. A test leaves it running, and uses topics of its own (:func:`topic`)."""
     with KafkaBroker() as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def secure_broker() -> Iterator[KafkaBroker]:
-    """A broker with every secure listener, and an empty topic named "there"; leave it running."""
+    """The Kafka broker with every secure listener and an empty topic named ``there``.
+
+    Tests share it and leave it running.
+    """
     with KafkaBroker(listeners=["SASL_PLAINTEXT", "SSL", "SASL_SSL", "MUTUAL_TLS"]) as running:
         running.create_topic("there")
         yield running
@@ -45,7 +51,7 @@ def secure_broker() -> Iterator[KafkaBroker]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The Spark session all tests share: local[2], with Delta and the built-in Kafka source."""
+    """The Spark session that all tests share: ``local[2]``, with Delta and Spark's built-in Kafka source."""
     with pytest.MonkeyPatch.context() as environment:
         for name, value in QUICK_START.items():
             environment.setenv(name, value)
@@ -56,7 +62,10 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(autouse=True)
 def coordinators(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a test left open, as a killed process does, ends with it: members of groups live on in their threads."""
+    """Closes the source coordinators that a test leaves open.
+
+    Otherwise their group members would live on in their threads.
+    """
     made: list[SourceCoordinator] = []
     begin = SourceCoordinator.__init__
 
@@ -72,7 +81,10 @@ def coordinators(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def ended_planners(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The planning processes of a test on Spark end with its queries: one that stays is found where it was made."""
+    """Waits after a test on Spark until its planning processes have ended.
+
+    One that stays fails the test that started it.
+    """
     yield
     if "spark" in request.fixturenames:
         wait_until(lambda: not planners(), "the end of the planning processes of this test", 60)
@@ -80,7 +92,7 @@ def ended_planners(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> Callable[..., str]:
-    """Makes a topic of its own for this test and returns its name: ``topic(partitions=1, config=None)``."""
+    """Returns a function that creates a topic for the test: ``topic(partitions=1, config=None)`` returns its name."""
     shared: KafkaBroker = request.getfixturevalue("broker")
 
     def create(partitions: int = 1, config: dict[str, str] | None = None) -> str:

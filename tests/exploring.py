@@ -1,5 +1,6 @@
-"""How many examples a property is tried with: few in a usual run, which repeats itself, and many with
-``FLIP27_EXPLORE=1``, each time others."""
+"""The number of examples of property tests: few in a usual run, which always draws the same, and many with
+``FLIP27_EXPLORE=1``, which draws others each time.
+"""
 
 from __future__ import annotations
 
@@ -11,5 +12,5 @@ _LEAST, _SHARE = 20, 5
 
 
 def examples(many: int) -> int:
-    """``many``, or a fifth of it."""
+    """Returns ``many`` with ``FLIP27_EXPLORE=1``, otherwise a fifth of it, but at least 20."""
     return many if EXPLORES else max(many // _SHARE, _LEAST)

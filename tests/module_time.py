@@ -1,4 +1,4 @@
-"""The clock and the sleep of one module."""
+"""Replaces the functions of ``time`` for one module."""
 
 from __future__ import annotations
 
@@ -11,5 +11,8 @@ import pytest
 
 
 def replace_time(monkeypatch: pytest.MonkeyPatch, module: str, **replaced: Callable[..., Any]) -> None:
-    """Functions of ``time``, as ``module`` sees them: other threads, say those of py4j, go on with the real ones."""
+    """Replaces functions of ``time`` as ``module`` sees them.
+
+    Other threads, such as those of py4j, keep the real ones.
+    """
     monkeypatch.setattr(f"{module}.time", SimpleNamespace(**{**vars(time), **replaced}))

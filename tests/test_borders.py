@@ -1,4 +1,4 @@
-"""The borders between the packages hold: the contracts of setup.cfg, and what an import pulls in."""
+"""The borders between packages hold: import-linter's contracts are kept, and no heavy package is imported early."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def test_the_import_contracts_are_kept() -> None:
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    """Inside a package either; imports inside functions count, those for types alone do not."""
+    """No modules import each other in a circle, not even within a package.
+
+    Imports inside functions count; imports for types alone do not.
+    """
     graph = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True)
     left = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     while done := [module for module, imported in left.items() if not imported & left.keys()]:
@@ -32,7 +35,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 
 def pulled_in(modules: str) -> set[str]:
-    """Which of the heavy ones come with these; each query waits for them in each of its processes."""
+    """Returns the heavy packages that come with these modules. Each query waits for them in each of its processes."""
     probe = f"import sys, {modules}; print(*sorted(set({HEAVY!r}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True, check=True)
     return set(done.stdout.split())
@@ -54,14 +57,20 @@ def test_what_plans_without_alignment_pulls_in_the_client_alone() -> None:
 
 
 def test_what_plans_with_alignment_pulls_in_no_pandas() -> None:
-    """See ``tests/spark/planning/test_planning_imports.py`` for when pandas is imported, which PyArrow needs."""
+    """Planning with alignment loads deltalake and no pandas.
+
+    ``tests/spark/planning/test_planning_imports.py`` shows when pandas, which PyArrow needs, is loaded.
+    """
     assert pulled_in(
         "flip27_stream.spark.planning.group.group_planner, flip27_stream.spark.reporting.recorder"
     ) == {"deltalake"}
 
 
 def test_no_test_replaces_the_time_of_the_whole_process() -> None:
-    """Threads of other libraries live by it, py4j's to begin with: tests use :func:`tests.module_time.replace_time`."""
+    """Tests use :func:`tests.module_time.replace_time` for one module.
+
+    Threads of other libraries, such as py4j's, depend on the time of the whole process.
+    """
     for_all = re.compile(r"""setattr\(\s*(time,|["'][\w.]*\btime\.\w+["'])""")
     found = [str(path) for path in (ROOT / "tests").rglob("*.py") if for_all.search(path.read_text())]
     assert found == []

@@ -1,4 +1,4 @@
-"""A package that only some queries and tools need: without it, the error names the extra that installs it."""
+"""Without a package that only some queries and tools need, the error names the extra that installs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Python whose OpenSSL allows only what FIPS 140 approves of (Red Hat's and others') runs all of it."""
+"""The packages run in a Python whose OpenSSL allows only what FIPS 140 approves of, such as that of Red Hat."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FIXED_BY_THE_FORMAT = {"flip27_stream/connectors/kafka/security/tls/jks_store.py
 
 
 def digests(path: Path) -> Iterator[tuple[str, bool]]:
-    """The digests that a module makes, and whether it says that they are not for security."""
+    """Yields the digests that a module makes, and whether it says that they are not used for security."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Call):
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
@@ -25,7 +25,9 @@ def digests(path: Path) -> Iterator[tuple[str, bool]]:
 
 
 def test_digests_are_approved_or_said_to_be_for_no_security() -> None:
-    """C8: ids and marks of files need no security; a host in FIPS mode refuses them unless that is said."""
+    """Digests are approved by FIPS 140 or marked with ``usedforsecurity=False``, since a host in FIPS mode refuses
+    others. Ids and marks of files need no security.
+    """
     found = {
         (str(path.relative_to(ROOT)), name)
         for package in ("flip27_stream", "offsets", "watermark_alignment")
@@ -37,7 +39,7 @@ def test_digests_are_approved_or_said_to_be_for_no_security() -> None:
 
 
 def test_nothing_uses_the_handshake_of_multiprocessing() -> None:
-    """It is made of MD5 up to Python 3.11."""
+    """No module uses ``multiprocessing.connection``, whose handshake is made of MD5 up to Python 3.11."""
     users = [
         path
         for path in (ROOT / "flip27_stream").rglob("*.py")

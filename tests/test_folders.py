@@ -1,4 +1,4 @@
-"""Where tests put what they write."""
+"""Tests write only into folders of pytest."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ OWN = re.compile(r"\b(mkdtemp|mkstemp|NamedTemporaryFile|TemporaryDirectory)\((?
 
 
 def test_a_run_that_is_killed_leaves_nothing_for_ever() -> None:
-    """Folders of pytest's own go with a later run, however this one ends; others stay where nobody looks."""
+    """No test makes a temporary folder outside those of pytest.
+
+    A later run deletes these, however this one ends; others would stay for ever.
+    """
     made = [str(path) for path in sorted(TESTS.rglob("*.py")) if OWN.search(path.read_text())]
     assert made == []

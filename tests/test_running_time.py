@@ -1,4 +1,6 @@
-"""Waits in which the process is suspended: what it waits for gets its time when it goes on."""
+"""Tests of waits during which the process is suspended: what it waits for still gets its time when the process goes
+on.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from tests.module_time import replace_time
 
 
 class Clock:
-    """A monotonic clock."""
+    """A monotonic clock that a test sets."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -52,7 +54,7 @@ def test_a_turn_in_which_the_process_was_suspended_counts_as_a_turn(clock: Clock
 
 
 def test_a_reader_of_a_suspended_worker(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its fetcher goes on only when the worker does."""
+    """A reader in a suspended worker does not time out, since its fetcher goes on only when the worker does."""
     available: Future[None] = Future()
 
     def suspended(futures: list[Future[None]], timeout_s: float) -> Any:

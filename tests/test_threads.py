@@ -1,4 +1,7 @@
-"""What becomes of a process that can start no more threads: a named error or less speed, and never a wait for ever."""
+"""A process that can start no more threads raises an error that names the thread, or is slower.
+
+It never waits for ever.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ Spare = Callable[[int], None]
 
 @pytest.fixture
 def spare(monkeypatch: pytest.MonkeyPatch) -> Spare:
-    """From now on only so many threads can be started."""
+    """Returns a function that sets how many more threads can be started."""
     start = threading.Thread.start
 
     def only(left: int) -> None:
@@ -105,7 +108,10 @@ def test_tasks_that_cannot_report_are_no_error_and_can_later(
 
 
 def test_a_member_that_has_no_thread_fails_by_name(spare: Spare, tmp_path: Path) -> None:
-    """It could neither hear its group nor be heard; the others would pass it."""
+    """A group member without a thread raises an error.
+
+    It could neither read the group's entries nor publish its own, and the other members would read past it.
+    """
     table = SplitWatermarkTable(str(tmp_path / "table"), {})
     table.open()
     member = Membership(GroupLog(table, "g", 60_000, 64), entry("clicks"), ManualClock())

@@ -1,4 +1,4 @@
-"""What ``docs/versions.md`` says of versions is what the serializers have."""
+"""The versions that ``docs/versions.md`` names are those of the serializers."""
 
 from __future__ import annotations
 

@@ -5,24 +5,24 @@ of a Delta table and a topic. Their brokers, and the store in which the split-wa
 are reached through a faulty network.
 
 ============ ===========================================================================
-``plan``     what happens when: a pure function of the seed
-``world``    brokers, network, topics and what is written to them
+``plan``     what happens at which time: a pure function of the seed
+``world``    brokers, network, topics and the records written to them
 ``store``    the object store
 ``files``    the folder and the Delta table that are read
 ``history``  the topic and the history of the hybrid
 ``program``  a driver program: starts queries, says how they end, starts them again
-``blows``    carries out what is planned
-``agenda``   each at its time
+``blows``    carries out the planned acts
+``agenda``   does each act at its time
 ``judge``    whether a query may end with such an error at such a moment
-``account``  what must be in the sinks, and what is
-``run``      storm, quiet, account, and again
+``account``  the rows that must be in the sinks, and those that are
+``run``      repeats a storm, a quiet spell and an account
 ============ ===========================================================================
 
-**The account.** A quiet spell begins when all faults are healed, all that was stopped goes on, and what was killed is
-started again. Then each partition of the topics gets a record of one time, so that alignment lets all be read that was
-written before. Within 60 s every query must have written something, and then all that was there when the spell began
-must be in its sink, once. Nothing may be doubled. Drift in the group must have stayed within max-drift, and each query
-that ended must have ended with an error that is documented, at a time when there was a reason for it.
+**The account.** A quiet spell begins when all faults are healed, and all stopped and killed processes run again. Then
+each partition of the topics gets a record of one time, so that alignment holds back no record that was written
+before. Within 60 s every query must have written something, and then all rows that existed when the spell began must
+be in its sink, once. No row may be doubled. Drift in the group must have stayed within max-drift, and each query that
+ended must have ended with a documented error, at a time when there was a reason for it.
 
 **What changes of files and tables mean for the account.** Files are touched (they get another modification time) or
 removed only when an account had all of their rows, and that changes nothing. While the folder is away no files are

@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="of all that happens")
     parser.add_argument("--folder", type=Path, help="a new one for data and logs, which is kept")
     given = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that all is stopped
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # stops all processes
     try:
         found = Chaos(Settings(given.minutes * 60, given.seed, folder=given.folder), say).run()
     except ChaosError as error:

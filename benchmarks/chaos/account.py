@@ -28,7 +28,7 @@ class Due:
         return sum(self.counts.values())
 
     def found(self, sink: Sink) -> Delivery:
-        """Returns which of these rows the sink has."""
+        """Returns how many of these rows the sink has, lacks, or has twice."""
         return sink.delivery(self.counts, goes_on=True)
 
 

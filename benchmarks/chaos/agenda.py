@@ -46,7 +46,7 @@ class Agenda:
             future.result()
 
     def add(self, at_s: float, act: Act, lasts_s: float) -> None:
-        """Adds an act: when it is done (s after the beginning), and how many seconds later it is undone."""
+        """Adds an act that is done ``at_s`` seconds after the beginning and undone ``lasts_s`` seconds later."""
         heapq.heappush(self._acts, (at_s, next(self._order), (act, lasts_s)))
 
     def go_on(self) -> None:

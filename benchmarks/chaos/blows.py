@@ -47,7 +47,7 @@ class Blows:
         self._out: set[str] = set()
 
     def is_out(self, driver: str) -> bool:
-        """Whether a server or program is known not to run."""
+        """Returns whether a server or program is known not to run."""
         return driver in self._out
 
     def fault(self, planned: PlannedFault) -> Done:
@@ -90,7 +90,7 @@ class Blows:
         if found is None:
             return None
         name, pid = found
-        if target == "worker":  # most of the time they have nothing to do
+        if target == "worker":  # most workers are idle most of the time
             pid = self._world.drivers[name].busy("worker", _WORK_S) or pid
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -108,14 +108,14 @@ class Endings:
         self._last: dict[str, float] = {}
 
     def happened(self, what: str) -> None:
-        """Records an act, by the sentence that tells of it."""
+        """Records the time of an act. ``what`` is the sentence that was printed about it."""
         for begin in ("", "kill worker", "kill planner", "kill driver", "remake table", "hide folder"):
             if what.startswith(begin):
                 self._last[begin] = time.time()
 
     def new(self) -> Iterator[tuple[str, str | None]]:
-        """Returns, for each query that has ended since the last call, a sentence about it, and what is wrong with the
-        ending.
+        """Yields a pair for each query that has ended since the last call: a sentence about the ending, and what is
+        wrong with it, or ``None`` if nothing is.
         """
         for ending in self._unread():
             self.counts[f"{ending.query}: {_kind(ending)}"] += 1

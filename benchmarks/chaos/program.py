@@ -162,12 +162,12 @@ class Supervised:
         try:
             self._running = self._told.start(self._spark)
         except (ConnectionError, Py4JNetworkError):
-            raise  # the JVM is gone, and so must this be
+            raise  # the JVM has ended, so this process must end too
         except Exception as error:  # noqa: BLE001
             self._report([str(error)])
 
     def _is_replaced(self) -> bool:
-        """Whether a new description takes the place of the running query, which is so for hybrid queries only."""
+        """Returns whether a new description replaces the running query, which happens for hybrid queries only."""
         told = Query.read(self._folder, self._name)
         return told.format == "hybrid" and told != self._told
 

@@ -1,4 +1,4 @@
-"""A run of the chaos test: a storm of faults, a time without faults, an account of all rows, and so on."""
+"""A run of the chaos test, which repeats a storm of faults, a time without faults, and an account of all rows."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Verdict:
     rows: int = 0
 
     def count(self, *kinds: str) -> int:
-        """Returns the number of acts whose names begin with a prefix."""
+        """Returns the number of acts whose names begin with one of ``kinds``."""
         return sum(count for what, count in self.done.items() if what.startswith(kinds))
 
 
@@ -105,8 +105,9 @@ class Chaos:
             return self._verdict
 
     def _start(self) -> None:
-        """Starts all, and returns when the members of the group are at the same event time. Before that, rows of a
-        member that joins behind the others may be dropped.
+        """Starts the driver programs, and returns when the members of the group are at the same event time.
+
+        Before that, rows of a member that joins behind the others may be dropped.
         """
         for driver in self._world.drivers.values():
             driver.start()
@@ -123,7 +124,9 @@ class Chaos:
         self._say("the queries run")
 
     def _have_said(self, time_ms: int) -> bool:
-        """Whether each member of the group has published a watermark of at least a time."""
+        """Returns whether each member of the group has published a watermark of at least ``time_ms`` less the
+        disorder.
+        """
         watermarks = [said[-1].watermark for said in self._group.said.values()]
         return sum(watermark >= time_ms - DISORDER_MS - 1 for watermark in watermarks) == len(GROUP)
 
@@ -188,7 +191,7 @@ class Chaos:
         """Returns the greatest drift (ms) since the previous account. A drift above the limit is a finding."""
         now = _now_ms()
         self._rows.look()
-        self._group.look()  # by what members have said when rows were recorded, they are judged
+        self._group.look()  # rows are judged by the entries published when they were recorded
         seen = self._rows.seen()
         found = verdict.drifts(seen, self._group.said, self._since_ms, MAX_DRIFT_MS, DISORDER_MS)
         for result in found:

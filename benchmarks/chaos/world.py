@@ -37,7 +37,7 @@ MAX_DRIFT_MS = 15_000
 
 _IDLE_TIMEOUT_S = 45  # a partition without a leader for a while is not idle
 _LONG_SILENCE_S = 55.0, 70.0
-_SOURCE_TIMEOUT = "15 minutes"  # who is killed is back sooner, also on a busy machine, and counts until then
+_SOURCE_TIMEOUT = "15 minutes"  # a killed query is back sooner, even on a busy machine, and counts until then
 _RETENTION = "interval 2 minutes"
 _TICK_S, _WRITE_S = 0.2, 2.0
 _IMPATIENT = {"timeout": "5s", "connect_timeout": "2s"}  # delta-rs waits 30 s for a store by default
@@ -154,7 +154,7 @@ class World:
         properties = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration", ROW_RETENTION)
         table.delta.alter.set_table_properties(
             dict.fromkeys(properties, _RETENTION),
-            raise_if_not_exists=False,  # the last is no property of Delta's own
+            raise_if_not_exists=False,  # the last property is not one of Delta
         )
         return table
 

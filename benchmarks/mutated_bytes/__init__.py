@@ -1,1 +1,3 @@
-"""Fetch responses with damage in them, their checksums repaired, read by this project and by kafka-python."""
+"""Reads damaged fetch responses with repaired checksums with this project's decoder and with kafka-python, and
+compares.
+"""

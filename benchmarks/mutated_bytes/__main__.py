@@ -1,7 +1,9 @@
-"""``python -m benchmarks.mutated_bytes --responses 10000000 --seed S``: damaged fetch responses, read by two decoders.
+"""The command ``python -m benchmarks.mutated_bytes --responses 10000000 --seed S``: two decoders read damaged
+responses.
 
-One core, no broker, some 6,000 responses a second. Exits with 1 if a response was read wrongly, made something fail, or
-took too long. The memory of the process is limited: who takes more than the bytes justify fails.
+It runs on one core without a broker, and reads some 6,000 responses a second. The exit code is 1 if a response was
+read wrongly, made something fail, or took too long. The memory of the process is limited, so that a decoder that
+takes more than the bytes justify fails.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from flip27_stream.connectors.kafka.records.compression import LARGEST_BATCH
 from flip27_stream.connectors.kafka.records.record_batches import decode
 from flip27_stream.errors import CorruptRecordError
 
-_MOST_CPU_S = 60  # not by the clock: a process that is stopped, or gets no core, does not hang
+_MOST_CPU_S = 60  # not wall time: a process that is stopped, or gets no core, does not hang
 _MORE_MEMORY = 512 << 20
 _NEWS_S = 60.0
 

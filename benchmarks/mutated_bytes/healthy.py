@@ -45,12 +45,12 @@ class Batch:
     """A record batch taken apart.
 
     Attributes:
-        header: of 61 bytes, without a codec.
-        records: not compressed.
-        fields: of each record, see :func:`~tests.connectors.kafka.support.damage.fields_of`.
-        codec: its number.
-        pack: compresses records.
-        packed: the records, compressed.
+        header: The header of 61 bytes, without a codec.
+        records: The records, not compressed.
+        fields: The fields of each record; see :func:`~tests.connectors.kafka.support.damage.fields_of`.
+        codec: The number of the codec.
+        pack: Compresses records.
+        packed: The records, compressed.
     """
 
     header: bytes

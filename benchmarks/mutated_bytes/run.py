@@ -1,4 +1,4 @@
-"""A run: responses are made, damaged, read by both decoders, and compared."""
+"""Makes responses, damages them, reads them with both decoders, and compares the rows."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class Case:
     """A damaged response.
 
     Attributes:
-        place: where the damage is.
-        frame: what is around the records.
-        body: the whole response.
-        records: of its first partition, unless the damage is in the frame.
-        start: the offset that the fetch began at.
-        aborted: transactions, where the reader reads committed records only.
+        place: The place of the damage.
+        frame: The bytes around the records.
+        body: The whole response.
+        records: The records of its first partition; empty if the damage is in the frame.
+        start: The offset at which the fetch began.
+        aborted: The aborted transactions; ``None`` if the reader reads uncommitted records too.
     """
 
     place: str
@@ -131,9 +131,9 @@ class Findings:
     """The results of a run.
 
     Attributes:
-        outcomes: how many responses, by place of the damage and by what became of them.
-        rows: that were read and compared.
-        wrong: responses that were read wrongly, or made something fail.
+        outcomes: The number of responses, by place of the damage and by outcome.
+        rows: The number of rows that were read and compared.
+        wrong: The responses that were read wrongly, or made something fail.
     """
 
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -148,8 +148,9 @@ class Findings:
 class Comparison:
     """Reads responses with both decoders.
 
-    What is wrong: another row than the reference has, a row where the reference has none, and any error but those that
-    say that bytes are damaged. It is not wrong to refuse what the reference reads: Java's client is stricter, too.
+    A wrong result is another row than the reference has, a row where the reference has none, or any error but those
+    that say that bytes are damaged. It is not wrong to refuse what the reference reads: Java's client is stricter,
+    too.
     """
 
     def __init__(self) -> None:
@@ -202,9 +203,7 @@ class Comparison:
         self._compare_columns(records, start, aborted, decoded)
         try:
             theirs = by_kafka_python(records, start, decoded.next_offset, aborted)
-        except (
-            zlib.error
-        ):  # a reference to before the beginning; the checksum that gzip has of its content was right
+        except zlib.error:  # gzip data refer to bytes before their beginning; gzip's own checksum was right
             return "read, refused by kafka-python"
         assert rows == theirs
         self.findings.rows += len(rows)
@@ -220,12 +219,14 @@ class Comparison:
 
 
 def compare(responses: int, seed: int, look: Callable[[Findings], None] = lambda _: None) -> Findings:
-    """Read so many responses, every fourth thousand in the decoder's ways for many records.
+    """Makes and reads damaged responses, and returns the findings.
+
+    Every fourth thousand is read in the decoder's ways for many records.
 
     Args:
-        responses: how many.
-        seed: of the damage.
-        look: is called before each thousand.
+        responses: The number of responses.
+        seed: The seed of the damage.
+        look: Called with the findings before each thousand.
     """
     cases, comparison = Cases(seed), Comparison()
     findings = comparison.findings
@@ -240,7 +241,7 @@ def compare(responses: int, seed: int, look: Callable[[Findings], None] = lambda
 
 @contextmanager
 def _limits(*, many: bool, large: bool) -> Iterator[None]:
-    """Batches may grow to 1 MiB only; with ``many``, the decoder reads few records in its ways for many.
+    """Limits batches to 1 MiB. With ``many``, the decoder reads few records in its ways for many.
 
     With ``large``, it joins keys and values as it does where they are large.
     """

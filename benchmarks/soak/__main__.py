@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kill-every", type=float, default=120, metavar="SECONDS", help="kill -9 of a query")
     parser.add_argument("--seed", type=int, default=1, help="of skew, silence and bursts")
     given = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that all is stopped
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # stops all processes
     try:
         results = Soak(Settings(given.minutes * 60, given.kill_every, given.seed)).run()
     except SoakError as error:

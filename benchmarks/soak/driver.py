@@ -91,7 +91,7 @@ class Driver:
 _IS: Mapping[Role, Callable[[int], bool]] = {
     "jvm": lambda pid: "org.apache.spark.deploy.SparkSubmit" in _read(pid, "cmdline"),
     "planner": lambda pid: _PLANNER in _read(pid, "cmdline"),
-    # What has started them lives on: Spark's pool of workers does not get over its death.
+    # The process that starts workers is left out, since Spark's pool of workers does not recover from its end.
     "worker": lambda pid: all(_WORKERS in _read(each, "cmdline") for each in (pid, _parent(pid))),
     "all": lambda pid: True,
 }
@@ -111,13 +111,13 @@ def _kill(pids: Sequence[int]) -> Sequence[int]:
 
 
 def _parent(pid: int) -> int:
-    """0 if it has ended."""
+    """Returns the parent of a process; 0 if the process has ended."""
     stat = _stat(pid)
     return int(stat[1]) if stat else 0
 
 
 def _resident(pid: int) -> int:
-    """0 if it has ended."""
+    """Returns the resident memory (bytes) of a process; 0 if the process has ended."""
     fields = _read(pid, "statm").split()
     return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if fields else 0
 

@@ -1,8 +1,10 @@
-"""The load of the soak test. The speed of each partition changes from time to time, so skew comes, grows and goes.
+"""The load of the soak test. The speed of each partition changes from time to time, so that skew begins, grows and
+ends.
 
-Event times of a partition rise, up to some disorder, at a speed that differs from spell to spell. After a short silence
-it goes on where it was, and so behind the others. A silence that makes it idle ends ahead of all the others: what
-comes back from idleness behind the others is not covered by the guarantee, which is to be checked here.
+Event times of a partition rise, up to some disorder, at a speed that differs from spell to spell. After a short
+silence a partition continues at its last event time, and so behind the others. After a silence that makes it idle, it
+continues ahead of all the others: the guarantee that is checked here does not cover a partition that comes back from
+idleness behind the others.
 """
 
 from __future__ import annotations
@@ -117,7 +119,8 @@ class Feed:
 
 
 class Load:
-    """A context manager that writes to topics what is due; a record's key is its number in its partition.
+    """A context manager that writes the records that are due to topics. The key of a record is its number in its
+    partition.
 
     ``long_silence_s`` is as in :class:`Feed`.
     """
@@ -178,7 +181,7 @@ class Load:
         self._raise_errors()
 
     def _send(self, place: tuple[str, int], feed: Feed, times: Sequence[int]) -> None:
-        """``times`` are those of the newest records of ``feed``."""
+        """Sends the newest records of ``feed``, whose event times are ``times``."""
         topic, partition = place
         for number, time_ms in enumerate(times, feed.produced - len(times)):
             self._producer.send(

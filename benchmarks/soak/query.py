@@ -1,4 +1,4 @@
-"""The driver program of one query, to be killed: ``python -m benchmarks.soak.query OPTIONS OUTPUT``."""
+"""The driver program of one query, which the soak kills: ``python -m benchmarks.soak.query OPTIONS OUTPUT``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ _CONF = {"spark.sql.shuffle.partitions": "1", "spark.driver.memory": "512m"}
 
 
 def main(options: str, output: str) -> None:
-    """Reads Kafka with ``options`` (JSON); the Delta table ``output`` gets partition and number of each record."""
+    """Runs a query that reads Kafka with ``options`` (JSON) and writes partition and number of each record to
+    ``output``, a Delta table.
+    """
     spark = local_session("flip27-soak", conf=_CONF)
     flip27_stream.register(spark)
     stream = spark.readStream.format("flip27_kafka").options(**json.loads(options)).load()

@@ -26,8 +26,8 @@ STEADY, KILLED = "steady", "killed"
 
 _PARTITIONS = 8
 _MAX_DRIFT_MS = 10_000
-_SOURCE_TIMEOUT = "2 minutes"  # who is killed is back sooner, and counts until then
-_RETENTION = "interval 2 minutes"  # members speak four times in it, and rows are looked at twice
+_SOURCE_TIMEOUT = "2 minutes"  # a killed member returns sooner, and counts until then
+_RETENTION = "interval 2 minutes"  # in it, members publish four times, and rows are read twice
 _TICK_S, _LOOK_S, _TELL_S = 0.2, 2.0, 60.0
 _START_S, _DRAIN_S = 180.0, 300.0
 
@@ -38,7 +38,9 @@ class SoakError(Exception):
 
 @dataclass(frozen=True)
 class Settings:
-    """The length of the run (s, from when both queries are members), the mean time between kills, and the random
+    """The settings of a run.
+
+    These are its length (s, from when both queries are members), the mean time (s) between kills, and the random
     seed.
     """
 
@@ -130,7 +132,7 @@ class Soak:
                 ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration", ROW_RETENTION),
                 _RETENTION,
             ),
-            raise_if_not_exists=False,  # the last is no property of Delta's own
+            raise_if_not_exists=False,  # the last property is not one of Delta
         )
         self._folder, self._group, self._rows = Folder(table), Group(self._table), Rows(self._table)
         self._load = self._open.enter_context(

@@ -60,9 +60,9 @@ class Sink:
             self._add(ds.dataset(new, format="parquet").to_table(columns=["partition", "number"]))
 
     def delivery(self, produced: Mapping[int, int], *, goes_on: bool = False) -> Delivery:
-        """What is there of so many records of each partition, which are numbered from 0.
+        """Returns which records the sink has, of the ``produced`` number of each partition. They are numbered from 0.
 
-        With ``goes_on`` these are the first ones, and further numbers are not looked at.
+        With ``goes_on`` these are only the first records, and rows with greater numbers are ignored.
         """
         seen = {p: _padded(self._counts.get(p, _NOTHING), count) for p, count in produced.items()}
         wanted = {p: seen[p][:count] for p, count in produced.items()}

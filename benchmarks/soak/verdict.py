@@ -1,4 +1,4 @@
-"""The results of a run: drifts and memory."""
+"""The results of a run: deliveries, drifts, memory, and the size of the table."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def delivered(name: str, found: Delivery) -> list[Result]:
 def drifts(
     rows: pa.Table, said: Mapping[str, Sequence[Said]], since: int, max_drift_ms: int, disorder_ms: int
 ) -> list[Result]:
-    """How far (ms) anything was read ahead at the ends of batches, in a source and between the two.
+    """Returns the greatest drift (ms) at the ends of batches, within a source and between the two sources.
 
-    The first is what the table says (``drift_ms``), the second what each had read beyond what the other had said.
-    Both are looked at from ``since`` (ms) on, and both by the greatest watermark that the other had said: the table
-    tells the drift from its newest one, which falls back when a run begins again.
+    The first is the ``drift_ms`` of the table. The second is how far each source had read beyond what the other had
+    published. Both are computed from ``since`` (ms) on, and by the greatest watermark that the other had published:
+    the table has the drift from the newest watermark, which falls back when a run begins again.
     """
     batches = len(rows.group_by(["source", "batch"]).aggregate([]))
     told = max((_drift(row, said) for row in _recorded(rows, since)), default=0)

@@ -23,9 +23,10 @@ _SECOND, _LAST = 1, 3
 
 
 class Said(NamedTuple):
-    """When (ms since the epoch) a member published something, and the greatest watermark (ms) it had by then.
+    """An entry that a member published: when (ms since the epoch), and the greatest watermark (ms) published by then.
 
-    A run that begins again, and does not hear a leader, publishes a lower bound of where it is: it fell back (ms).
+    A run that begins again, and gets no answer from a leader, publishes a lower bound of its watermark. ``fell_back``
+    is how far (ms) that is below the greatest one.
     """
 
     at: int
@@ -57,9 +58,9 @@ class Series:
         return self._median(_LAST)
 
     def growth(self) -> float:
-        """By what factor the median of the last quarter is above that of the second, when all was warm.
+        """Returns the median of the last quarter divided by that of the second quarter, when all was warm.
 
-        Where nothing was seen it is no number, which meets no mark.
+        Without samples the result is not a number, which meets no mark.
         """
         if not self.samples:
             return math.nan
@@ -121,9 +122,11 @@ class Rows:
 
 
 def lead(row: Mapping[str, int], others: Sequence[Said], disorder_ms: int) -> int | None:
-    """By how much (ms) what was read is ahead of the other member, by what that had said when the row was recorded.
+    """Returns how far (ms) rows were read ahead of the front that the other member had published when the row was
+    recorded.
 
-    A member's front is its watermark + disorder + 1, and never falls. ``None`` where it had said nothing.
+    A member's front is its watermark + disorder + 1, and never falls. The result is ``None`` if it had published
+    nothing.
     """
     said = last_said(others, row["recorded_at"])
     return None if said is None else row["max_event_time"] - said.watermark - disorder_ms - 1

@@ -1,1 +1,1 @@
-"""What the benchmarks share: what they read, what they run on, their marks and their command line."""
+"""Modules that the benchmarks share: topics, servers, results with their marks, and the command line."""

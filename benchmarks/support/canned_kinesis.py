@@ -1,8 +1,9 @@
-"""A stand-in for Kinesis that answers from memory, in a process of its own. It is no emulator: it only reads.
+"""A stand-in for Kinesis that answers from memory, in a process of its own. It is not an emulator: it only serves
+reads.
 
-The emulators need longer for an answer than a client for the call, so they hide what a client costs. This one joins
-records that were encoded before. ``python -m benchmarks.support.canned_kinesis PORT SHARDS RECORDS BYTES`` serves one
-stream: so many records in each shard, one every millisecond, the last a minute ago.
+The emulators take longer for an answer than a client for the call, so they hide what a client costs. This server
+joins records that were encoded before. ``python -m benchmarks.support.canned_kinesis PORT SHARDS RECORDS BYTES``
+serves one stream. Each shard has RECORDS records, one every millisecond, the last a minute ago.
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ class CannedKinesis:
 
     @property
     def options(self) -> dict[str, str]:
-        """The options with which ``flip27_kinesis`` reaches it."""
+        """The options with which ``flip27_kinesis`` connects to the stand-in."""
         return {"endpoint": self.endpoint, "region": "us-east-1", "awsAccessKey": "x", "awsSecretKey": "x"}
 
     @cached_property

@@ -20,7 +20,7 @@ _LEAST_WIDTH = 150
 
 
 def run(measures: Sequence[Measure], arguments: Sequence[str] | None = None) -> None:
-    """Runs benchmarks on one stage, prints the result of each as it comes, then the table."""
+    """Runs benchmarks on one stage, prints each result as soon as it is found, and prints the table at the end."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     for size in dataclasses.fields(Sizes):
         parser.add_argument(f"--{size.name.replace('_', '-')}", type=int, default=size.default)
@@ -36,5 +36,5 @@ def run(measures: Sequence[Measure], arguments: Sequence[str] | None = None) -> 
                     results.append(result)
                     minutes = (time.monotonic() - began) / 60
                     print(f"{minutes:4.1f} min  " + "  ".join(result.cells()), file=sys.stderr, flush=True)
-    finally:  # what was found before an error stands
+    finally:  # results from before an error are printed too
         console.print(table(results, title))

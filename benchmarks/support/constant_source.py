@@ -15,7 +15,8 @@ from pyspark.sql.types import StructType
 
 
 def constant_source(batch: pa.RecordBatch, rows: Sequence[Sequence[int]], folder: Path) -> type[DataSource]:
-    """The format ``constant``: a task per entry of ``rows``, each of batches with so many rows of ``batch``.
+    """Returns the data source ``constant``, which has a task for each entry of ``rows``. A task yields one batch for
+    each number in its entry: that many rows of ``batch``.
 
     ``folder`` is where workers find the batch.
     """
@@ -39,7 +40,7 @@ def constant_source(batch: pa.RecordBatch, rows: Sequence[Sequence[int]], folder
 
 
 class ConstantPartition(InputPartition):
-    """The rows of the batches of one task."""
+    """The number of rows of each batch of one task."""
 
     def __init__(self, rows: Sequence[int]) -> None:
         super().__init__(tuple(rows))

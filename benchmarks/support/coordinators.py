@@ -17,7 +17,7 @@ def kafka_coordinator(bootstrap_servers: str, topic: str, table: str | None) -> 
 
 
 def kafka_spec(bootstrap_servers: str, topic: str, table: str | None) -> SourceSpec:
-    """Returns what :func:`kafka_coordinator` plans."""
+    """Returns the specification of the source that :func:`kafka_coordinator` plans."""
     source = KafkaSource(
         {"kafka.bootstrap.servers": bootstrap_servers, "subscribe": topic, "startingoffsets": "earliest"}
     )

@@ -10,7 +10,7 @@ from flip27_stream.testing.source_query import SourceQuery
 
 
 class Count:
-    """Counts what a reader emits."""
+    """Counts the rows that a reader emits."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -26,7 +26,7 @@ class Count:
 
 
 def read_without_spark(source: Source[Any, Any]) -> tuple[int, float]:
-    """Returns the rows of a source, and the seconds of planning and readers in this process."""
+    """Returns the number of rows of a source, and the time (s) of planning and reading them in this process."""
     began, rows = time.perf_counter(), 0
     with SourceQuery(source, available_now=True) as query:
         while (batch := query.next_batch()) is not None:

@@ -1,4 +1,4 @@
-"""What a benchmark found, the mark it has to reach, and the table of both."""
+"""The results of benchmarks, the marks that they have to reach, and the table of both."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.table import Table
 
 @dataclass(frozen=True)
 class Mark:
-    """A figure to reach: at least, or at most, ``limit``."""
+    """A limit that a figure has to meet: at least, or at most, ``limit``."""
 
     limit: float
     at_least: bool
@@ -36,12 +36,12 @@ class Result:
     """One line of the table.
 
     Attributes:
-        work: what was done.
-        beside: what the yardstick did, mostly Spark's built-in source.
-        ours: what this project's source did.
-        figures: one per pair (or plan, or process), of which the median counts.
-        unit: of the figures.
-        mark: what the median has to reach; ``None`` where the issue names no figure.
+        work: What was measured.
+        beside: The result of the yardstick, mostly Spark's built-in source, as text.
+        ours: The result of this project's source, as text.
+        figures: One figure for each pair (or plan, or process), of which the median counts.
+        unit: The unit of the figures.
+        mark: The limit that the median has to meet; ``None`` for no limit.
     """
 
     work: str
@@ -75,7 +75,7 @@ class Result:
 
 
 def table(results: Sequence[Result], title: str) -> Table:
-    """All results; lines whose mark is missed stand out."""
+    """Returns the table of all results. Lines whose mark is missed are highlighted."""
     drawn = Table(title=title, title_justify="left")
     for heading in ("work", "beside", "ours", "median", "range", "mark", ""):
         drawn.add_column(heading, justify="left" if heading in ("work", "") else "right")

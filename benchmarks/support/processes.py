@@ -15,9 +15,9 @@ class CpuTime(NamedTuple):
     """CPU time, user and system.
 
     Attributes:
-        broker: of the Kafka broker, in seconds.
-        python: of Spark's Python processes, which are workers and planners, in seconds.
-        jvm: of Spark's JVM, in seconds.
+        broker: The CPU time (s) of the Kafka broker.
+        python: The CPU time (s) of Spark's Python processes, which are workers and planners.
+        jvm: The CPU time (s) of Spark's JVM.
     """
 
     broker: float

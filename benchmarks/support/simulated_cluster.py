@@ -1,4 +1,7 @@
-"""A Kafka cluster in memory that answers at once, with equal partitions of any number; stands in for the client."""
+"""A Kafka cluster in memory, used in place of the client.
+
+It answers at once, and has any number of equal partitions.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,8 @@ class SimulatedCluster:
     """One topic; the record at an offset has a timestamp that follows from it, the same in each partition.
 
     Attributes:
-        end: of every partition; it may grow.
-        seconds: CPU time of the calling threads that was spent in here.
+        end: The end offset of every partition, which may grow.
+        seconds: The CPU time (s) that the calling threads have spent in this class.
     """
 
     def __init__(self, topic: str, partitions: int) -> None:

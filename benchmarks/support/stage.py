@@ -21,18 +21,18 @@ _CACHE = "spark.kafka.consumer.cache.capacity"
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is done.
+    """The sizes of the benchmarks.
 
     Attributes:
-        records: in the backlogs of small records; those of large ones follow from it.
-        pairs: rounds in which the contenders take turns.
-        warm_up: rounds before those that count.
-        batches: small batches per round and contender.
-        many: partitions of "many partitions".
-        splits: of the plan that needs no broker.
-        files: of the plan of a folder.
-        days: of the history in files.
-        shapes: of the read benchmark, in the order of its table.
+        records: The number of records in backlogs of small records, from which that of large ones follows.
+        pairs: The number of rounds in which the contenders take turns.
+        warm_up: The number of rounds before those that count.
+        batches: The number of small batches for each round and contender.
+        many: The number of partitions of "many partitions".
+        splits: The number of splits of the plan that needs no broker.
+        files: The number of files of the plan of a folder.
+        days: The number of days of the history in files.
+        shapes: The number of shapes of the read benchmark, in the order of its table.
     """
 
     records: int = 2_000_000
@@ -68,7 +68,7 @@ class Stage:
 
     @cached_property
     def spark(self) -> SparkSession:
-        """local[2], with the built-in Kafka source and ours.
+        """A Spark session with ``local[2]``, the built-in Kafka source and ours.
 
         The built-in source keeps 64 consumers by default; with more partitions than that it makes new ones in every
         batch. Here it keeps all.

@@ -32,10 +32,11 @@ def stream(stage: Stage, fmt: str, topic: str, schema: str | None = None, **opti
 def drain(
     frame: DataFrame, rows: int, each_batch: Callable[[DataFrame, int], None] | None = None
 ) -> list[float]:
-    """Read all ``rows`` that are there into the noop sink, or ``each_batch``; returns the seconds of each micro-batch.
+    """Reads all ``rows`` rows into the noop sink, or into ``each_batch``, and returns the time (s) of each
+    micro-batch.
 
     A micro-batch lasts from its plan to its commit (``durationMs.triggerExecution``, from which Spark computes
-    ``processedRowsPerSecond``); the start of the query, which is the same for every source, is not in it.
+    ``processedRowsPerSecond``). The start of the query, which is the same for every source, is not in it.
     """
     with tempfile.TemporaryDirectory() as checkpoint:
         writer = frame.writeStream.option("checkpointLocation", checkpoint).trigger(availableNow=True)

@@ -59,15 +59,15 @@ def throughput(seconds: Sequence[float], rows: int, value_bytes: int) -> str:
 def speeds(
     work: str, rows: int, value_bytes: int, seconds: Pairs, mark: Mark | None = None, *, percent: bool = False
 ) -> Result:
-    """Returns how fast both were, and how many times as fast ours was.
+    """Returns the speeds of both contenders, and how many times as fast ours was.
 
     Args:
-        work: what was done.
-        rows: how many rows each read.
-        value_bytes: the size of their values.
-        seconds: of both.
-        mark: what the median has to reach.
-        percent: whether the figures are a percentage of the yardstick's speed.
+        work: What was measured.
+        rows: The number of rows that each contender read.
+        value_bytes: The size (bytes) of their values.
+        seconds: The times (s) of both contenders.
+        mark: The limit that the median has to meet.
+        percent: Whether the figures are a percentage of the yardstick's speed.
     """
     beside, ours = throughput(seconds.beside, rows, value_bytes), throughput(seconds.ours, rows, value_bytes)
     if percent:

@@ -5,7 +5,7 @@
     with KafkaBroker(listeners=["SASL_SSL"]) as broker:       # one node, in about two seconds
         broker.create_topic("clicks", partitions=4)
         broker.write("clicks", [(0, 1_700_000_000_000, b"key", b"value")])
-        broker.bootstrap_servers                              # asks for nothing
+        broker.bootstrap_servers                              # needs no authentication
         broker.secure.bootstrap_servers("SASL_SSL")           # with broker.secure.user and .password,
         broker.secure.broker_keys.trust_store("JKS")          # or "PEM", or "PKCS12"
 
@@ -16,22 +16,22 @@
     with KinesisServer() as server:                           # an emulator, in less than a second; needs Node.js
         server.create_stream("clicks", shards=2)
         server.put("clicks", [(0, b"value")])
-        server.options                                        # how flip27_kinesis gets in
+        server.options                                        # with which flip27_kinesis connects
 
     with PulsarServer() as server:                            # a real standalone server, in about five seconds
         server.create_topic("clicks", partitions=2)
         server.put("clicks-partition-0", [b"value"])
-        server.options                                        # how flip27_pulsar gets in
+        server.options                                        # with which flip27_pulsar connects
 
     with FaultyNetwork() as network, KafkaBroker(through=network.link) as broker:
-        link = network.links["PLAINTEXT"]                     # where broker.bootstrap_servers leads to
+        link = network.links["PLAINTEXT"]                     # to which broker.bootstrap_servers leads
         with link.apply(CutAfter(100)):                       # or Delay, Throttle, BlackHole, HalfOpen, Refuse,
             ...                                               # Unreachable, Silence, HangInTls
 
-A source of your own is run through what every source must do by a subclass of :class:`SourceConformanceSuite`.
+A subclass of :class:`SourceConformanceSuite` checks that a source of your own does what every source must do.
 
-Servers listen on free loopback ports, keep their data in temporary directories, and end with the block, or with the
-process that started them, however it ends.
+Servers listen on free loopback ports and keep their data in temporary directories. They end with the block, or with
+the process that started them, however that ends.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class SplitTimes:
 
 @dataclass
 class AlignedRun:
-    """One aligned query over a system to which nobody writes.
+    """One aligned query over a system whose records do not change.
 
     Attributes:
         source: The source.

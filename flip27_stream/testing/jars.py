@@ -86,7 +86,7 @@ def check_delta() -> None:
     """Checks that the release of Delta in :data:`DELTA` belongs to the installed Spark.
 
     Raises:
-        ConnectorError: it belongs to another one.
+        ConnectorError: It belongs to another release of Spark.
     """
     if not has_delta():
         raise ConnectorError(

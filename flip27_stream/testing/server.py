@@ -1,4 +1,4 @@
-"""What the servers of the test kit have in common."""
+"""The base class of the servers of the test kit, and the directory of servers that are fetched."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Server(ABC, Generic[P]):
     """Base class of context managers that run a server in one process, with its data in a temporary directory.
 
     Attributes:
-        kind: what it is, for messages.
+        kind: The kind of server, for messages.
     """
 
     kind: ClassVar[str]

@@ -1,4 +1,4 @@
-"""A local Spark with Delta, for tests, demo and benchmarks."""
+"""A local Spark session with Delta, for tests, demos and benchmarks."""
 
 from __future__ import annotations
 

@@ -93,6 +93,8 @@ class SourceQuery:
     def run(self, expected: int) -> list[Row]:
         """Runs micro-batches until ``expected`` rows were read or time is up, then until there is nothing more to
         read.
+
+        Returns the rows.
         """
         rows: list[Row] = []
         deadline = time.monotonic() + _PATIENCE_S

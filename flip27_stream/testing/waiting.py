@@ -10,7 +10,7 @@ def wait_until(condition: Callable[[], object], what: str, timeout: float = 60.0
     """Returns once ``condition()`` is true. It is checked every 20 ms, at least once.
 
     Raises:
-        TimeoutError: It was not true within ``timeout`` seconds. The message has ``what``.
+        TimeoutError: The condition was not true within ``timeout`` seconds. The message has ``what``.
     """
     deadline = time.monotonic() + timeout
     while not condition():

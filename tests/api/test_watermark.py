@@ -1,4 +1,4 @@
-"""Watermark strategies."""
+"""Tests of watermark strategies and of their timestamp assigners."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from flip27_stream.api import (
 
 @pytest.mark.parametrize("timeout", [0, -1])
 def test_wm_05_idle_timeout_is_positive(timeout: int) -> None:
-    """WM-05."""
+    """An idle timeout of zero or less raises an error (WM-05)."""
     with pytest.raises(ValueError, match="idle_timeout_ms must be positive"):
         WatermarkStrategy.for_monotonous_timestamps().with_idleness(timeout)
 
 
 def test_wm_30_alignment_and_idleness_survive_each_other() -> None:
-    """WM-30: whichever is set last; the update interval is 1 s."""
+    """A strategy keeps its alignment and its idle timeout, whichever is set last.
+
+    The default update interval is 1 s (WM-30).
+    """
     plain = WatermarkStrategy.for_monotonous_timestamps()
     both = plain.with_watermark_alignment("group-1", 200).with_idleness(200)
     assert (both.alignment, both.idle_timeout_ms) == (WatermarkAlignment("group-1", 200, 1000), 200)
@@ -41,13 +44,13 @@ def test_wm_30_alignment_and_idleness_survive_each_other() -> None:
     ],
 )
 def test_op_04_wrong_parameters(make: Callable[[], object], named: str) -> None:
-    """OP-04: each error names the parameter."""
+    """The error about a wrong parameter names the parameter (OP-04)."""
     with pytest.raises(ValueError, match=named):
         make()
 
 
 def test_op_04_a_drift_of_zero_is_allowed() -> None:
-    """OP-04."""
+    """A maximum drift of zero is allowed (OP-04)."""
     assert WatermarkAlignment("g", 0).max_drift_ms == 0
 
 

@@ -1,4 +1,7 @@
-"""Every benchmark runs, at a size that takes seconds; how fast anything is, is not for tests to say."""
+"""Every benchmark runs at a size that takes seconds.
+
+The tests check that it has figures, not how fast anything is.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +102,7 @@ def stage(spark: SparkSession, broker: KafkaBroker) -> Iterator[Stage]:
 
 
 def _run(measure: Measure, stage: Stage) -> list[Result]:
-    """The lines of its table, each with a figure."""
+    """Runs a benchmark and returns its results. Each has a figure above zero and a line in the printed table."""
     results = list(measure(stage))
     assert all(result.figure > 0 for result in results)
     console = Console(width=200, file=io.StringIO())

@@ -1,4 +1,4 @@
-"""The chaos program repeats what it draws, carries out and makes good, and would tell if something were wrong."""
+"""Tests of the chaos run: a seed repeats its storms, acts are done and undone, and faults in the rows are found."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ def test_a_seed_gives_the_same_storms() -> None:
 
 
 def test_storms_have_enough_of_everything() -> None:
-    """Two hours have 200 kills and 500 faults, if a third of them is quiet."""
+    """An hour of storms has more than 500 faults and more than 200 kills, with every kind of act.
+
+    Two hours have as many even if a third of them is quiet.
+    """
     found = drawn(3)
     hours = sum(storm.seconds for storm in found) / 3600
     blows = [blow for storm in found for blow in storm.blows]
@@ -178,7 +181,7 @@ def test_a_query_is_told_by_a_file(tmp_path: Path) -> None:
 @pytest.mark.jvm
 @pytest.mark.timeout(600)
 def test_a_short_storm() -> None:
-    """Real brokers, a real store, two driver programs: one storm and its account."""
+    """One storm and its account, with real brokers, a real store and two driver programs, have no findings."""
     said: list[str] = []
     settings = Settings(0, seed=6, pace=Pace(fault_s=3, kill_s=5, stop_s=8, change_s=5), storm_s=(15, 20))
     found = Chaos(settings, said.append).run()

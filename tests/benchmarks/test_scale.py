@@ -1,4 +1,4 @@
-"""The simulation of very many tasks, members and splits runs at a small size; what it costs is not for tests to say."""
+"""The simulations of very many tasks, group members and splits run at a small size. Their costs are not tested."""
 
 from __future__ import annotations
 

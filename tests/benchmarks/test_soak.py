@@ -1,4 +1,4 @@
-"""The soak runs, stops what it has started, and would tell if something were lost, doubled, read ahead or grown."""
+"""Tests of the soak: it ends all processes that it started, and it finds lost and doubled rows, drift and growth."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MARK = "FLIP27_SOAK_TEST"
 
 
 def arrivals(seed: int, minutes: int) -> list[tuple[int, int]]:
-    """When (ms) a partition gets which event times."""
+    """Returns pairs of a time (ms) and the event time of a record that a partition gets at that time."""
     feed = Feed(random.Random(seed), T0)
     ticks = range(T0, T0 + minutes * MINUTE, TICK)
     return [(now, time) for now in ticks for time in feed.due(now)]
@@ -42,7 +42,10 @@ def arrivals(seed: int, minutes: int) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_what_comes_back_from_idleness_is_ahead(seed: int) -> None:
-    """What the check of drift takes for granted."""
+    """A partition that was idle comes back with an event time ahead of the clock.
+
+    The check of drift relies on this.
+    """
     found = arrivals(seed, 30)
     newest, idle = T0, 0
     for (before, _), (now, time) in itertools.pairwise(found):
@@ -93,8 +96,11 @@ def test_what_is_lost_doubled_or_not_ours_is_found(tmp_path: Path) -> None:
 
 
 def test_drift_is_found_within_a_query_and_between_them() -> None:
-    """I3: "a" has read up to 1500, when "b" had said that its front is at 800. What is said later does not matter, nor
-    what was read before the two were together."""
+    """Drift (I3) is found within a query and between two.
+
+    Query "a" has read up to 1500 when "b" has published a watermark that stands for a front of 800. Later entries do
+    not count, and neither do rows from before ``since``.
+    """
     rows = pa.Table.from_pylist(
         [row("a", 1, 1400, 100, 0), row("a", 2, 1500, 200, 300), row("b", 1, 900, 150, 0)], SCHEMA
     )
@@ -126,7 +132,7 @@ def test_growth_is_from_the_second_quarter_to_the_last() -> None:
 
 
 def test_a_driver_ends_with_all_that_it_started(tmp_path: Path) -> None:
-    """Also what is in another process group, and has lost its parent."""
+    """A killed driver takes all its processes with it, also one in another process group that has lost its parent."""
     grandchild = "import os, time; os.setpgid(0, 0); time.sleep(60)"
     child = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {grandchild!r}])"
     left = tmp_path / "left"
@@ -163,7 +169,7 @@ def test_a_process_that_computes_is_told_from_those_that_wait(tmp_path: Path) ->
 
 @contextmanager
 def marked() -> Iterator[str]:
-    """Processes started meanwhile can be told by their environment."""
+    """Yields a mark in the environment, by which processes that start meanwhile can be recognised."""
     mark = os.environ[_MARK] = uuid.uuid4().hex
     try:
         yield mark
@@ -172,7 +178,9 @@ def marked() -> Iterator[str]:
 
 
 def processes(mark: str, word: str = "") -> list[int]:
-    """Those that live, but for the watches over others, which end with these."""
+    """Returns the ids of the living processes with ``mark``, but for the shells that watch over them and end with
+    them.
+    """
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:

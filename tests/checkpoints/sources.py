@@ -1,4 +1,4 @@
-"""Sources as the queries had them that wrote the documents of this folder."""
+"""The sources of the queries that wrote the offset documents in the folders beside this file."""
 
 from __future__ import annotations
 

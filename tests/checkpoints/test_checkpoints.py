@@ -1,4 +1,7 @@
-"""Offsets that releases wrote are read for ever: never regenerate a document of this folder, add one."""
+"""Offsets that a release wrote are read by every later one.
+
+Never regenerate a document of this folder: add a new one.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ POSITIONS = {
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_what_a_release_wrote_is_read(path: Path) -> None:
-    """CO-11, SK-35, KS-01, HY-16."""
+    """An offset document of a release is read, and its positions are kept (CO-11, SK-35, KS-01, HY-16)."""
     kind = path.stem.partition("-")[0]
     source = SOURCES[kind]()
     codec = OffsetCodec(

@@ -1,1 +1,1 @@
-"""A fast set of tests on every supported pair of Spark and Python: ``make compat``."""
+"""A fast set of tests that ``make compat`` runs on every supported pair of Spark and Python."""

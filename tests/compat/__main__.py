@@ -1,9 +1,9 @@
-"""Runs the tests on each pair, and prints the table.
+"""Runs the compatibility tests on each pair of Spark and Python, and prints a table of the results.
 
-``python -m tests.compat [SPARK/PYTHON ...]``, such as ``4.3.0/3.13``; by default on all pairs. Each pair has an
-environment in ``.compat``, which is made if it is missing, with the packages of ``requirements.lock``. The interpreters
-are ``python3.10`` and so on in ``PATH``; Java is that of ``JAVA_HOME`` or ``PATH``. The exit code is 1 if a test failed
-or a pair could not be run.
+``python -m tests.compat [SPARK/PYTHON ...]`` takes pairs such as ``4.3.0/3.13``, by default all pairs. Each pair has
+an environment in ``.compat``, which is made if it is missing, with the packages of ``requirements.lock``. The
+interpreters are ``python3.10`` and so on in ``PATH``; Java is that of ``JAVA_HOME`` or ``PATH``. The exit code is 1
+if a test failed or a pair could not be run.
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ def _row(pair: Pair) -> dict[str, str]:
 
 
 def _run(python: Path) -> dict[str, str]:
-    """Runs the tests with an interpreter. Their own output goes to the standard error."""
+    """Runs the tests with a Python interpreter and returns the cell of each column.
+
+    Pytest's output goes to the standard error.
+    """
     tests = [test for names in TESTS.values() for test in names]
     with tempfile.TemporaryDirectory(dir=_ENVIRONMENTS) as folder:
         report = Path(folder, "report.xml")
@@ -72,7 +75,7 @@ def _run(python: Path) -> dict[str, str]:
 
 
 def _environment(pair: Pair) -> Path:
-    """Returns the interpreter of the environment of a pair, which is made if it is not complete."""
+    """Returns the Python interpreter of a pair's virtual environment, which is made first if it is not complete."""
     home = _ENVIRONMENTS / f"spark-{pair.spark}-python-{pair.python}"
     python, ready = home / "bin" / "python", home / ".ready"
     if not ready.exists():

@@ -46,13 +46,13 @@ HEAD: Final = ("Spark", "Python", "Java", *TESTS)
 
 
 def results(junit: str) -> dict[str, str]:
-    """Returns the cell of each column, out of pytest's report of one pair in the form of JUnit."""
+    """Returns the text of each column's cell, taken from pytest's JUnit report of one pair."""
     cases = list(ElementTree.fromstring(junit).iter("testcase"))
     return {column: _cell([case for case in cases if _is_of(case, names)]) for column, names in TESTS.items()}
 
 
 def table(rows: Iterable[Mapping[str, str]]) -> list[str]:
-    """Returns the lines of a table of Markdown, of rows that have a cell for each column of :data:`HEAD`."""
+    """Returns the lines of a Markdown table. Each row has a cell for each column of :data:`HEAD`."""
     lines = [_line(HEAD), "|---" * len(HEAD) + "|"]
     return lines + [_line(tuple(row[column] for column in HEAD)) for row in rows]
 

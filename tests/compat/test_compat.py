@@ -1,4 +1,7 @@
-"""The pairs of ``make compat`` are those of the page and of the package, and its tests exist. No JVM."""
+"""The pairs of ``make compat`` are those of ``docs/versions.md`` and of the package's metadata.
+
+No test here starts a JVM.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The discovery of splits, and reports of lost data, which connectors share."""
+"""Tests of the discovery of splits and of reports of lost data, which connectors share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Handler = Callable[[Any, BaseException | None], None]
 
 
 class Context:
-    """Keeps the handlers of calls: the initial one and the periodic one."""
+    """An enumerator context that keeps the handlers of ``call_async``: the initial one, then the periodic one."""
 
     def __init__(self) -> None:
         self.handlers: list[Handler] = []

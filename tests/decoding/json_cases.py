@@ -1,4 +1,4 @@
-"""JSON documents that are decoded by Spark and by us: values of every type, and documents that are odd as a whole."""
+"""JSON documents that Spark and this package decode: values of every type, and documents that are odd as a whole."""
 
 from __future__ import annotations
 
@@ -190,22 +190,25 @@ DOCUMENTS: Final[Sequence[bytes]] = [
 
 
 def values_of(column: str) -> list[str]:
-    """Values that are tried in a column."""
+    """Returns the JSON values that are tried in a column."""
     return [*ANY, *map(json.dumps, TEXTS.get(column, ())), *OWN.get(column, ())]
 
 
 def document(column: str, value: str) -> bytes:
-    """A document with that value, and with 1 in column ``b``."""
+    """Returns a JSON document with ``value`` in ``column``, and with 1 in column ``b``."""
     return f'{{"{column}":{value},"b":1}}'.encode()
 
 
 def single_values() -> list[bytes]:
-    """Every value that is tried, each in a document."""
+    """Returns a document for each value that is tried in each column."""
     return [document(column, value) for column in TYPES for value in values_of(column)]
 
 
 def with_several(count: int, without: Sequence[bytes], seed: int = 27) -> Iterator[bytes]:
-    """Documents with values of several columns, among them none that ``without`` has in a document of its own."""
+    """Yields documents with values of several columns.
+
+    None of the values is in a document of ``without`` by itself.
+    """
     draw, left_out = random.Random(seed), set(without)
     while count:
         columns = draw.sample([*TYPES, "z"], draw.randint(2, 6))
@@ -218,7 +221,7 @@ def with_several(count: int, without: Sequence[bytes], seed: int = 27) -> Iterat
 
 
 def damaged(documents: Sequence[bytes], seed: int = 27) -> Iterator[bytes]:
-    """Each document with a few characters changed."""
+    """Yields each document with up to two bytes replaced or one inserted."""
     draw = random.Random(seed)
     for text in documents:
         at = draw.randrange(len(text))

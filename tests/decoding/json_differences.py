@@ -1,4 +1,4 @@
-"""Where a document is not decoded as Spark does it, by the rows of the tables on the page on columns."""
+"""The JSON documents that are not decoded as by Spark, grouped by the rows of the tables in ``docs/columns.md``."""
 
 from __future__ import annotations
 

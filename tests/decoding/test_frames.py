@@ -1,4 +1,4 @@
-"""Values with the frame of a schema registry."""
+"""Tests of values with the frame of a schema registry."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_only_frames_are_taken_off() -> None:
 
 
 def test_a_json_pointer_sees_through_frames() -> None:
-    """Event time of values with the id of a JSON Schema, beside plain ones."""
+    """A JSON pointer finds the event time in values with the id of a JSON Schema and in plain values beside them."""
     documents = [
         framed(9, b'{"at": 5}'),
         b'{"at": 6}',

@@ -1,4 +1,4 @@
-"""JSON documents into columns: Arrow's way and Python's agree, and a bad value spoils no other."""
+"""Tests of decoding JSON into columns: Arrow's parser and Python's agree, and a bad value changes no other."""
 
 from __future__ import annotations
 
@@ -103,7 +103,10 @@ ODD = st.builds(
 
 
 def decoded(fields: pa.Schema, values: list[bytes | None]) -> tuple[list[list[Any]], list[bool]]:
-    """Columns, and which values are bad; also checks that the decoder can travel."""
+    """Returns the columns as text, and which values are bad.
+
+    The decoder is pickled first, as on its way to a task.
+    """
     found = pickle.loads(pickle.dumps(JsonColumns(fields))).decode(pa.array(values, pa.binary()))
     return _plain(found.columns, found.bad, fields, len(values))
 
@@ -131,7 +134,7 @@ def _plain(columns: Any, bad: Any, fields: pa.Schema, count: int) -> tuple[list[
 
 @given(st.lists(GOOD | GOOD | BAD | ODD | st.none() | st.sampled_from([b"", b" \n"]), max_size=40))
 def test_all_at_once_is_as_one_by_one(values: list[bytes | None]) -> None:
-    """Whatever is bad, its neighbours are what they are alone."""
+    """Values decoded at once give the rows that they give one by one, also beside values that are bad."""
     assert decoded(FIELDS, values) == one_by_one(FIELDS, values)
 
 
@@ -143,7 +146,7 @@ DEEP = st.sampled_from(
 
 @given(st.lists(GOOD | BAD | ODD | DEEP, max_size=6))
 def test_a_document_is_what_it_is_alone(values: list[bytes | None]) -> None:
-    """Also one that is nested too deeply for Python's parser."""
+    """A document gives the same row beside others as alone, also if it is nested too deeply for Python's parser."""
     columns, bad = decoded(FIELDS, values)
     alone = [decoded(FIELDS, [value]) for value in values]
     assert bad == [bad for _, (bad,) in alone]
@@ -152,7 +155,7 @@ def test_a_document_is_what_it_is_alone(values: list[bytes | None]) -> None:
 
 @given(st.lists(OBJECTS, min_size=1, max_size=20), st.data())
 def test_what_is_written_is_read(objects: list[dict[str, Any]], data: st.DataObject) -> None:
-    """Round trip, with bad values sprinkled in."""
+    """Objects that are written as JSON are read back unchanged, with bad values between them."""
     fields = pa.schema([FIELDS.field(name) for name in ("id", "name", "ok", "tags")])
     values = [json.dumps(value).encode() for value in objects]
     places = sorted(data.draw(st.sets(st.integers(0, len(values)), max_size=5)), reverse=True)
@@ -167,7 +170,10 @@ def test_what_is_written_is_read(objects: list[dict[str, Any]], data: st.DataObj
 
 
 def test_many_values_with_few_bad_ones() -> None:
-    """Halving finds them; those that begin and end like two halves of one are not taken for one."""
+    """A few bad values among many are found by halving.
+
+    Two values that are one good document only together are both bad.
+    """
     values = [json.dumps({"id": i, "name": str(i)}).encode() for i in range(5000)]
     for i in (0, 17, 2500, 4999):
         values[i] = b'{"id": "x", "name": "kept"}'
@@ -180,7 +186,10 @@ def test_many_values_with_few_bad_ones() -> None:
 
 
 def test_lines_are_decoded_where_they_are() -> None:
-    """Only what Arrow reads differently, or not at all, is looked at again."""
+    """``decode_lines`` decodes lines in their buffer.
+
+    It returns ``None`` if Arrow reads a line differently or not at all.
+    """
     columns = JsonColumns(pa.schema([FIELDS.field("id"), FIELDS.field("name")]))
 
     def found(*lines: bytes) -> list[list[Any]] | None:
@@ -203,7 +212,10 @@ def test_lines_are_decoded_where_they_are() -> None:
 
 
 def test_times_that_are_numbers_are_seconds() -> None:
-    """As in ``from_json``; text and numbers may be mixed, and take turns from batch to batch."""
+    """A number in a timestamp column counts seconds, as in ``from_json``.
+
+    Numbers and text may be mixed, and may alternate from batch to batch.
+    """
     decoder = JsonColumns(pa.schema([("at", TIMESTAMP)]))
     for batch in (
         [b'{"at": 5}'] * 50,
@@ -216,7 +228,7 @@ def test_times_that_are_numbers_are_seconds() -> None:
 
 
 def test_maps_and_binaries() -> None:
-    """Arrow's parser has neither; the values are decoded one by one."""
+    """Maps and binary values are decoded one by one, since Arrow's parser has neither type."""
     fields = pa.schema([("m", pa.map_(pa.string(), pa.int32())), ("b", pa.binary())])
     rows, bad = decoded(fields, [b'{"m":{"x":1,"y":null},"b":"YWI="}', b'{"m":{"x":"1"},"b":"?"}', None])
     assert rows[0] == [repr([("x", 1), ("y", None)]), "None", "None"]
@@ -250,7 +262,7 @@ def test_numbers_that_are_not_finite() -> None:
 
 @pytest.mark.parametrize("depth", [400, 600, 900, 5000])
 def test_what_is_nested_deeply_is_text_or_bad(depth: int) -> None:
-    """Neighbours are not harmed, and nothing is raised."""
+    """A value that is nested deeply becomes text or is bad. It raises no error and does not change its neighbours."""
     nested = b"[" * depth + b"]" * depth
     found = JsonColumns(pa.schema([("name", pa.string())])).decode(
         pa.array([b'{"name":"a"}', b'{"name":' + nested + b"}", b'{"name":"b"}'])
@@ -261,7 +273,10 @@ def test_what_is_nested_deeply_is_text_or_bad(depth: int) -> None:
 
 
 def test_digits_that_do_not_fit_never_wrap() -> None:
-    """Arrow's parser wraps some of these around."""
+    """A number with too many digits for its decimal column is bad.
+
+    Arrow's parser wraps some of these numbers around.
+    """
     decoder = JsonColumns(pa.schema([("a", pa.decimal128(38, 10))]))
     for number in (b"1e28", b"1e30", b"1e31", b"1e38", b"1e60", b"1" * 29, b"9" * 60):
         found = decoder.decode(pa.array([b'{"a":' + number + b"}"]))
@@ -274,7 +289,10 @@ def test_no_values() -> None:
 
 @pytest.mark.parametrize(("name", "kind"), PARSED_BY_ARROW.items())
 def test_arrow_agrees_on_each_value(name: str, kind: pa.DataType) -> None:
-    """Each alone, so that Arrow's parser has the word wherever it takes it."""
+    """Arrow's parser agrees with Python's on each value.
+
+    Each is decoded alone, so that Arrow's is used where it succeeds.
+    """
     fields = pa.schema([(name, kind), ("b", pa.int32())])
     values = [document(name, value) for value in values_of(name)]
     alone = [decoded(fields, [value]) for value in values]

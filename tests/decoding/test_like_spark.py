@@ -1,4 +1,4 @@
-"""JSON is decoded as Spark decodes it: by ``from_json`` and by its own source of files, document by document."""
+"""JSON is decoded as by Spark's ``from_json`` and by Spark's source of JSON files, but for the differences listed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def schema_of(session: SparkSession) -> StructType:
 
 
 def comparable(column: pa.Array) -> pa.Array:
-    """``column`` in types whose values Python has all: times as numbers, text as bytes, maps as lists of entries."""
+    """Returns ``column`` in types of which Python has all values: times as numbers, text as bytes, maps as lists of
+    entries.
+    """
     kind, null = column.type, column.is_null()
     if pt.is_string(kind):
         return column.view(pa.binary())
@@ -85,7 +87,7 @@ def by_us(session: SparkSession, documents: Sequence[bytes], *, strict_utf8: boo
 def assert_differences(
     ours: Mapping[bytes, Row], theirs: Mapping[bytes, Row], listed: Mapping[str, Sequence[bytes]]
 ) -> None:
-    """Those that are listed are there, and no others."""
+    """Asserts that the documents with different rows are exactly those that are listed."""
     expected = {text for texts in listed.values() for text in texts}
     differ = {text: (ours[text], theirs[text]) for text in theirs if repr(ours[text]) != repr(theirs[text])}
     assert {text: differ[text] for text in differ if text not in expected} == {}
@@ -94,7 +96,9 @@ def assert_differences(
 
 @pytest.mark.jvm
 def test_as_from_json_decodes_them(utc: SparkSession) -> None:
-    """Values of all types in all columns; objects with several of them; and these with a few characters changed."""
+    """Documents are decoded as by ``from_json``: values of all types in all columns, objects with several of them,
+    and these objects with a few characters changed.
+    """
     documents = list(dict.fromkeys([*KNOWN, *SEVERAL, *DAMAGED]))
     frame = utc.createDataFrame(list(enumerate(documents)), "i int, v binary")
     row = from_json(col("v").cast("string"), schema_of(utc), {"columnNameOfCorruptRecord": "bad"})
@@ -109,7 +113,7 @@ def test_as_from_json_decodes_them(utc: SparkSession) -> None:
     )
     good = [text for text in DAMAGED if not ours[text]["bad"]]
     assert [text for text in good if repr(ours[text]) != repr(theirs[text])] == []
-    # Of those that are bad, Spark may keep some fields, and it does not see what is behind an object.
+    # Of bad documents Spark may keep some fields, and it does not see text behind an object.
     assert [
         text
         for text in DAMAGED
@@ -119,7 +123,10 @@ def test_as_from_json_decodes_them(utc: SparkSession) -> None:
 
 @pytest.mark.jvm
 def test_as_the_source_of_json_files_decodes_them(utc: SparkSession, tmp_path: Path) -> None:
-    """The rows are in the order of the lines; arrays, of which Spark makes any number of rows, are the last."""
+    """Lines are decoded as by Spark's source of JSON files.
+
+    Rows are in the order of the lines; arrays, of which Spark makes any number of rows, are the last lines.
+    """
     lines = [
         text for text in KNOWN if text.strip(b" \t\r") and b"\n" not in text and not text.startswith(b"[")
     ]

@@ -1,4 +1,4 @@
-"""The fields of Protocol Buffers messages."""
+"""Tests of the parser of Protocol Buffers messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A document means the same in a topic, in a file and at a JSON pointer, so that nothing changes where one ends."""
+"""A JSON document has the same values in a topic, in a file and at a JSON pointer, so that a hybrid source does not
+change values where one source ends and the next begins.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,10 @@ def is_utf_8(text: bytes) -> bool:
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_values_of_a_topic_are_those_of_a_file(tmp_path: Path, name: str) -> None:
-    """What is bad in one is bad in the other; of a file UTF-8 is asked for besides."""
+    """A document that is bad in a topic is bad in a file, and good ones have the same values.
+
+    Only documents in UTF-8 are compared, since a file must be UTF-8.
+    """
     fields = pa.schema([(name, COLUMNS[name]), ("b", pa.int32())])
     texts = [b"{}", *(document(name, value) for value in values_of(name)), *DOCUMENTS]
     lines = [text for text in texts if text.strip() and is_utf_8(text)]
@@ -72,7 +77,10 @@ def test_values_of_a_topic_are_those_of_a_file(tmp_path: Path, name: str) -> Non
 
 
 def test_a_pointer_takes_the_same_documents() -> None:
-    """A document has an event time if it is good in all that is asked of it."""
+    """A JSON pointer finds an event time exactly in the documents that decode into columns.
+
+    Two documents that repeat a name are left out.
+    """
     values = pa.array(DOCUMENTS, pa.binary())
     columns = JsonValueDecoder(pa.schema([("b", pa.int64())])).decode(values)
     times = JsonPointer("/b").times(values)

@@ -1,4 +1,4 @@
-"""Dates and times in text: whole columns are what their texts are one by one."""
+"""Tests of dates and times in text: a column parsed as a whole has the values of its texts parsed one by one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ TEXT = (
 
 @given(st.lists(TEXT | st.none(), max_size=5))
 def test_columns_are_what_their_texts_are(texts: list[str | None]) -> None:
-    """Also where Arrow's own casts would do: they know no form that ours do not, and mean the same."""
+    """A column of texts has the values of its texts, also where Arrow's casts parse it.
+
+    It raises an error if one of them is not a time.
+    """
     for column, one, kind in (
         (dates, days, pa.int32()),
         (instants, lambda text: microseconds(text, zoned=True), pa.int64()),
@@ -91,7 +94,10 @@ def test_instants(text: str, number: int | None) -> None:
     ],
 )
 def test_times_of_a_pattern(pattern: str, text: str, number: int | None) -> None:
-    """A day that there is not is wrong: C's ``strptime`` takes it for one of the next month."""
+    """Texts are parsed by a pattern.
+
+    A day that does not exist is wrong; C's ``strptime`` takes it for one of the next month.
+    """
     found = TimePattern.of("timestampFormat", pattern)
     assert found.microseconds(text) == number
     column: Callable[[pa.DataType], pa.Array] = lambda kind: found.times(pa.array([text, None]), kind)  # noqa: E731

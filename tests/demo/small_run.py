@@ -1,4 +1,4 @@
-"""A small run of a demo, as a user starts it."""
+"""Runs a demo at a small size, as a user starts it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def shown_by(module: str, folder: Path, *, records: int, rows_per_batch: int) -> str:
-    """What it prints; it has ended well, complained of nothing, and left its picture and nothing else."""
+    """Returns what a demo prints.
+
+    It must exit with 0, print no warning, and leave only its picture and its output folder.
+    """
     command = [sys.executable, "-m", module, "--records", str(records)]
     command += ["--rows-per-batch", str(rows_per_batch), "--picture", "copy.png"]
     environment = {**os.environ, **QUICK_START, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}

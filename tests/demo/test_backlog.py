@@ -1,4 +1,4 @@
-"""The demo's backlog, and what it says about it."""
+"""Tests of the backlog of the demo about skewed partitions, and of the table and the verdict that it prints."""
 
 from __future__ import annotations
 

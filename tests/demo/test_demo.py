@@ -27,7 +27,7 @@ def test_the_demo_shows_that_only_the_aligned_source_keeps_every_row(tmp_path: P
 
 
 def row(shown: str, name: str) -> list[int]:
-    """The two numbers in a row of the table."""
+    """Returns the two numbers in a row of the demo's table."""
     cells = re.search(rf"│ {name} +│ +([\d,]+) │ +([\d,]+) │", shown)
     assert cells, shown
     return [int(cell.replace(",", "")) for cell in cells.groups()]

@@ -1,4 +1,4 @@
-"""What demos show: at 80 columns no table wraps, and without a terminal there are lines."""
+"""Tests of the demos' display: no table wraps at 80 columns, and lines are printed without a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo of the hybrid source: what it writes and says, and a small run of the whole as a user starts it."""
+"""Tests of the demo of the hybrid source: its data, its source, and a small run as a user starts it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_right_counts_are_those_of_the_event_times(clicks: Clicks) -> None:
 
 
 def test_its_source_fits_together(clicks: Clicks) -> None:
-    """Columns of the topic are converted to those of the table; known before anything runs."""
+    """The demo's source can be built before a query runs: columns of the topic are converted to the table's."""
     clicks.write_table()
     source = clicks_source(str(clicks.table), "localhost:9092", "clicks", 10)
     assert source.schema.names == COLUMNS.names

@@ -1,4 +1,4 @@
-"""The demo of the join: what it writes and says, and a small run of the whole as a user starts it."""
+"""Tests of the demo of the join: its data, its table and picture, and a small run as a user starts it."""
 
 from __future__ import annotations
 
@@ -99,7 +99,10 @@ def test_payments_may_come_in_another_order_than_the_orders(shop: Shop) -> None:
 
 
 def test_the_delay_is_one_that_keeps_every_row() -> None:
-    """I4: it exceeds max-drift; nothing is out of order."""
+    """The delay of the demo's watermarks exceeds max-drift, so that no row is dropped (I4).
+
+    Its records are in order.
+    """
     assert DELAY > MAX_DRIFT
 
 
@@ -164,7 +167,7 @@ def test_the_picture_is_drawn(shop: Shop, tmp_path: Path) -> None:
 
 @pytest.mark.jvm
 def test_the_demo_shows_less_state_and_no_lost_row_with_alignment(tmp_path: Path) -> None:
-    """Two sources of one query, in one group."""
+    """A query that joins two sources of one group loses no row and keeps less state than without alignment."""
     shown = shown_by("flip27_stream.demo.join", tmp_path, records=24_000, rows_per_batch=1_500)
 
     expected, same = numbers(shown, "expected rows")
@@ -184,7 +187,7 @@ def test_the_demo_shows_less_state_and_no_lost_row_with_alignment(tmp_path: Path
 
 
 def cells(shown: str, name: str) -> list[str]:
-    """The two cells in a row of the table."""
+    """Returns the two cells in a row of the demo's table."""
     found = re.search(rf"│ {name} +│ +([\d,.MBh ]+?) │ +([\d,.MBh ]+?) │", shown)
     assert found, shown
     return list(found.groups())

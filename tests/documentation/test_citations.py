@@ -30,7 +30,7 @@ CITED = {
 
 
 def defined() -> dict[str, set[str]]:
-    """What the pages of ``docs/design`` define, by kind."""
+    """Returns the names that the pages of ``docs/design`` define, by kind."""
     rules, facts, scenarios = (
         (DESIGN / f"{page}.md").read_text() for page in ("rules", "spark-facts", "scenarios")
     )
@@ -43,7 +43,7 @@ def defined() -> dict[str, set[str]]:
 
 
 def files() -> Iterator[Path]:
-    """The texts that may cite."""
+    """Yields the files that may cite rules, invariants, facts and scenarios."""
     yield ROOT / "README.md"
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*")):
@@ -75,7 +75,7 @@ def test_every_citation_leads_to_a_definition(kind: str) -> None:
 
 
 def test_a_citation_that_leads_nowhere_is_found() -> None:
-    """The patterns see a number in each of the ways that the texts write one."""
+    """The patterns find the numbers in each form in which texts cite them."""
     assert list(citations("rule", "rules 7 and 99")) == ["7", "99"]
     assert list(citations("fact", "Facts 4, 5, 10")) == ["4", "5", "10"]
     assert list(citations("invariant", "I1 to I3, I12")) == ["1", "2", "3", "12"]
@@ -83,6 +83,6 @@ def test_a_citation_that_leads_nowhere_is_found() -> None:
 
 
 def test_no_text_leans_on_a_page_that_is_not_here() -> None:
-    """The rules and the facts stand in ``docs/design``, and nothing cites them by the name of another place."""
+    """No text cites rules or facts by the name of a document outside the repository. They are in ``docs/design``."""
     elsewhere = re.compile(r"\bDESIGN\b|spark-facts (?!\.md)|\.\./shared")
     assert [str(path) for path in files() if elsewhere.search(path.read_text())] == []

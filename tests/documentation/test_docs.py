@@ -1,4 +1,4 @@
-"""The options page against the code, and links and names in all pages against the checkout."""
+"""The options page agrees with the code, and links and names on all pages lead to something in the repository."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Row:
 
     @property
     def value(self) -> str | None:
-        """The default as a user would write it; None where there is none."""
+        """The default as a user would write it, or ``None`` if the table has no literal value."""
         literal = re.fullmatch(r"`([^`]*)`", self.default)
         return literal[1] if literal else None
 
@@ -87,7 +87,10 @@ ALIGNMENT, KAFKA, FILES = rows("Alignment and event time"), rows("Kafka"), rows(
 
 
 def test_the_tables_of_options_are_those_of_the_code() -> None:
-    """Names, meanings, allowed values and defaults; ``python -m tests.options_page`` writes them."""
+    """The options page has the names, meanings, allowed values and defaults of the code.
+
+    ``python -m tests.options_page`` writes them.
+    """
     assert OPTIONS_PAGE.splitlines() == with_tables(OPTIONS_PAGE).splitlines()
     assert STORAGE_OPTION_PREFIX in OPTIONS_PAGE
 
@@ -125,7 +128,7 @@ def test_the_factory_knows_every_kafka_option() -> None:
 
 
 def test_defaults_of_kafka_options() -> None:
-    """Writing out every default of the page changes nothing; where it names none, none is set."""
+    """Setting each Kafka option to its default on the page changes nothing. By default there is no limit of rows."""
     least = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "clicks"}
     defaults = {name: row.value for name, row in KAFKA.items() if row.value is not None}
     by_itself = parse_kafka_options(least)
@@ -151,7 +154,7 @@ def test_the_page_names_the_options_of_files_that_are_refused() -> None:
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "delta"])
 def test_defaults_of_options_of_files(form: str) -> None:
-    """Writing out every default of the page changes nothing."""
+    """Setting each option of files to its default on the page changes nothing."""
     of_lines = {option.key for options in FORMAT_OPTIONS.values() for option in options}
     folders_only = {option.name for option in FOLDER_OPTIONS}
     delta_only = {option.name for option in DELTA_OPTIONS}
@@ -210,7 +213,7 @@ def test_the_four_states_are_on_the_page() -> None:
 
 
 def test_the_example_of_the_guarantee() -> None:
-    """I3, I4: the numbers on the page are those of the planner."""
+    """The times in the example of the guarantee are those that the planner computes (I3, I4)."""
     minute, noon = 60_000, 12 * 60 * 60_000
     a = SplitView("a", position=7, end=7, read_max=noon)
     b = SplitView("b", position=0, end=10_000, next=noon, reach=noon + 120 * minute)
@@ -262,7 +265,7 @@ def test_modules_that_pages_name_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_files_that_pages_name_exist(page: Path) -> None:
-    """Also those that are named without a folder, beside another one."""
+    """Files that pages name exist, also those that are named without a folder."""
     for name in re.findall(rf"`((?:{PACKAGES}|docs|examples|notebooks)/[\w./-]*)`", page.read_text()):
         assert (ROOT / name).exists(), f"{page.name} names {name}"
     for name in re.findall(r"`(\w+\.py)`", page.read_text()):
@@ -278,7 +281,7 @@ def test_the_map_has_every_package_and_its_tests() -> None:
 
 
 def is_there(path: str) -> bool:
-    """Whether there is such a package or module."""
+    """Returns whether there is a package or module at ``path``."""
     module = ROOT / path
     return module.is_dir() or module.with_suffix(".py").is_file()
 
@@ -299,7 +302,7 @@ def test_proposals_are_linked_where_they_are_first_named(page: Path) -> None:
 
 def test_the_readme_links_every_page_and_stays_short() -> None:
     readme = (ROOT / "README.md").read_text()
-    included = {"changelog.md", "contributing.md"}  # the site's doors to the pages beside the README
+    included = {"changelog.md", "contributing.md"}  # pages that include files beside the README
     pages = {path.name for path in (ROOT / "docs").glob("*.md")} - included
     assert sorted(name for name in pages if f"(docs/{name})" not in readme) == []
     assert "(CHANGELOG.md)" in readme

@@ -1,4 +1,4 @@
-"""What ``docs/operate.md`` prints: code that takes positions out of a checkpoint, and alerts."""
+"""The code on ``docs/operate.md`` takes positions out of a checkpoint, and its alerts quote messages of the code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPERATE = (DOCS / "operate.md").read_text()
 def test_a_new_checkpoint_goes_on_where_another_ends(
     next_source: str, broker: KafkaBroker, spark: SparkSession, topic: Callable[..., str], tmp_path: Path
 ) -> None:
-    """With our source, and with Spark's own."""
+    """A query with a new checkpoint continues from the positions of an old one, with our source and Spark's own."""
     (code,) = [block for block in re.findall(r"```python\n(.*?)```", OPERATE, re.DOTALL) if "def " in block]
     names: dict[str, Any] = {}
     exec(compile(code, "operate.md", "exec"), names)

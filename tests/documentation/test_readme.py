@@ -22,14 +22,14 @@ MINUTE = 60_000
 
 
 def block(word: str) -> str:
-    """The README's Python block with this word in it."""
+    """Returns the Python block of the README that has this word in it."""
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     (found,) = [block for block in blocks if word in block]
     return str(found)
 
 
 def run(code: str, printed_and_ours: dict[str, str], names: dict[str, Any]) -> None:
-    """Run printed code with the example strings replaced."""
+    """Runs printed code after its example strings are replaced."""
     for printed, ours in printed_and_ours.items():
         assert printed in code
         code = code.replace(printed, ours)

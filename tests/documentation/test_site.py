@@ -45,7 +45,7 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
 
 
 def documented() -> dict[str, list[str]]:
-    """The names that the pages of the reference have, by module."""
+    """Returns the names that the pages of the reference have, by module."""
     names: dict[str, list[str]] = {}
     for page in sorted(REFERENCE.glob("*.rst")):
         module = ""

@@ -31,7 +31,7 @@ OF_PYTHON = (
 
 
 def quoted() -> list[str]:
-    """What headings and the first cells of tables of messages quote."""
+    """Returns the messages that headings and the first cells of message tables quote."""
     headings = re.findall(r"^### `([^`]+)`", PAGE, re.MULTILINE)
     tables = re.findall(r"^\| message \|.*\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
     return [*headings, *re.findall(r"^\| `([^`]+)`", "".join(tables), re.MULTILINE)]
@@ -41,7 +41,7 @@ MESSAGES = [text for text in quoted() if text not in OF_PYTHON]
 
 
 def template(node: ast.expr) -> str:
-    """The text of an expression, with a sign in the place of what only a run knows."""
+    """Returns the text of an expression, with ``VARIABLE`` in place of each part that only a run knows."""
     match node:
         case ast.Constant(value=str(text)):
             return re.sub(r"%[\d.]*[sdgr]", VARIABLE, text)
@@ -55,7 +55,7 @@ def template(node: ast.expr) -> str:
 
 @cache
 def ours() -> tuple[str, ...]:
-    """Every text in the packages."""
+    """Returns every text in the source of the packages."""
     return tuple(
         template(node)
         for package in ("flip27_stream", "offsets", "watermark_alignment")
@@ -67,7 +67,7 @@ def ours() -> tuple[str, ...]:
 
 @cache
 def of_spark() -> tuple[str, ...]:
-    """The messages of Spark's error conditions."""
+    """Returns the messages of Spark's error conditions."""
     (jar,) = (Path(pyspark.__file__).parent / "jars").glob("spark-common-utils_*.jar")
     with zipfile.ZipFile(jar) as archive:
         conditions = json.loads(archive.read("error/error-conditions.json"))
@@ -78,7 +78,7 @@ def of_spark() -> tuple[str, ...]:
 
 
 def is_said(message: str, texts: tuple[str, ...]) -> bool:
-    """Whether one of ``texts`` has the fixed parts of ``message``, in their order."""
+    """Returns whether one of ``texts`` has the fixed parts of ``message``, in their order."""
     parts = [part for part in re.split("…", message) if part.strip(" .:;'")]
     pattern = re.compile(".*".join(map(re.escape, parts)), re.DOTALL)
     return any(pattern.search(text) for text in texts)

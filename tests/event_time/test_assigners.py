@@ -1,4 +1,4 @@
-"""Where event time comes from: columns, JSON pointers, functions (``scan.watermark.event-time``)."""
+"""Tests of the sources of event time: columns, JSON pointers and functions (``scan.watermark.event-time``)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ def _json(spec: str, *documents: Any) -> list[int | None]:
 
 
 def test_the_record_timestamp_column_is_the_record_timestamp() -> None:
-    """So that a connector can tell that its own index may be used."""
+    """The column of record timestamps gets the assigner for record timestamps, by which a connector can tell that its
+    own index of times may be used.
+    """
     assert type(timestamp_assigner("timestamp", SCHEMA)) is RecordTimestampAssigner
     assert (
         type(timestamp_assigner("timestamp", SCHEMA, record_timestamp_column=None))
@@ -142,12 +144,15 @@ def test_anything_else_has_no_event_time_and_costs_its_neighbours_nothing(docume
     "document", [b'{"t": 5, "x": NaN}', b"{'t': 5}", b'{"t": 5, "x": -INF}', b'{"t": 4, "t": 5}']
 )
 def test_a_document_that_decodes_into_columns_has_an_event_time(document: bytes) -> None:
-    """The same documents are JSON for both."""
+    """A JSON pointer accepts the same documents as the decoder of columns."""
     assert _json("/t", {"t": 1}, document, {"t": 2}) == [1, 5, 2]
 
 
 def test_documents_do_not_run_into_each_other() -> None:
-    """As many objects as documents prove nothing by themselves."""
+    """Documents are parsed apart from each other.
+
+    A batch with as many objects as documents may still have bad documents.
+    """
     assert _json("/t", b'{"t": 1}{"t": 2}', b"", {"t": 3}) == [None, None, 3]
     assert _json("/t", b'{"t": 1}{"t": 2}', b'{"t":', b"3}", {"t": 4}) == [None, None, None, 4]
     assert _json("/t", b'{"t": 1}{"t": 2}', b'{"t": 3}\x00{}', {"t": 4}) == [None, None, 4]
@@ -238,7 +243,7 @@ FRAGMENTS = st.lists(st.sampled_from(TOKENS), max_size=12).map(b"".join)
 
 @st.composite
 def documents(draw: st.DrawFn) -> list[bytes | None]:
-    """Mostly one family at a time, so that Arrow's parser gets through often enough."""
+    """Draws documents, mostly of one family at a time, so that Arrow's parser succeeds often enough."""
     made = st.tuples(draw(st.sampled_from([GOOD, VALUES])), st.booleans()).map(
         lambda drawn: json.dumps(drawn[0], ensure_ascii=drawn[1]).encode(errors="surrogatepass")
     )
@@ -256,7 +261,9 @@ def documents(draw: st.DrawFn) -> list[bytes | None]:
 @example([b'{"a": 1, "a": 2}', b'{"a": 3}'], "/a")
 @example([b'{"a": 1}{"a": 2}', b'{"a": 3}\x00{}', b'{"a": 4}'], "/a")
 def test_parsing_at_once_and_one_by_one_agree(texts: list[bytes | None], pointer: str) -> None:
-    """One record's event time must not depend on the records it is parsed with: positions are found by it."""
+    """The event time of a record does not depend on the records that it is parsed with, since positions are found by
+    event time.
+    """
     expected = [JsonPointer(pointer).time(text) for text in texts]
     assert _times(pointer, pa.array(texts, pa.binary())) == expected
 
@@ -391,7 +398,10 @@ def test_a_timestamp_has_a_unit_of_its_own() -> None:
 
 @pytest.mark.parametrize(("unit", "factor"), [("s", 0.001), ("us", 1000), ("ns", 1_000_000)])
 def test_integers_of_a_column_have_the_unit_that_is_given(unit: str, factor: float) -> None:
-    """Statistics of the column, which count in its own unit, are not used."""
+    """Integers in a column are converted from the given unit.
+
+    Statistics of the column, which are in that unit, are not used.
+    """
     assigner = timestamp_assigner("offset", SCHEMA, unit=unit)
     records = pa.record_batch({"offset": pa.array([int(NOW * factor), -1, None], pa.int64())})
     assert assigner.extract_timestamps(records, None).to_pylist() == [NOW, None, None]

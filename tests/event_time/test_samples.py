@@ -1,4 +1,4 @@
-"""What is said of a record without an event time."""
+"""Tests of the sentence about a record without an event time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def test_the_keys_of_a_document_are_named_and_no_values(column: str, kind: pa.Da
 
 
 def test_records_without_the_column_of_documents() -> None:
-    """The query reads other columns, and the reader has computed the event times."""
+    """The sentence is empty if the records lack the column of documents: the query reads other columns, and the
+    reader has computed the event times.
+    """
     assert sample_of(pointer_into("value"), pa.record_batch({"key": [b"k"]}), 0) == ""
 
 

@@ -1,4 +1,4 @@
-"""The notebooks run from top to bottom, in the given session, without dbutils."""
+"""The notebooks run from top to bottom in a given Spark session, without Databricks' ``dbutils``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_every_notebook_is_databricks_source() -> None:
 
 
 def executed(name: str, spark: SparkSession, **parameters: str) -> dict[str, Any]:
-    """Runs a notebook as ``__main__``, which it is on Databricks; what it defined."""
+    """Runs a notebook as ``__main__``, as Databricks does, and returns the names that it defined."""
     path = NOTEBOOKS / name
     names: dict[str, Any] = {"__name__": "__main__", "spark": spark.newSession(), **parameters}
     exec(compile(path.read_text(), str(path), "exec"), names)
@@ -35,7 +35,7 @@ def executed(name: str, spark: SparkSession, **parameters: str) -> dict[str, Any
 
 @pytest.fixture
 def run(broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> Run:
-    """Runs a notebook with a broker."""
+    """Returns a function that runs a notebook with the broker and returns the names that it defined."""
 
     def notebook(name: str) -> dict[str, Any]:
         return executed(name, spark, bootstrap_servers=broker.bootstrap_servers, folder=str(tmp_path))
@@ -47,7 +47,7 @@ def run(broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> Run:
 def test_quick_start(run: Run) -> None:
     names = run("01_quick_start.py")
     without, aligned = names["without"], names["aligned"]
-    still_open = 1200 // 72 + 1200 // 12  # of the partition with a backlog: less than two windows
+    still_open = 1200 // 72 + 1200 // 12  # records of the backlog's partition in less than two windows
     assert aligned[2] > 1200 - still_open
     assert without.get(2, 0) < aligned[2] - 100, "rows of the partition with a backlog were dropped"
     assert isinstance(names["comparison"], Figure)

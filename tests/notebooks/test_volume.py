@@ -1,4 +1,7 @@
-"""A notebook on a volume: a file system without hard links. The kernel refuses them, in the JVM and in all Pythons."""
+"""A notebook runs on a file system without hard links, such as a volume.
+
+The kernel refuses hard links to the JVM and to all Python processes of the test.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,9 @@ spark.stop()
 @pytest.mark.jvm
 @pytest.mark.skipif(platform.machine() not in CALLS, reason="the numbers of its system calls are not known")
 def test_a_notebook_runs_as_written_without_hard_links(tmp_path: Path) -> None:
-    """Its table, its checkpoint and its output are there and whole, and the warning says which locations are safe."""
+    """The table, the checkpoint and the output of the notebook are complete, and a warning says which locations are
+    safe.
+    """
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path), str(NOTEBOOK)],
         capture_output=True,

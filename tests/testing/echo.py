@@ -1,4 +1,4 @@
-"""A server that answers with what it gets, and a client of it."""
+"""A server that sends back what it receives, and its client."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ SOON_S, LONG_S = 0.2, 60.0
 
 
 class Server:
-    """Sends back what it receives.
+    """A server that sends back what it receives.
 
-    Records how connections ended: "" for an end of file, otherwise the name of the error.
+    It records how connections ended: "" for an end of file, otherwise the name of the error.
     """
 
     def __init__(self, wrapped: Callable[[socket.socket], socket.socket] = lambda plain: plain) -> None:
@@ -64,7 +64,7 @@ class Client:
         self.socket = socket.create_connection((link.host, link.port), LONG_S)
 
     def ask(self, size: int = 5) -> int:
-        """How many of so many bytes came back before an end of file."""
+        """Sends ``size`` bytes and returns how many came back before an end of file."""
         self.socket.sendall(b"x" * size)
         return self.receive(size)
 
@@ -75,7 +75,7 @@ class Client:
         return found
 
     def is_answered(self) -> bool:
-        """Whether anything comes back soon."""
+        """Returns whether the server answers within ``SOON_S`` seconds."""
         self.socket.settimeout(SOON_S)
         try:
             return self.ask() == 5

@@ -1,4 +1,4 @@
-"""What Kafka's Python client sees in a topic."""
+"""Reads a topic with Kafka's Python client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from flip27_stream.testing import wait_until
 def read(
     bootstrap_servers: str, topic: str, partitions: int = 1, isolation: str = "read_uncommitted"
 ) -> list[ConsumerRecord]:
-    """Everything a consumer sees in a topic, up to its ends of now."""
+    """Returns all records that a consumer reads from a topic, up to the ends of its partitions at the time of the
+    call.
+    """
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap_servers,
         auto_offset_reset="none",

@@ -1,4 +1,4 @@
-"""The clock of the test kit."""
+"""Tests of the clock of the test kit."""
 
 from flip27_stream.testing import Clock, ManualClock
 

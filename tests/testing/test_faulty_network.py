@@ -1,4 +1,7 @@
-"""Each fault does to a connection what it says, and no more; all from a seed comes again. No JVM."""
+"""Each fault does to a connection what it is named for and no more, and a seed repeats its faults.
+
+No test here starts a JVM.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +107,10 @@ def test_refuse(link: Link, connect: Connect) -> None:
 
 
 def test_unreachable(link: Link) -> None:
-    """The connection is not refused. A client that waits long enough is connected when the fault ends."""
+    """The connection is not refused, but not made either.
+
+    A client that waits long enough is connected when the fault ends.
+    """
     with socket.socket() as client:
         client.setblocking(False)
         with link.apply(Unreachable()):
@@ -128,7 +134,7 @@ def test_silence(link: Link, connect: Connect, server: Server) -> None:
 
 
 def test_delay(link: Link, connect: Connect) -> None:
-    """The end of a delay releases what waits."""
+    """A delay holds back what is sent to the client, and releases what waits when it ends."""
     client = connect()
     client.ask()
     with link.apply(Delay(0.15)):
@@ -202,7 +208,10 @@ def test_the_end_of_a_server_is_no_news_in_a_black_hole(link: Link, connect: Con
 
 @pytest.mark.parametrize("count", [0, 1, 4, 70_000])
 def test_a_cut_after_some_bytes_of_an_answer(link: Link, connect: Connect, count: int) -> None:
-    """Exactly so many arrive; the bytes of the time before do not count; one connection is cut."""
+    """Exactly ``count`` bytes of the answer arrive; bytes from before the fault do not count.
+
+    Only one connection is cut.
+    """
     client, other = connect(), connect()
     client.ask(100)
     with link.apply(CutAfter(count, how="close")) as applied:
@@ -287,7 +296,7 @@ def handshake(link: Link, context: ssl.SSLContext, timeout_s: float) -> Iterator
 
 
 def self_signed(folder: Path) -> str:
-    """A file with a key, and a certificate for localhost."""
+    """Writes a private key and a certificate for localhost into one file, and returns its path."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec

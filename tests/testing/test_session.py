@@ -1,4 +1,4 @@
-"""The local session of tests, demo and benchmarks."""
+"""Tests of the local Spark session of tests, demos and benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command ``python -m watermark_alignment``, run in this process."""
+"""Runs the command ``python -m watermark_alignment`` in the process of the tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from watermark_alignment.__main__ import main
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs the command, the clock being a minute after ``START_MS``; exit code, output and errors."""
+    """Returns a function that runs the command with the clock a minute after ``START_MS``, and returns its exit code,
+    output and errors.
+    """
     monkeypatch.setattr("watermark_alignment.__main__._now", lambda: START_MS + MINUTE)
 
     def command(*arguments: str) -> tuple[int, str, str]:

@@ -89,9 +89,11 @@ def check_serializer(serializer: Any, value: Any) -> None:
 def read_in_many_processes(
     source: Source[Any, Any], expected: int, limit: int | None = None
 ) -> tuple[list[Row], int]:
-    """Reads batches, each planned by another process, until ``expected`` rows were read.
+    """Reads batches, each planned by another process, until ``expected`` rows were read. Returns the rows and the
+    number of batches.
 
-    ``limit`` is one of positions, of rows where positions do not count them; by default that of the source.
+    ``limit`` is the greatest number of positions of a batch, or of rows if positions do not count rows; by default
+    the limit of the source applies.
     """
     rows: list[Row] = []
     offset, batches = None, 0
@@ -109,14 +111,19 @@ def read_in_many_processes(
 
 
 def positions_of(ranges: Sequence[PlannedRange], rows: int) -> int:
-    """How many positions ``ranges`` have; if positions do not count rows, the ``rows`` that were read of them."""
+    """Returns the number of positions in ``ranges``, or ``rows``, which were read of them, if positions do not count
+    rows.
+    """
     if not all(r.split.positions_count_rows for r in ranges):
         return rows
     return sum(r.size for r in ranges)
 
 
 def _check_limit(tasks: Sequence[Sequence[PlannedRange]], limit: int | None, rows: int) -> None:
-    """A share of less than one row is rounded up, as in Spark's own sources."""
+    """Checks that a batch stays within ``limit``.
+
+    Each split may have one row more, since a share of less than one row is rounded up, as in Spark's own sources.
+    """
     ranges = [piece for task in tasks for piece in task]
     planned = positions_of(ranges, rows)
     splits = len({r.split.split_id for r in ranges})

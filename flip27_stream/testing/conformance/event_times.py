@@ -31,10 +31,10 @@ class EventTimeChecks(Checks):
     """Checks of event times. They pass for a source whose rows have no event time."""
 
     def test_event_time_positions(self) -> None:
-        """Alignment: positions by event time never fall as time grows and lie in the range, and no row before them is
+        """Positions by event time never fall as time grows, they lie in the range, and no row before a position is
         later.
 
-        It passes for a source whose enumerator does not support such positions.
+        The check passes for a source whose enumerator does not support such positions.
         """
         with closing(self.create_system()) as system:
             for number in range(3):

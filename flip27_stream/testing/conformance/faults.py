@@ -41,7 +41,7 @@ class FaultChecks(Checks):
     def test_system_that_fails_for_ever(self) -> None:
         """A running query and a new query fail in the end.
 
-        When the system has recovered, the next one continues from there.
+        When the system has recovered, a query continues from the offset of the running one.
         """
         with closing(self.create_system()) as system:
             written = [system.write(number, RECORDS) for number in range(2)]

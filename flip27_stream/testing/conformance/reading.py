@@ -32,7 +32,7 @@ class ReadingChecks(Checks):
         self._reads_all([RECORDS, RECORDS + 1, 1, 2 * RECORDS], parallelism=4)
 
     def test_idle_reader(self) -> None:
-        """SX-07: there are more readers than splits, and a split without records."""
+        """SX-07: all rows are read if there are more readers than splits, and a split without records."""
         self._reads_all([0, RECORDS, RECORDS, RECORDS], parallelism=6)
 
     def test_splits_found_later(self) -> None:
@@ -43,8 +43,9 @@ class ReadingChecks(Checks):
                 check_all_read(system, query, [system.write(number, RECORDS)])
 
     def test_ranges_are_cut_anywhere(self) -> None:
-        """A read limit or a horizon may end a range at any position, or at any that the source places a cut at: the
-        parts are the whole, in order."""
+        """A read limit or a horizon may end a range at any position, or at any position where the source places a
+        cut. The two parts have the rows of the whole range, in order.
+        """
         with closing(self.create_system()) as system, SourceQuery(system.source) as query:
             system.write(0, RECORDS)
             planned, *_ = query.tasks(*query.wait_for_batch())[0]
@@ -102,7 +103,7 @@ class ReadingChecks(Checks):
 
 
 def _cuts(query: SourceQuery, split: Any, start: int, end: int, rows: int) -> Iterable[int]:
-    """Positions to cut a range at, in the order of the split."""
+    """Returns the positions to cut a range at, in the order of the split."""
     if split.positions_count_rows:
         return range(start, end + 1, max((end - start) // _CUTS, 1))
     with query.enumerator() as (enumerator, splits):

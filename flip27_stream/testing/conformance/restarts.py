@@ -27,11 +27,11 @@ class RestartChecks(Checks):
         self._goes_on(before=4, after=4)
 
     def test_more_readers(self) -> None:
-        """SX-04: there are two readers before the restart, and four after it."""
+        """SX-04: no row is lost or read twice with two readers before a restart and four after it."""
         self._goes_on(before=2, after=4)
 
     def test_fewer_readers(self) -> None:
-        """CO-25: there are five readers before the restart, and one after it."""
+        """CO-25: no row is lost or read twice with five readers before a restart and one after it."""
         self._goes_on(before=5, after=1)
 
     def test_killed_task(self) -> None:
@@ -62,7 +62,10 @@ class RestartChecks(Checks):
                 check_all_read(system, query, written, [row for rows in second for row in rows])
 
     def test_row_limit(self) -> None:
-        """I2: small batches are each planned by another process, so that splits are divided and continued anywhere."""
+        """I2: small batches lose no row.
+
+        Each is planned by another process, so that splits are divided and continued anywhere.
+        """
         with closing(self.create_system()) as system:
             written = [system.write(number, RECORDS + number) for number in range(3)]
             expected = sum(map(len, written))

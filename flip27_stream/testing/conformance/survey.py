@@ -15,8 +15,8 @@ class Survey:
     """The event times and positions of a source.
 
     Attributes:
-        splits: the event times of each split, by id; none where rows have none.
-        positions: how many positions the splits have altogether; how many rows, where positions do not count these.
+        splits: The event times of each split, by id; an empty list if its rows have no event time.
+        positions: The number of positions of all splits, or of rows if positions do not count rows.
     """
 
     splits: dict[str, SplitTimes] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from flip27_stream.api import ReadLimits, Source
 
 
 class NotProvided(unittest.SkipTest):
-    """A hook is missing, so what needs it is not checked. pytest and ``unittest`` report the check as skipped."""
+    """Raised by a check that needs a hook that the system lacks. pytest and ``unittest`` report it as skipped."""
 
 
 class ExternalSystem(ABC):

@@ -33,7 +33,7 @@ class Application:
         self._chance = random.Random(fault.seed if isinstance(fault, Delay) else 0)
 
     def allowance(self, of: Counted) -> int | None:
-        """Returns how many more bytes it lets pass, or ``None`` for any number."""
+        """Returns how many more bytes the fault lets pass, or ``None`` for any number."""
         passed, is_new = of.passed - self._standing.get(of, 0), of not in self._standing
         return self.fault.allowance(Flow(of.direction, of.head, passed, is_new, self.cuts))
 
@@ -86,7 +86,7 @@ class Applied:
         return next((each for each in ending if each.allowance(of) == 0), None)
 
     async def changed(self, timeout_s: float | None = None) -> None:
-        """Returns when a fault was applied or healed, or on time-out."""
+        """Returns when a fault was applied or healed, or after ``timeout_s`` seconds."""
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._change.wait(), timeout_s)
 

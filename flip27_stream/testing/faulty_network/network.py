@@ -31,7 +31,7 @@ class FaultyNetwork:
             link = network.link("store", "127.0.0.1:9000")     # clients are given link.address
             with link.apply(Delay(0.3)):                       # healed with the block; faults may last together
                 ...
-            link.cut()                                         # all its connections
+            link.cut()                                         # ends all connections of the link
             with network.playing(fault_schedule(seed=7, links=["store"], seconds=60)):
                 ...
             network.heal()

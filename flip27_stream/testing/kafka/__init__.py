@@ -1,1 +1,1 @@
-"""Kafka brokers, what they are filled with, and their listeners."""
+"""Kafka brokers and clusters, their topics and records, and their listeners."""

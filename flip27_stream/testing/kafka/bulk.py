@@ -267,5 +267,5 @@ def _produce_request(topic: str, partition: int, batch: bytes) -> Any:
         acks=-1,
         timeout_ms=30_000,
         topic_data=[topic_data(name=topic, partition_data=[data])],
-        max_version=9,  # later ones name topics by id
+        max_version=9,  # later versions name topics by id
     )

@@ -131,7 +131,7 @@ class KafkaCluster(Topics):
         self._wait_until_members({node})
 
     def leader_of(self, topic: str, partition: int = 0) -> int:
-        """Returns the node that leads a partition. Waits until that is a running one."""
+        """Returns the node that leads a partition. Waits until a running node leads it."""
         found: list[int] = []
 
         def led() -> bool:

@@ -227,7 +227,7 @@ class Node:
 
 
 def answers_api_versions(host: str, port: int, timeout: float = 1.0) -> bool:
-    """Whether a broker answers a request. A connection can be made before it does."""
+    """Returns whether a broker answers a request. A connection can be made before it answers."""
     api_versions_v0 = struct.pack(">ihhih", 10, 18, 0, 1, -1)
     try:
         with socket.create_connection((host, port), timeout) as connection:

@@ -1,4 +1,4 @@
-"""The Kinesis emulators, and their packages, which npm fetches."""
+"""The Kinesis emulators, and the packages with them, which npm fetches."""
 
 from __future__ import annotations
 

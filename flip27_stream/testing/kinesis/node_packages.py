@@ -1,7 +1,7 @@
-"""The Kinesis emulators that tests need, fetched by npm.
+"""Fetches the Kinesis emulators that tests need, by npm.
 
-``python -m flip27_stream.testing.kinesis.node_packages`` fetches them. They are kept in ``$FLIP27_SERVERS``, else in
-``.servers`` of a checkout, else in ``~/.cache/flip27-stream/servers``.
+``python -m flip27_stream.testing.kinesis`` fetches them. They are stored in ``$FLIP27_SERVERS``, else
+in ``.servers`` of the checkout, else in ``~/.cache/flip27-stream/servers``.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _PATIENCE_S = 300.0
 
 
 def node() -> str | None:
-    """The program ``node``, ``None`` where it is not installed."""
+    """Returns the path of the program ``node``, or ``None`` if it is not installed."""
     return shutil.which("node")
 
 
 def fetch(directory: Path | None = None) -> Path:
-    """The folder ``node_modules`` with the emulators, fetched if they are not there yet.
+    """Returns the folder ``node_modules`` with the emulators, which are fetched if they are missing.
 
     Raises:
-        ConnectorError: npm is not installed, or a package is not to be had; the message ends with npm's last lines.
+        ConnectorError: npm is not installed, or a package is not available. The message ends with npm's last lines.
     """
     root = directory or servers_directory()
     target = root / "-".join(PACKAGES).replace("@", "_")
@@ -68,7 +68,7 @@ def _install(scratch: Path, target: Path) -> None:
 
 
 def main() -> None:
-    """Fetch the packages and say so; where Node is missing, say what is not tested then."""
+    """Fetches the packages and prints where they are. If Node.js is missing, prints which tests will be skipped."""
     if node() is None:
         print("Node.js is not installed: the tests against Kinesis emulators will be skipped.", flush=True)
         return

@@ -31,18 +31,18 @@ class KinesisServer(Server[Child]):
 
         with KinesisServer() as server:
             server.create_stream("clicks", shards=2)
-            server.put("clicks", [(0, b"first"), (1, b"second")])          # a shard's number, and data
+            server.put("clicks", [(0, b"first"), (1, b"second")])          # shard number and data
             spark.readStream.format("flip27_kinesis").options(**server.options, streamName="clicks")
 
-    Data are kept over :meth:`kill` and :meth:`restart` with ``keeps_data`` (kinesis-local only). If the process that
-    started it dies, by ``kill -9`` too, the emulator goes with it.
+    With ``keeps_data`` (kinesis-local only), :meth:`kill` and :meth:`restart` keep the data. If the process that
+    started it dies, even by ``kill -9``, the emulator ends with it.
 
     Args:
-        emulator: ``kinesis-local``, or ``kinesalite``, which is faster and has no UpdateShardCount.
-        keeps_data: data are written to a temporary directory, from which a restarted emulator reads them.
+        emulator: The emulator: ``kinesis-local``, or ``kinesalite``, which is faster and has no UpdateShardCount.
+        keeps_data: Whether data are written to a temporary directory, from which a restarted emulator reads them.
 
     Raises:
-        ConnectorError: Node.js is missing, or the emulator did not start; the message ends with the last lines of its
+        ConnectorError: Node.js is missing, or the emulator did not start. The message ends with the last lines of its
             log.
     """
 
@@ -58,7 +58,7 @@ class KinesisServer(Server[Child]):
 
     @property
     def address(self) -> str:
-        """``host:port``."""
+        """The address of the emulator, as ``host:port``."""
         return f"127.0.0.1:{self._port}"
 
     @property
@@ -116,7 +116,7 @@ class KinesisServer(Server[Child]):
         self.wait_until_active(name)
 
     def delete_stream(self, name: str) -> None:
-        """Deletes a stream. Returns when it is gone."""
+        """Deletes a stream. Returns when the emulator no longer lists it."""
         self.client.delete_stream(StreamName=name)
 
         def is_gone() -> bool:

@@ -1,4 +1,4 @@
-"""A Pulsar server, and its jars."""
+"""A Pulsar server and its jars."""
 
 from __future__ import annotations
 

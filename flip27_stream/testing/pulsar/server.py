@@ -26,7 +26,7 @@ _START_SECONDS = 90.0
 _STOP_SECONDS = 5.0
 _REQUEST_SECONDS = 30.0
 _NAMESPACE = "public/default"
-_LINK = "link"  # the listener that is reached through one
+_LINK = "link"  # the name of the listener that clients reach through a link
 
 _JVM = (
     "-Xmx256m",
@@ -71,7 +71,7 @@ _SETTINGS: Mapping[str, str] = {
     "numIOThreads": "2",
     "numHttpServerThreads": "4",
     "brokerShutdownTimeoutMs": "2000",
-    # Of the bookie, which has a port of its own.
+    # Settings of the bookie, which has a port of its own.
     "listeningInterface": "lo",
     "allowLoopback": "true",
     "journalSyncData": "false",
@@ -128,7 +128,7 @@ class PulsarServer(Server[Child]):
 
     @property
     def address(self) -> str:
-        """``host:port`` of the binary protocol."""
+        """The address of the binary protocol, as ``host:port``."""
         return f"127.0.0.1:{self._port}"
 
     @property
@@ -172,12 +172,15 @@ class PulsarServer(Server[Child]):
             self._process.stop(_STOP_SECONDS)
 
     def restart(self) -> None:
-        """Starts it again on the same data and addresses, whether killed or running. Returns when it answers."""
+        """Starts the server again on the same data and addresses, whether killed or running.
+
+        Returns when it answers.
+        """
         self._started().kill()
         self._launch()
 
     def create_topic(self, name: str, partitions: int | None = 1) -> None:
-        """Creates a topic; ``None`` partitions for one that is not partitioned."""
+        """Creates a topic. With ``None`` for ``partitions`` the topic is not partitioned."""
         if partitions is None:
             self.admin("PUT", _path(name))
         else:
@@ -191,7 +194,7 @@ class PulsarServer(Server[Child]):
         self.admin("DELETE", f"{_path(name)}{'/partitions' if partitioned else ''}?force=true")
 
     def unload(self, partition: str) -> None:
-        """Unloads a partition, which goes on in a new ledger."""
+        """Unloads a partition. Its next records are written to a new ledger."""
         self.admin("PUT", f"{_path(partition)}/unload")
 
     def truncate(self, partition: str) -> None:
@@ -207,11 +210,11 @@ class PulsarServer(Server[Child]):
         Args:
             partition: The partition.
             values: The values of the records.
-            batch: How many records are in an entry; entries of one record are not batches.
+            batch: The number of records in an entry. Entries of one record are not batches.
             more: Arguments of ``Producer.send_async``, for all records.
 
         Returns:
-            Ledger, entry and index in the batch of each record.
+            The ledger, the entry and the index in the batch of each record.
         """
         producer = self.client.create_producer(
             f"persistent://{_NAMESPACE}/{partition}",
@@ -243,7 +246,7 @@ class PulsarServer(Server[Child]):
         """Sends a request of the admin API below ``/admin/v2`` and returns its answer.
 
         Raises:
-            ConnectorError: The server refused it.
+            ConnectorError: The server refused the request.
         """
         request = urllib.request.Request(
             f"{self.admin_url}/admin/v2/{path}",

@@ -31,7 +31,7 @@ def skip_reason() -> str | None:
 
 
 def main() -> None:
-    """Fetches the jars and says so."""
+    """Fetches the jars and prints where they are."""
     print("Pulsar server: jars of Pulsar 3.0.0 (93 MB, some minutes the first time)", flush=True)
     try:
         found = jars.fetch(jars.PULSAR_SERVER, lambda line: print(line, flush=True), servers_directory())

@@ -1,4 +1,4 @@
-"""The test broker against a real client."""
+"""Tests of the test kit's Kafka broker with a real client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches laid out in bulk are what Kafka's own clients read and the broker accepts."""
+"""Record batches that the test kit lays out in bulk are read by Kafka's Python client and accepted by a broker."""
 
 from __future__ import annotations
 
@@ -68,7 +68,10 @@ def test_a_consumer_reads_what_was_written(
 
 @pytest.mark.parametrize(("limit", "sizes"), [(900_000, [2, 2, 1]), (5_000_000, [4, 1]), (1000, [1] * 5)])
 def test_a_batch_has_at_most_so_many_bytes(limit: int, sizes: list[int]) -> None:
-    """And so many records; a record that is larger than the limit is a batch of its own."""
+    """A batch stays within its limits of records and bytes.
+
+    A record that is larger than the limit is a batch of its own.
+    """
     values = pa.array([b"x" * 400_000] * 5, pa.binary())
     found = list(_batch_bounds(5, values, None, batch_records=4, max_bytes=limit))
     assert [end - start for start, end in found] == sizes

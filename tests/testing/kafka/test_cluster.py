@@ -1,4 +1,4 @@
-"""The test cluster: leaders die, freeze and come back, and nothing is left behind."""
+"""Tests of the test kit's Kafka cluster: leaders are killed, frozen and restarted, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.jvm
 
 
 def test_life_and_death_of_leaders() -> None:
-    """Records that were acknowledged survive each of it."""
+    """Acknowledged records survive when leaders are killed, restarted, frozen and resumed."""
     with KafkaCluster() as cluster:
         assert cluster.nodes == [1, 2, 3]
         pids = [cluster.pid(node) for node in cluster.nodes]
@@ -40,7 +40,7 @@ def test_life_and_death_of_leaders() -> None:
         cluster.resume(frozen)
         cluster.write("t", [(0, 3, None, b"again of three")])
         written = [b"of three", b"of two", b"again of three"]
-        # The node that was frozen may take itself for the leader for some time, and tell the end of then.
+        # The node that was frozen may count as leader by itself for some time, and return an end offset of the past.
         wait_until(
             lambda: [record.value for record in read(cluster.bootstrap_servers, "t", 3)] == written,
             "all records",

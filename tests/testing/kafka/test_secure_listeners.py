@@ -75,7 +75,7 @@ def test_a_wrong_password_does_not(secure_broker: KafkaBroker, monkeypatch: pyte
 
 def test_connections_are_encrypted_and_certified_where_they_should_be(secure_broker: KafkaBroker) -> None:
     trust = ssl.create_default_context(cafile=str(secure_broker.secure.broker_keys.certificate))
-    # As Python 3.13 does by itself.
+    # Python 3.13 sets this flag by default.
     trust.verify_flags |= ssl.VERIFY_X509_STRICT
     for listener in ("SSL", "SASL_SSL"):
         host, _, port = secure_broker.secure.bootstrap_servers(listener).partition(":")
@@ -104,7 +104,10 @@ def test_an_unknown_listener_is_named() -> None:
 
 
 def test_every_listener_is_behind_a_link_of_its_own() -> None:
-    """A client that was told where brokers are goes by the link, the test kit does not."""
+    """Every listener is behind its own link.
+
+    A client that asks where brokers are connects through the link; the test kit connects directly.
+    """
     plain_password = {"sasl_mechanism": "PLAIN"}
     with FaultyNetwork() as network, KafkaBroker(listeners=["SASL_SSL"], through=network.link) as broker:
         assert set(network.links) == {"PLAINTEXT", "SASL_SSL"}

@@ -1,4 +1,4 @@
-"""The Kinesis emulators: fetched by npm, started and stopped, and what is said where Node.js is missing."""
+"""Tests of the Kinesis emulators: npm fetches them, they start and stop, and messages name a missing Node.js."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from flip27_stream.testing.kinesis import node_packages, skip_reason
 def test_without_node(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Fetching says what is not tested then; tests are skipped with one line; the server names what is missing."""
+    """Without Node.js, fetching prints what is not tested, tests are skipped with one line, and the server's error
+    names what is missing.
+    """
     monkeypatch.setenv("PATH", str(tmp_path))
     node_packages.main()
     assert "Node.js is not installed" in capsys.readouterr().out
@@ -28,7 +30,7 @@ def test_without_node(
 
 
 def test_packages_that_are_not_to_be_had(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """npm's last lines are told, and nothing half is left behind."""
+    """An error about packages that cannot be fetched has npm's last lines, and no incomplete folder is left."""
     npm = tmp_path / "npm"
     npm.write_text("#!/bin/sh\necho 'no such package'\nexit 1\n")
     npm.chmod(npm.stat().st_mode | stat.S_IXUSR)

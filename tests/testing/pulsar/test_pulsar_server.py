@@ -1,4 +1,4 @@
-"""The Pulsar server: its jars are fetched by a step of their own, and what is said where they are missing."""
+"""Tests of the Pulsar server's jars: ``make servers`` fetches them, and messages say so if they are missing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from flip27_stream.testing.pulsar import server_jars
 def test_without_its_jars(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Tests are skipped with one line, fetching fails with Ivy's last lines, and nothing half is left behind."""
+    """Without the jars, tests are skipped with one line, fetching fails with Ivy's last lines, and no incomplete
+    folder is left behind.
+    """
     java = tmp_path / "java" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text("#!/bin/sh\necho 'no such module'\nexit 1\n")
@@ -31,7 +33,10 @@ def test_without_its_jars(
 
 
 def test_single_jars_keep_their_classifiers() -> None:
-    """A set without dependencies names every jar, some of which are for one platform."""
+    """A set that is fetched without dependencies names every jar.
+
+    Some of them are for one platform, by their classifier.
+    """
     module = jars._ivy_module(jars.PULSAR_SERVER, Path())
     assert module.count('transitive="false"') == len(jars.PULSAR_SERVER.artifacts) > 100
     assert 'm:classifier="linux-x86_64"' in module

@@ -1,4 +1,4 @@
-"""What a member makes of what it sees of its group. Pure."""
+"""Tests of what a member computes from the entries of its group, without a table and without threads."""
 
 from __future__ import annotations
 
@@ -21,14 +21,19 @@ def floor(view: GroupView, now: int = 0, timeout_ms: int = TIMEOUT) -> int | Non
 
 
 def test_al_12_the_floor_is_the_least_watermark_of_the_others() -> None:
-    """AL-12: the own watermark does not count. AL-16: without other members there is no limit."""
+    """The floor is the least watermark of the other members, without the own one (AL-12).
+
+    Without other members there is no limit (AL-16).
+    """
     assert floor(GroupView()) is None
     assert floor(seen(ME)) is None
     assert floor(seen(ME, entry("a", 30), entry("b", 20))) == 20
 
 
 def test_al_15_al_17_who_has_no_watermark_holds_nobody() -> None:
-    """AL-02, AO-06: nor one that is idle or finished; unknown is ``None`` and no least number."""
+    """A member without a watermark holds no other member, and so an idle or finished one does not either (AL-02,
+    AO-06). An unknown watermark is ``None`` and not the least number.
+    """
     assert floor(seen(entry("a", None), entry("b", 20))) == 20
     assert floor(seen(entry("a", None))) is None
 
@@ -45,9 +50,9 @@ def test_wm_16_who_left_holds_nobody() -> None:
 
 @pytest.mark.parametrize(("own", "others"), [(TIMEOUT, 1), (1, TIMEOUT), (TIMEOUT, TIMEOUT)])
 def test_al_20_silence_for_longer_than_the_timeout_ends_a_membership(own: int, others: int) -> None:
-    """The longer one of two timeouts counts: that of the reader, and that of the member.
+    """A member is alive up to and including the last millisecond of its timeout.
 
-    The member is alive up to its last millisecond.
+    Of the timeouts of the reading member and of the member that is read, the longer one counts.
     """
     view = GroupView().after(1, entry("a", 10, timeout_ms=others), 5000)
     assert floor(view, 5000 + TIMEOUT, own) == 10
@@ -82,7 +87,9 @@ def test_the_slowest_is_named() -> None:
 
 
 def test_a_later_run_takes_the_place_of_the_one_before() -> None:
-    """In whatever order their last and first words are found: an old process may linger."""
+    """A later run of a source replaces the one before, in whatever order their entries are read, since an old process
+    may still write.
+    """
     old, new = entry("a", 50), entry("a", 40, run="0", began=2)
     assert floor(seen(old, new)) == 40
     assert floor(seen(old, new, entry("a", 60, beat=1))) == 40
@@ -98,7 +105,10 @@ def test_a_run_that_begins_by_an_earlier_clock_follows_all_the_same() -> None:
 
 
 def test_a_run_whose_clock_was_ahead_keeps_no_place_once_it_is_gone() -> None:
-    """I3: the run that came after it, by an earlier clock, holds from then on."""
+    """A run whose clock was ahead counts until it leaves or its timeout ends.
+
+    From then on the run that followed it by an earlier clock counts (I3).
+    """
     ahead, new = entry("a", 50, began=1000), entry("a", 40, run="2", began=10)
     view = seen(ahead, now=0)
     assert floor(view.after(1, new, TIMEOUT), TIMEOUT) == 50
@@ -123,7 +133,9 @@ def test_the_former_run_of_a_member_is_told() -> None:
 
 
 def test_where_a_run_stands_that_continues_from_an_offset() -> None:
-    """At the mark of the run before, whether it left or died, if the offset is that of its last batch or one before."""
+    """A run that continues from an offset has the mark of the run before, whether that left or died, if the offset is
+    that of its last batch or of the batch before.
+    """
     former = entry("me", 50, progress=7)
     for last in (former, former.leaving()):
         assert [where_it_stood(last, [40, 30], 2, batch) for batch in (7, 6, 5)] == [
@@ -144,7 +156,10 @@ def test_who_has_left_keeps_its_mark_and_holds_nobody() -> None:
 
 
 def test_who_is_not_heeded_holds_nobody() -> None:
-    """And a member is known by where it stands: it counts again once its watermark or its progress is another."""
+    """A member that the caller excludes by its mark holds no other member.
+
+    It counts again once its watermark or its progress, and so its mark, is another.
+    """
     slow, tied = entry("a", 10, progress=3), entry("a", 10, progress=4)
     assert slow.mark != tied.mark
     view = seen(slow, entry("b", 20))
@@ -176,7 +191,9 @@ def rival(*entries: Entry, own: Entry = ME) -> Entry | None:
 
 
 def test_al_14_the_younger_of_two_live_holders_of_an_id_finds_the_older() -> None:
-    """And not the other way round."""
+    """Of two live sources with one id, the younger finds the older as its rival, and the older does not find the
+    younger (AL-14).
+    """
     older, again = entry("me", 5, **SAME_ID), entry("me", 6, **SAME_ID)
     assert rival(older, ME, again) == again
     assert rival(older, ME, again, own=again) is None
@@ -184,7 +201,10 @@ def test_al_14_the_younger_of_two_live_holders_of_an_id_finds_the_older() -> Non
 
 
 def test_an_entry_that_nobody_renews_is_no_rival() -> None:
-    """Its writer may be dead; nor is one that left, is a former run of this lineage, or is of the same self-join."""
+    """An entry that is not renewed is no rival, since its writer may be dead.
+
+    The entry of a member that left, of a former run of this lineage or of the same self-join is no rival either.
+    """
     older = entry("me", 5, **SAME_ID)
     assert rival(older, older, ME) is None
     assert rival(older, ME, entry("me", None, **SAME_ID, left=True)) is None
@@ -217,7 +237,9 @@ def test_what_is_no_entry_is_told_apart(text: str) -> None:
 
 @given(st.integers(0, 2**32).map(Random))
 def test_al_08_the_floor_is_that_of_the_newest_entries_whatever_came_before(rng: Random) -> None:
-    """AL-08: after every single entry, of members that beat, fall back, leave, are silent, and begin anew."""
+    """After each single entry the floor is that of the newest entries of live members, while members renew entries,
+    fall back, leave, fall silent and begin anew (AL-08).
+    """
     view, now = GroupView(), 0
     newest: dict[str, tuple[int, Entry]] = {}
     for version in range(60):

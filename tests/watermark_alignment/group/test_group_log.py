@@ -1,4 +1,4 @@
-"""Entries in the commits of a real table on disk."""
+"""Tests of the group log, which keeps entries in the commits of a real table on disk."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ def told(log: GroupLog) -> list[Entry]:
 
 
 def test_what_one_publishes_others_read_once_and_in_order(path: Path) -> None:
-    """The table may be new; entries are the own ones, too, each with the version that brought it."""
+    """Each published entry is read once and in order, with the version of its commit, also by its own writer.
+
+    The table may be new.
+    """
     one, two = meeting(path), meeting(path)
     entries = [entry("a", watermark) for watermark in range(5)]
     one.publish(entries[0])
@@ -88,7 +91,7 @@ def test_what_others_write_under_the_same_name_is_left_alone(path: Path) -> None
     "text", [b'{"commitInfo":{"flip27.member":' + b"[" * 100_000, b"\xff\xfe flip27.member"]
 )
 def test_a_commit_that_cannot_be_understood_does_not_hide_those_after_it(path: Path, text: bytes) -> None:
-    """Otherwise the members would keep the last minimum for ever."""
+    """The entries after a damaged commit are read. Otherwise the members would keep the last minimum for ever."""
     log = meeting(path)
     log.publish(entry("a", 1))
     told(log)
@@ -102,7 +105,10 @@ def test_a_commit_that_cannot_be_understood_does_not_hide_those_after_it(path: P
 
 
 def test_reading_begins_with_entries_of_the_last_while(path: Path) -> None:
-    """By the clock of the store: of a log of weeks only that much is read."""
+    """A new reader begins with the entries of the last ``HORIZON_MS`` by the clock of the store.
+
+    It does not read a log of weeks.
+    """
     log = meeting(path)
     for watermark in range(4):
         log.publish(entry("a", watermark))
@@ -139,7 +145,10 @@ def test_a_table_that_was_made_anew_is_read_from_its_beginning(path: Path) -> No
 
 
 def test_a_table_that_is_gone_is_no_silence(path: Path) -> None:
-    """Rule 7: the last entries that were read stay valid. Otherwise all members would count as dead after a while."""
+    """Reading a table that is missing raises an error, and the last entries that were read stay valid (rule 7).
+
+    Otherwise all members would count as dead after a while.
+    """
     log = meeting(path)
     log.publish(entry("a", 1))
     log.news()
@@ -165,7 +174,10 @@ def test_who_only_listens_finds_a_table_that_was_made_anew(path: Path) -> None:
 def test_a_read_that_fails_halfway_loses_no_entry(
     path: Path, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
-    """I3: a new member would assume that it is alone. Version 3 is the one after the newest, at which reading ends."""
+    """A read that fails halfway loses no entry; otherwise a new member would assume that it is alone (I3).
+
+    Version 3 is the one after the newest, at which reading ends.
+    """
     for watermark in range(2):
         meeting(path).publish(entry("a", watermark))
     log, read = meeting(path), group_log._read
@@ -192,7 +204,10 @@ def test_what_cannot_be_read_is_an_error_that_names_the_table(path: Path) -> Non
 def test_a_log_that_grew_for_long_is_read_in_parts_and_many_commits_at_a_time(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A member renews its entry between two parts; none reads the commits one after the other."""
+    """A long log is read in parts, so that a member can renew its entry between two of them.
+
+    Many commits of a part are read at the same time.
+    """
     log = GroupLog(SplitWatermarkTable(str(path), {}), "g", HORIZON_MS, most_at_once=20)
     writer = meeting(path)
     for watermark in range(50):
@@ -221,7 +236,10 @@ def test_a_log_that_grew_for_long_is_read_in_parts_and_many_commits_at_a_time(
 
 
 def test_a_look_that_finds_nothing_asks_for_one_commit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is made several times a second, and a store charges for it."""
+    """A read that finds nothing new asks the store for one commit.
+
+    Members read several times a second, and a store charges for each request.
+    """
     log = meeting(path)
     log.publish(entry("a", 1))
     log.news()
@@ -232,7 +250,10 @@ def test_a_look_that_finds_nothing_asks_for_one_commit(path: Path, monkeypatch: 
 
 
 def test_members_that_publish_at_once_lose_nothing(path: Path) -> None:
-    """Entries and rows of five writers, with maintenance: conflicts are retried, every entry is read once."""
+    """Five writers add entries and rows at the same time, with maintenance.
+
+    Conflicts are retried, and every entry is read once.
+    """
 
     def member(name: str) -> None:
         log, table = meeting(path), SplitWatermarkTable(str(path), {})

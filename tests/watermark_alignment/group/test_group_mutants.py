@@ -1,4 +1,4 @@
-"""Members of a group that are a little wrong, and the invariant that finds each out."""
+"""Mutants of a group member, each with one error. Each breaks an invariant in the simulation of groups."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def seat(name: str, times: list[int], limit: int | None = None, drift: int = 10,
 
 
 def life_of_ties(rng: Random) -> GroupWorld:
-    """A run waits for a member that reads many rows of one event time, one in each of its batches."""
+    """Runs a life in which a run waits for a member that reads many rows of one event time, one in each of its
+    batches.
+    """
     slow = seat("slow", [5] * 40, limit=1, interval=rng.choice([5, BEAT, 2 * BEAT]))
     fast = seat("fast", [100, 200], update_ms=rng.choice([100, 1000]))
     fast.member.freeze()
@@ -42,7 +44,9 @@ def life_of_ties(rng: Random) -> GroupWorld:
 
 
 def life_of_siblings(rng: Random) -> GroupWorld:
-    """A run waits for a member of another query, while the batches of another source of its own take long."""
+    """Runs a life in which a run waits for a member of another query, while batches of another source of its own
+    query take long.
+    """
     other = seat("other", [5])
     busy = seat("busy", [*range(5, 200, 20)], limit=1, drift=1000, length=rng.choice([30, 3 * TIMEOUT]))
     fast = seat("fast", [300, 400], update_ms=rng.choice([100, 1000]))
@@ -55,7 +59,9 @@ def life_of_siblings(rng: Random) -> GroupWorld:
 
 
 def life_of_a_late_former_run(rng: Random) -> GroupWorld:
-    """A member is restarted by a clock that is behind that of its former run, which it cannot see at first."""
+    """Runs a life in which a member is restarted by a clock that is behind that of its former run, which it cannot
+    see at first.
+    """
     slow, fast = seat("slow", [5]), seat("fast", [100, 200])
     world = GroupWorld([slow, fast])
     for _ in range(rng.randrange(20, 30)):
@@ -73,7 +79,9 @@ def life_of_a_late_former_run(rng: Random) -> GroupWorld:
 
 @dataclass(frozen=True)
 class Mutant:
-    """``change`` takes what ``holder`` has under ``name`` and gives what is wrong with it."""
+    """An error in one attribute: ``change`` takes what ``holder`` has under ``name`` and returns the wrong
+    replacement.
+    """
 
     what: str
     caught_by: str
@@ -123,7 +131,7 @@ MUTANTS = [
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.what)
 def test_mutant_is_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One life at least in which it breaks the invariant named."""
+    """At least one random life with the mutant breaks the invariant that ``caught_by`` names."""
     original = getattr(mutant.holder, mutant.name)
     monkeypatch.setattr(mutant.holder, mutant.name, mutant.change(original))
     for seed in range(_LIVES):
@@ -134,6 +142,6 @@ def test_mutant_is_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("life", [life_of_ties, life_of_siblings, life_of_a_late_former_run])
 def test_without_a_mutant_nothing_is_caught(life: Callable[[Random], GroupWorld]) -> None:
-    """In the lives that are made for one."""
+    """Without a mutant, the lives that are made for one break no invariant."""
     for seed in range(10):
         assert life(Random(seed)).breaches == []

@@ -1,4 +1,4 @@
-"""Rules 2, 4, 7 and 8 across the members of a group, each with triggers and batches of its own."""
+"""Rules 2, 4, 7 and 8 hold across the members of a group, each with its own triggers and batches."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ seeds = st.integers(0, 2**32).map(Random)
 @settings(max_examples=60)
 @given(seeds)
 def test_i3_i6_i10_i11_hold_whatever_befalls_a_group(rng: Random) -> None:
-    """Members stall, freeze, die, return mute and behind, finish, go idle; the table fails; also I1, I2, I5, I7 to I9.
+    """I1 to I3 and I5 to I11 hold while members stall, freeze, die, return silent and behind, finish and go idle, and
+    while the table fails.
 
-    An AvailableNow run gives nobody up that moved while it waited, and ends at its ends.
+    An AvailableNow run gives up no member that moved while it waited, and it ends at its frozen ends.
     """
     assert random_group(rng, 150).breaches == []
 
 
 @pytest.mark.parametrize("lie", [None, 1])
 def test_i3_can_fail(lie: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the floor is not heeded, and where it is one millisecond too high."""
+    """I3 is broken where a member ignores the floor, and where the floor is one millisecond too high."""
     floor = GroupView.floor
 
     def wrong(*args: object) -> int | None:
@@ -47,7 +48,10 @@ def test_i3_can_fail(lie: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
 @settings(max_examples=10)
 @given(seeds)
 def test_i11_whatever_befell_a_group_all_is_read_in_the_end(rng: Random) -> None:
-    """No member holds the others for ever: a dead one is gone after the timeout, a live one reads or is idle."""
+    """After any random life all data is read (I11).
+
+    No member holds the others for ever: a dead one is gone after the timeout, and a live one reads or is idle.
+    """
     world = random_group(rng, 60, idle_timeout=5)
     world.runs_again()
     for seat in world.seats:
@@ -72,7 +76,9 @@ def seat(name: str, max_drift: int, interval: int = 1, length: int = 1, bound: i
 
 
 def lags(max_drift: int, slow: Seat) -> tuple[int, int]:
-    """How far at most two members, to whose logs a record comes every ms, are behind in the second half of a life."""
+    """Returns how far (ms) two members are behind at most in the second half of a life in which a record comes to
+    each log every millisecond.
+    """
     fast = seat("fast", max_drift)
     world, worst = GroupWorld([slow, fast]), [0, 0]
     for turn in range(400):
@@ -87,9 +93,11 @@ def lags(max_drift: int, slow: Seat) -> tuple[int, int]:
 
 @pytest.mark.parametrize("is_long", [False, True])
 def test_max_drift_and_the_longest_trigger_interval(is_long: bool) -> None:
-    """A group advances by max-drift for each interval of its slowest member, be that its trigger or its batch.
+    """A group advances by max-drift in each interval of its slowest member, whether its trigger or its batch makes
+    the interval.
 
-    At max-drift = interval it keeps up; at twice that nobody waits for another; at half of it all fall behind.
+    If max-drift equals the interval the group keeps up. At twice the interval no member waits for another; at half of
+    it all members fall behind.
     """
 
     def slow(max_drift: int) -> Seat:
@@ -102,7 +110,10 @@ def test_max_drift_and_the_longest_trigger_interval(is_long: bool) -> None:
 
 @pytest.mark.parametrize("length", [TIMEOUT // 2, 10 * TIMEOUT])
 def test_a_member_in_a_long_batch_holds_the_others(length: int) -> None:
-    """And one that dies in it for as long as the timeout from its last sign of life."""
+    """A member in a long batch holds the others.
+
+    A member that dies in it holds them until the timeout after its last entry.
+    """
     slow, fast = seat("slow", 10, length=length), seat("fast", 10)
     fast.member.logs["fast"].entries = [*range(1, 100)]
     world = GroupWorld([slow, fast])
@@ -122,7 +133,9 @@ BOUNDS = [(7, 5, 3, 2), (3, 2, 7, 5), (7, 0, 0, 5), (1, 0, 0, 0)]
 
 
 def dropped(fast: tuple[int, int], slow: tuple[int, int], delay: int) -> list[str]:
-    """The slow one falls back by all its out-of-orderness, the fast one is ahead by all it may be."""
+    """Returns the breaches in a life in which the slow member falls back by its whole out-of-orderness, and the fast
+    one is ahead by all that is allowed.
+    """
     members = [
         Member(Settings(max_drift=drift, out_of_orderness=bound, idle_timeout=0), {name: Log([100])})
         for name, (drift, bound) in (("slow", slow), ("fast", fast))
@@ -142,9 +155,10 @@ def dropped(fast: tuple[int, int], slow: tuple[int, int], delay: int) -> list[st
 def test_i4_the_delay_at_its_boundary_across_members(
     drift: int, bound: int, its_drift: int, its_bound: int
 ) -> None:
-    """I4: D > max-drift + B of every member drops nothing; at D = max-drift + B of one that is ahead a row is lost.
+    """I4: D > max-drift + B of every member drops nothing; at D = max-drift + B of a member that is ahead a row is
+    lost.
 
-    The out-of-orderness of who is behind is in its watermark, so it need not be added.
+    The out-of-orderness of a member that is behind is in its watermark, so it need not be added.
     """
     fast, slow = (drift, bound), (its_drift, its_bound)
     assert dropped(fast, slow, drift + bound + 1) == []
@@ -155,7 +169,10 @@ def test_i4_the_delay_at_its_boundary_across_members(
 def test_sources_of_one_query_start_aligned_whoever_is_asked_first(
     drifts: tuple[int, int], order: str
 ) -> None:
-    """Rule 7: both first plans only announce, so neither passes the other before it is known."""
+    """Sources of one query start aligned.
+
+    The first plan of each only publishes, so that neither passes the other before it is known (rule 7).
+    """
     early, late = seat("early", drifts[0]), seat("late", drifts[1])
     early.member.logs["early"].entries = [*range(1, 1000, 5)]
     late.member.logs["late"].entries = [*range(500, 1000, 5)]

@@ -1,4 +1,4 @@
-"""The thread that keeps a member in its group, over a table in memory that can be slow, down, or stuck."""
+"""Tests of the thread that keeps a member in its group. The table is in memory, and can be slow, fail or hang."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 @dataclass
 class Board:
-    """What the members' logs share."""
+    """The entries that the logs of all members share, and the faults of the store."""
 
     entries: list[Entry] = field(default_factory=list)
     is_down: bool = False
@@ -98,7 +98,7 @@ def join(board: Board, clock: ManualClock) -> Iterator[Join]:
 
 
 def test_what_is_announced_is_there_when_the_call_returns(join: Join, board: Board) -> None:
-    """Rule 7: before ``latestOffset`` returns."""
+    """An entry is in the table when ``announce`` returns, and so before ``latestOffset`` returns (rule 7)."""
     one, two = join("one"), join("two")
     two.look()
     assert two.floor() is None
@@ -132,7 +132,9 @@ def test_who_only_looks_is_no_member(join: Join, board: Board) -> None:
 
 
 def test_a_member_is_renewed_whatever_its_query_does(join: Join, board: Board) -> None:
-    """A batch may take hours, and a trigger wait as long."""
+    """An entry is renewed without any call from the query, since a batch may take hours and a trigger may wait as
+    long.
+    """
     one = join("one", timeout_ms=400)
     one.announce(17, waiting=2, held_by="split")
     wait_until(lambda: len(board.entries) > 3, "three beats", 30)
@@ -146,12 +148,12 @@ def test_a_member_is_renewed_whatever_its_query_does(join: Join, board: Board) -
 
 
 def beat(member: Membership) -> None:
-    """Its heart beats at the next look."""
+    """Makes the member renew its entry at its next look."""
     member._beat_at = 0.0
 
 
 def listen(member: Membership, clock: ManualClock, ms: int) -> None:
-    """Looks as often as the heart beats, for so long."""
+    """Makes the member read the group for ``ms`` milliseconds of the clock, as often as it renews its entry."""
     beat_ms = int(1000 * member._beat_s)
     for gone in range(0, ms, beat_ms):
         clock.advance(min(beat_ms, ms - gone))
@@ -161,7 +163,10 @@ def listen(member: Membership, clock: ManualClock, ms: int) -> None:
 def test_the_age_of_others_is_counted_from_when_they_were_seen_to_change(
     join: Join, board: Board, clock: ManualClock
 ) -> None:
-    """The reader measures with its own clock. Reads of the heartbeat count, too."""
+    """A member measures the age of an entry by its own clock, from when it saw the entry change.
+
+    Reads that renew its own entry count too.
+    """
     one = join("one", timeout_ms=1000)
     board.entries.append(entry("other", 17))
     one.look()
@@ -179,7 +184,10 @@ def test_the_age_of_others_is_counted_from_when_they_were_seen_to_change(
 def test_while_the_table_is_down_what_was_seen_stands(
     join: Join, board: Board, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Rule 7: and what could not be told is told once it can."""
+    """While the table is down, the entries that were read stay valid.
+
+    An entry that could not be published is published once the table is back (rule 7).
+    """
     one = join("one")
     board.entries.append(entry("other", 17))
     one.look()
@@ -201,7 +209,9 @@ def test_while_the_table_is_down_what_was_seen_stands(
 def test_time_in_which_a_member_hears_nobody_makes_nobody_dead(
     join: Join, board: Board, clock: ManualClock
 ) -> None:
-    """I3: one look that takes long, or a process that stood still with all others."""
+    """Time in which a member reads no entries makes no other member count as dead (I3): one look may take long, or
+    its process may stand still with all others.
+    """
     one = join("one")
     board.entries.append(entry("other", 17))
     one.look()
@@ -219,7 +229,7 @@ def test_time_in_which_a_member_hears_nobody_makes_nobody_dead(
 def test_while_nobody_can_write_the_last_minimum_stands(
     join: Join, board: Board, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """I3: two members that cannot write, and so cannot hear each other, do not take each other for dead."""
+    """Two members that cannot write, and so read nothing of each other, do not count each other as dead (I3)."""
     one, two = join("one"), join("two")
     one.announce(5)
     two.announce(17)
@@ -244,7 +254,9 @@ def test_while_nobody_can_write_the_last_minimum_stands(
 
 
 def test_who_alone_cannot_write_hears_who_dies(join: Join, board: Board, clock: ManualClock) -> None:
-    """I11: that others write shows that the silence of the dead is no fault of the table."""
+    """A member that alone cannot write still finds that another one has died: entries of a third member show that the
+    table is not at fault (I11).
+    """
     one = join("one")
     board.entries += [entry("dead", 17), entry("other", 30)]
     board.is_read_only = True
@@ -261,9 +273,9 @@ def test_who_alone_cannot_write_hears_who_dies(join: Join, board: Board, clock: 
 
 
 def test_a_former_run_that_is_seen_late_is_no_successor(join: Join, board: Board) -> None:
-    """Its clock was ahead, and the table could not be read when this run joined.
+    """A former run whose clock was ahead, and which was not seen when this run joined, is no successor.
 
-    This run still counts as the later one.
+    The table could not be read then, and this run still counts as the later one.
     """
     board.entries.append(replace(entry("one", 40), run="0", began=10**15))
     one, two = join("one"), join("two")
@@ -283,7 +295,10 @@ def test_a_former_run_that_is_seen_late_is_no_successor(join: Join, board: Board
 
 
 def test_a_log_that_grew_for_long_delays_no_renewal(join: Join, board: Board, clock: ManualClock) -> None:
-    """The entry is renewed between two parts; what is known of the group is known when all is read."""
+    """While a long log is read, the entry is renewed between two parts.
+
+    The floor is known when all parts are read.
+    """
     one = join("one", timeout_ms=1000)
     one.announce(5)
     board.entries += [entry("other", n) for n in range(40)]
@@ -306,7 +321,10 @@ def test_a_log_that_grew_for_long_delays_no_renewal(join: Join, board: Board, cl
 
 
 def test_beats_are_as_close_as_who_joins_relies_on(join: Join) -> None:
-    """I3: a member that may be silent for an hour is found by a member that reads only the entries of a minute."""
+    """A member that may be silent for an hour renews its entry at least every ``LONGEST_BEAT_S``.
+
+    A new member reads only the entries of the last minute, and finds it (I3).
+    """
     assert join("one", timeout_ms=3_600_000)._beat_s == membership.LONGEST_BEAT_S
     assert join("two", timeout_ms=1000)._beat_s == 0.25
 
@@ -361,8 +379,11 @@ def test_leaving_is_bounded(join: Join, board: Board) -> None:
 def test_a_process_whose_spark_is_gone_falls_silent(
     join: Join, board: Board, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """AL-20: its parent, the JVM, died. The query was not stopped: what it has not read holds the others until its
-    restart, for ``source-timeout`` at most."""
+    """A process whose parent, the JVM, has died stops renewing its entry and does not leave the group (AL-20).
+
+    Its query was not stopped, so data that it has not read holds the others until its restart, for ``source-timeout``
+    at most.
+    """
     one = join("one", timeout_ms=400)
     one.announce(17)
     monkeypatch.setattr(os, "getppid", lambda: 0)

@@ -1,4 +1,4 @@
-"""``python -m watermark_alignment``: its exit codes, what it says of bad input, watching, and pictures."""
+"""Tests of ``python -m watermark_alignment``: exit codes, errors about bad input, ``--watch`` and pictures."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_wrong_usage(run: Run, arguments: Sequence[str], why: str) -> None:
 
 
 def test_storage_options_reach_the_table_and_no_message(run: Run) -> None:
-    """A closed port of this machine."""
+    """Storage options reach the store, here a closed port of this machine. The error does not show their values."""
     options = ["aws_secret_access_key=" + SECRET, "aws_access_key_id=nobody", "aws_region=nowhere"]
     options += ["aws_endpoint=http://127.0.0.1:1", "aws_allow_http=true", "max_retries=0", "retry_timeout=1s"]
     arguments = [part for option in options for part in ("--storage-option", option)]
@@ -119,7 +119,7 @@ def test_storage_options_reach_the_table_and_no_message(run: Run) -> None:
 def test_watching_goes_on_until_it_is_stopped(
     table: SplitWatermarkTable, run: Run, monkeypatch: pytest.MonkeyPatch, is_terminal: bool
 ) -> None:
-    """What a running query writes shows; the table need not be there yet."""
+    """``--watch`` shows what a running query writes, until it is stopped. The table need not exist yet."""
     batches = iter([1, 5])
 
     def sleep(seconds: float) -> None:
@@ -160,7 +160,10 @@ def test_watching_in_json_is_a_line_each_time(
 def test_watching_in_json_outlasts_a_look_that_fails(
     table: SplitWatermarkTable, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It says so where no program reads."""
+    """``--watch --json`` goes on after a read that failed.
+
+    It reports the failure on the standard error, which no program parses.
+    """
     made = iter([True])
 
     def sleep(seconds: float) -> None:
@@ -177,7 +180,7 @@ def test_watching_in_json_outlasts_a_look_that_fails(
 
 
 def test_an_answer_that_cannot_be_written(table: SplitWatermarkTable) -> None:
-    """A full disk, and a terminal that has not all signs."""
+    """Characters that the terminal's encoding lacks are written as escapes, and a full disk is an error."""
     fill(table, [replace(split_rows(1)[0], watermark=None)])
     command = [sys.executable, "-m", "watermark_alignment", "status", table.uri]
     ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
@@ -191,7 +194,7 @@ def test_an_answer_that_cannot_be_written(table: SplitWatermarkTable) -> None:
 
 
 def test_nobody_reads_on(table: SplitWatermarkTable) -> None:
-    """As with `head`."""
+    """The command ends without an error when the reader of its output closes the pipe, as ``head`` does."""
     fill(table, split_rows(1))
     command = [sys.executable, "-m", "watermark_alignment", "status", table.uri, "--watch", "0.01", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as watching:
@@ -206,7 +209,7 @@ def test_nobody_reads_on(table: SplitWatermarkTable) -> None:
 def test_more_splits_than_a_screen_has_lines(
     table: SplitWatermarkTable, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those furthest behind are shown."""
+    """If the terminal has too few lines for all splits, the splits that are furthest behind are shown."""
     fill(table, split_rows(1, splits=200))
 
     def stop(seconds: float) -> None:
@@ -230,7 +233,9 @@ def test_a_picture(table: SplitWatermarkTable, run: Run, tmp_path: Path) -> None
 
 
 def test_a_picture_of_anything(table: SplitWatermarkTable, run: Run, tmp_path: Path) -> None:
-    """Signs that no font has, the last moment that a calendar has, a drift of ages."""
+    """A picture is drawn of a name with characters that no font has, of the last moment of the calendar, and with a
+    huge drift.
+    """
     last = 253_402_300_799_999
     fill(table, [replace(split_rows(1)[0], split="😀\n\x1b", watermark=last)])
     picture = tmp_path / "picture.png"

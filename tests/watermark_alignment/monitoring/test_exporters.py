@@ -1,4 +1,4 @@
-"""What Prometheus scrapes and an OpenTelemetry collector gets, with their own parsers."""
+"""Tests of what Prometheus scrapes and an OpenTelemetry collector receives, read with their own parsers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NOW = START_MS + 90_000
 
 @pytest.fixture
 def table(tmp_path: Path) -> SplitWatermarkTable:
-    """Two batches of a source that stalls: three of its splits wait for the fourth."""
+    """A table with two batches of a source that stalls: three of its splits wait for the fourth."""
     made = SplitWatermarkTable(str(tmp_path / "table"), {})
     note = BatchNote("web", "clicks", "lineage", 1, 2500, 0, behind=Behind.of([7, 1, 4, 0], 10.0))
     made.append("clicks", 0, split_rows(0), {})
@@ -44,7 +44,7 @@ def table(tmp_path: Path) -> SplitWatermarkTable:
 
 @pytest.fixture
 def listener(table: SplitWatermarkTable) -> StatusListener:
-    """It has heard of a batch that dropped rows."""
+    """A listener that was told of a batch that dropped rows."""
     heard = StatusListener(table.uri, clock=lambda: NOW)
     document = {"flip27": 1, "source": "clicks", "lineage": "l", "batch": 0, "splits": {}}
     heard.onQueryProgress(progress(None, document, dropped=7))
@@ -119,7 +119,7 @@ def test_a_table_out_of_reach_is_no_failed_scrape(tmp_path: Path) -> None:
 
 
 class Collector(BaseHTTPRequestHandler):
-    """Takes what is pushed by OTLP over HTTP."""
+    """Answers the requests of an OTLP exporter over HTTP and keeps their bodies."""
 
     received: Queue[bytes]
 
@@ -129,7 +129,7 @@ class Collector(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Logs nothing."""
 
 
 def test_an_opentelemetry_collector_gets_the_same(

@@ -83,7 +83,7 @@ def test_lines_show_the_watermarks(table: SplitWatermarkTable, over: Literal["ti
 
 
 def test_an_unknown_watermark_is_a_gap(table: SplitWatermarkTable) -> None:
-    """I10: unknown is null, and no value is drawn in its place."""
+    """An unknown watermark is a gap in the line, and no value is drawn in its place (I10)."""
     for batch in range(3):
         row = split_rows(batch)[0]
         table.append("clicks/1", batch, [row if batch != 1 else replace(row, watermark=None)], {})
@@ -92,7 +92,10 @@ def test_an_unknown_watermark_is_a_gap(table: SplitWatermarkTable) -> None:
 
 
 def test_states_are_strips_of_colour(table: SplitWatermarkTable, tmp_path: Path) -> None:
-    """A state holds from the batch before; where a split was not there, there is none."""
+    """The state of a split is drawn from the batch before on.
+
+    Nothing is drawn for a batch that has no row of the split.
+    """
     words = ["ACTIVE", "PAUSED", "IDLE", "FINISHED"]
     for batch in range(3):
         rows = [replace(row, status=word) for row, word in zip(split_rows(batch), words, strict=True)]
@@ -110,7 +113,9 @@ def test_states_are_strips_of_colour(table: SplitWatermarkTable, tmp_path: Path)
 
 
 def test_the_band_goes_from_the_slowest_split_to_max_drift_above_it(table: SplitWatermarkTable) -> None:
-    """I3: of the whole group, and without splits that do not count."""
+    """The band of the allowed drift begins at the slowest split of the whole group, without the splits that do not
+    count (I3).
+    """
     for batch in range(3):
         rows = split_rows(batch)
         rows[3] = replace(rows[3], status="IDLE")
@@ -170,7 +175,7 @@ def test_the_newest_batches_are_drawn(table: SplitWatermarkTable) -> None:
 def test_of_very_many_batches_some_are_drawn(
     table: SplitWatermarkTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The newest among them."""
+    """If there are too many batches to draw, some of them are drawn, among them the newest."""
     monkeypatch.setattr("watermark_alignment.monitoring.plotting.runs._MOST_COLUMNS", 4)
     fill(table, "clicks", batches=9)
     assert drawn(plot(table, over="batch").axes[0].lines[0])[:, 0].tolist() == [2, 5, 8]
@@ -206,7 +211,7 @@ def test_nothing_to_draw_is_an_error(
 
 
 def test_needs_no_display(table: SplitWatermarkTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    """pyplot holds global state and may look for a display, so it stays out."""
+    """A plot is drawn without pyplot, which holds global state and may look for a display."""
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     fill(table, "clicks")
     assert plot(table).canvas.manager is None
@@ -235,7 +240,7 @@ def test_names_may_hold_anything(table: SplitWatermarkTable, tmp_path: Path) -> 
 
 
 def with_an_outage(table: SplitWatermarkTable) -> None:
-    """Ten batches a second apart, 17 minutes in which the query was stopped, ten batches more."""
+    """Fills the table with ten batches a second apart, 17 minutes without a batch, and ten batches more."""
     for batch in range(20):
         later = 17 * 60_000 if batch >= 10 else 0
         rows = [replace(row, recorded_at=row.recorded_at + later) for row in split_rows(batch)]
@@ -243,7 +248,7 @@ def with_an_outage(table: SplitWatermarkTable) -> None:
 
 
 def test_an_outage_is_blank(table: SplitWatermarkTable) -> None:
-    """Neither lines nor strips go on in time in which no batch ran."""
+    """Lines and strips have a gap for the time in which no batch ran."""
     with_an_outage(table)
     figure = plot(table, max_drift="5 s")
     panel, strips = figure.axes
@@ -268,7 +273,9 @@ def test_batches_that_take_longer_than_others_are_no_outage(table: SplitWatermar
 
 
 def test_splits_wait_on_after_the_newest_batch(table: SplitWatermarkTable) -> None:
-    """A stall: the source says that they wait, while no batch runs and no row comes."""
+    """Splits that wait are drawn as paused after the newest batch: the source publishes that they wait, while no
+    batch runs and no row is written.
+    """
     now = time.time_ns() // 1_000_000
     for batch in range(3):
         rows = [replace(row, recorded_at=now - 60_000 + batch * 1000) for row in split_rows(batch)]
@@ -289,7 +296,9 @@ def test_splits_wait_on_after_the_newest_batch(table: SplitWatermarkTable) -> No
 
 
 def test_an_outage_among_few_batches_is_blank(table: SplitWatermarkTable) -> None:
-    """The interval that counts as usual is not lengthened by the outage itself."""
+    """The usual interval between batches is computed without the outage, so that an outage among few batches is blank
+    too.
+    """
     for batch, at in enumerate([0, 17 * 60_000, 17 * 60_000 + 1000]):
         table.append(
             "clicks/1", batch, [replace(r, recorded_at=START_MS + at) for r in split_rows(batch)], {}
@@ -302,7 +311,9 @@ def test_an_outage_among_few_batches_is_blank(table: SplitWatermarkTable) -> Non
 
 
 def test_lines_go_on_through_a_stall_that_has_ended(table: SplitWatermarkTable) -> None:
-    """While splits are known to wait, their watermarks are known."""
+    """The lines of splits continue through a stall, also after it has ended: while splits are known to wait, their
+    watermarks are known.
+    """
     now = time.time_ns() // 1_000_000
     stalled = entry("clicks", group="web", waiting=3, held_by="clicks-0", timeout_ms=3_600_000)
     stalled = replace(stalled, waits=("clicks-0",), waits_all_but=True)
@@ -330,7 +341,7 @@ def test_minutes_are_shown_without_seconds(table: SplitWatermarkTable, tmp_path:
 
 
 def test_axes_are_labelled_and_the_drift_is_said_in_words(table: SplitWatermarkTable) -> None:
-    """However small it is at the scale of the picture."""
+    """The allowed drift is written in words, however small it is at the scale of the picture."""
     fill(table, "clicks")
     panel, strips = plot(table, max_drift="10 ms").axes
     assert strips.get_xlabel() == "recorded at (UTC)"

@@ -1,4 +1,4 @@
-"""The names of sources: their ids if users gave them, otherwise what they read."""
+"""A source is shown by the id that a user gave it, otherwise by what it reads."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ def test_an_id_of_the_user_is_the_name() -> None:
 
 
 def test_names_are_unique_within_the_table() -> None:
-    """Also beside an id; the later one has the greater number."""
+    """Sources that read the same have numbers in their names, the later one the greater number.
+
+    Names differ from ids too.
+    """
     assert names(
         (ONE, told(ONE, "clicks", began=9)),
         (TWO, told(TWO, "clicks", began=5)),
@@ -51,7 +54,7 @@ def test_what_an_earlier_release_wrote_keeps_its_id() -> None:
 
 @pytest.fixture
 def table(tmp_path: Path) -> SplitWatermarkTable:
-    """With a source that has no id."""
+    """A table with rows and an entry of a source without an id of the user."""
     made = SplitWatermarkTable(str(tmp_path / "table"), {})
     note = BatchNote("web", ONE, "0123456789abcde0", 1, 2500, 2, reads="clicks")
     made.append("one", 1, [replace(row, source=ONE) for row in split_rows(1)], {KEY: note.to_text()})

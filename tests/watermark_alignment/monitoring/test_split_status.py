@@ -1,4 +1,4 @@
-"""The status as a DataFrame is the one that is read without Spark."""
+"""The status that Spark computes as a DataFrame is the one that is read without Spark."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def told(split: SplitMetrics) -> tuple[object, ...]:
 
 
 def test_the_same_with_and_without_spark(spark: SparkSession, tmp_path: Path) -> None:
-    """Also of a second run, of splits that are gone, of unknown watermarks, of a single batch, of two at one time."""
+    """The status is the same with and without Spark, also for a second run, removed splits, unknown watermarks, a
+    single batch, and two batches at one time.
+    """
     table = SplitWatermarkTable(str(tmp_path / "a `table` #1? 5%"), {})
     words = ("ACTIVE", "PAUSED", "IDLE", "FINISHED")
     for batch in range(14):
@@ -78,7 +80,7 @@ def test_the_view_of_the_page(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_splits_that_wait_by_the_last_plan(spark: SparkSession, tmp_path: Path) -> None:
-    """The table's log says so, and Spark reads it."""
+    """Spark reads from the table's log which splits wait by the last plan, and shows them as PAUSED."""
     table = SplitWatermarkTable(str(tmp_path / "table"), {})
     table.append("clicks/1", 0, split_rows(0), {})
     assert {row.status for row in split_status(spark, table.uri).collect()} == {"ACTIVE"}

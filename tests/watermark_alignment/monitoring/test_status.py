@@ -1,4 +1,4 @@
-"""Where splits stand, from the newest rows of a table; nothing here needs a JVM."""
+"""Tests of the status of splits, which is computed from the newest rows of a table. No test here needs a JVM."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_the_newest_row_of_every_split(table: SplitWatermarkTable) -> None:
 
 
 def test_rates_are_over_the_newest_batches(table: SplitWatermarkTable) -> None:
-    """Ten rows a second. Old batches do not count, and neither does the first one, whose duration is unknown."""
+    """Rates are computed over the newest ten batches, here with twenty rows a second. Older batches do not count."""
     fill(table, range(30))
     words = dict.fromkeys((36, 37), "PAUSED") | {38: "IDLE"}
     for batch in range(30, 40):
@@ -106,14 +106,14 @@ def test_of_batches_recorded_at_one_time_the_last_counts(table: SplitWatermarkTa
 
 
 def test_unknown_stays_unknown(table: SplitWatermarkTable) -> None:
-    """I10: null, and no value in its place."""
+    """An unknown watermark stays ``None``, with no value in its place (I10)."""
     table.append("clicks/1", 0, [replace(split_rows(0)[0], watermark=None, drift_ms=None)], {})
     [one] = read(table)
     assert (one.watermark, one.lag, one.drift) == (None, None, None)
 
 
 def test_a_run_without_the_checkpoint_of_the_last_begins_anew(table: SplitWatermarkTable) -> None:
-    """The hour between the runs is no time in which the split was read."""
+    """A run without the checkpoint of the run before has its own rates: the hour between the runs does not count."""
     fill(table, range(20))
     fill(table, range(3), run=2)
     one = read(table)[0]
@@ -132,7 +132,7 @@ def test_splits_are_in_natural_order(table: SplitWatermarkTable) -> None:
 
 
 def test_looking_again_takes_in_what_is_new(table: SplitWatermarkTable) -> None:
-    """Also after a maintenance round, and what a source with a slow clock wrote meanwhile."""
+    """A second read takes in new rows, also after a maintenance round, and rows of a source whose clock is slow."""
     fill(table, range(12))
     reader = StatusReader(table)
     assert {s.batch for s in reader.read(NOW).splits} == {11}
@@ -234,7 +234,10 @@ def test_names_may_hold_anything(table: SplitWatermarkTable) -> None:
 def test_splits_that_wait_by_the_last_plan_are_paused(
     table: SplitWatermarkTable, waits: tuple[str, ...], all_but: bool, left: bool
 ) -> None:
-    """A plan that moves nothing makes no batch, and so no row. No split waits for a source that is gone."""
+    """Splits that wait by the last plan are PAUSED, although a plan that moves nothing writes no row.
+
+    No split of a source that has left waits.
+    """
     fill(table, range(2))
     text = entry(left=left)[MEMBER]
     told = replace(Entry.from_text(text), timeout_ms=10**15, waiting=2, waits=waits, waits_all_but=all_but)

@@ -1,4 +1,4 @@
-"""``python -m watermark_alignment status``: what it shows."""
+"""Tests of what ``python -m watermark_alignment status`` shows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_table_for_people(table: SplitWatermarkTable, run: Run) -> None:
 
 
 def test_names_are_shown_as_they_are(table: SplitWatermarkTable, run: Run) -> None:
-    """Also where they look like the console's own marks."""
+    """Names are shown unchanged, also if they look like markup of the console."""
     names = ["[/x]", "part[1].parquet", ":smile:", "²"]
     rows = split_rows(1)
     fill(table, [replace(row, split=name, group="[/g]") for row, name in zip(rows, names, strict=True)])
@@ -63,7 +63,10 @@ def test_names_are_shown_as_they_are(table: SplitWatermarkTable, run: Run) -> No
 def test_who_waits_for_whom(
     table: SplitWatermarkTable, run: Run, waiting: int, held_by: str, said: str
 ) -> None:
-    """As the source said after it last planned; of others the slowest that counts, of a source that is there."""
+    """The command shows for which split others wait, as the source published after its last plan.
+
+    If the group holds them, it shows the slowest split that counts of a source that is still a member.
+    """
     fill(table, [*split_rows(1), replace(split_rows(1)[0], split="group")])
     for source in ("views", "gone"):
         slowest = [
@@ -195,7 +198,10 @@ def test_sources_that_were_silent_for_a_day_are_left_out(table: SplitWatermarkTa
 
 
 def test_signs_that_do_not_show_are_written_out(table: SplitWatermarkTable, run: Run) -> None:
-    """Or a name could break lines, or give commands to the terminal."""
+    """Control characters in names are written as escapes.
+
+    Otherwise a name could break lines, or give commands to the terminal.
+    """
     fill(table, [replace(split_rows(1)[0], group="a\nb", split="\x1b[2J\r", source="\u202ec")], unreported=1)
     code, out, _ = run("status", table.uri)
     assert code == 0
@@ -207,7 +213,7 @@ def test_signs_that_do_not_show_are_written_out(table: SplitWatermarkTable, run:
 def test_a_narrow_terminal_shows_names_and_states(
     table: SplitWatermarkTable, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And of the rest what there is room for."""
+    """A narrow terminal shows names and states, and of the other columns those that fit."""
     fill(table, split_rows(1))
     for name, value in (("FORCE_COLOR", "1"), ("NO_COLOR", "1"), ("TERM", "xterm")):
         monkeypatch.setenv(name, value)
@@ -220,7 +226,7 @@ def test_a_narrow_terminal_shows_names_and_states(
 
 @pytest.mark.parametrize("name", ["a b", "a#b", "a?b", "a%b"])
 def test_any_path_will_do(run: Run, tmp_path: Path, name: str) -> None:
-    """Of some, delta-rs tells no commits."""
+    """A table at any path is read, also at paths for which delta-rs returns no commits."""
     table = SplitWatermarkTable(str(tmp_path / name), {})
     fill(table, split_rows(1))
     code, out, _ = run("status", table.uri, "--json")

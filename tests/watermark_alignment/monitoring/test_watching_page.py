@@ -1,4 +1,4 @@
-"""``docs/watching.md`` against the code."""
+"""``docs/watching.md`` agrees with the code."""
 
 from __future__ import annotations
 

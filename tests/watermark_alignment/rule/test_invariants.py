@@ -1,4 +1,4 @@
-"""Invariants I1 to I12 over many lives of splits; :mod:`test_mutants` shows that each can fail."""
+"""Invariants I1 to I12 hold over many random lives of splits. :mod:`test_mutants` shows that I1 to I11 can fail."""
 
 from __future__ import annotations
 
@@ -16,38 +16,42 @@ from watermark_alignment.planner import GROUP
 from watermark_alignment.states import SplitStatus
 
 seeds = st.integers(0, 2**32).map(Random)
-shrinking = st.randoms(use_true_random=False)  # lives that get simpler, four times slower
+shrinking = st.randoms(use_true_random=False)  # lives that hypothesis can simplify, four times slower
 
 
 @given(seeds)
 def test_i1_nothing_at_or_above_the_horizon_is_read(rng: Random) -> None:
-    """I1: and every range starts at the old position and stays within the end."""
+    """No record at or above the horizon is read, and every range starts at the old position and stays within the end
+    (I1).
+    """
     assert random_world(rng).breached("I1") == []
 
 
 @given(seeds, st.integers(1, 4))
 def test_i2_cost_stays_within_the_limit(rng: Random, limit: int) -> None:
-    """I2: always; also with ties and a limit below the number of splits."""
+    """The cost of a plan stays within the limit, also with ties and with a limit below the number of splits (I2)."""
     assert random_world(rng, limit=limit).breached("I2") == []
 
 
 @settings(max_examples=examples(100))
 @given(shrinking, st.sampled_from([None, 2]))
 def test_i3_drift_at_every_boundary(rng: Random, limit: int | None) -> None:
-    """I3: with a read limit and without one."""
+    """The drift is within its limit after every batch, with a read limit and without one (I3)."""
     assert random_world(rng, limit=limit).breached("I3") == []
 
 
 @settings(max_examples=examples(100))
 @given(shrinking, st.integers(0, 9), st.integers(0, 3))
 def test_i4_no_covered_row_is_dropped(rng: Random, max_drift: int, bound: int) -> None:
-    """I4: at the least delay that is safe, with a no-data batch between any two."""
+    """No covered row is dropped at the least safe delay, with a no-data batch between any two batches (I4)."""
     world = random_world(rng, max_drift=max_drift, out_of_orderness=bound)
     assert world.breached("I4") == []
 
 
 def at_the_boundary(max_drift: int, bound: int, delay: int, no_data_batches: bool = True) -> World:
-    """One split falls back by the whole bound, the other runs ahead of it by the whole drift."""
+    """Returns a world in which one split falls back by the whole bound, and the other is ahead of it by the whole
+    drift.
+    """
     drawn = Settings(limit=None, max_drift=max_drift, out_of_orderness=bound, idle_timeout=0)
     slow, fast = Log([100]), Log([100 + max_drift])
     world = World([Member(drawn, {"fast": fast, "slow": slow})], delay, no_data_batches)
@@ -59,7 +63,7 @@ def at_the_boundary(max_drift: int, bound: int, delay: int, no_data_batches: boo
 
 @pytest.mark.parametrize(("max_drift", "bound"), list(product([0, 1, 7], [0, 1, 5])))
 def test_i4_delay_at_its_boundary(max_drift: int, bound: int) -> None:
-    """I4: D > max-drift + B drops nothing; D = max-drift + B does."""
+    """A delay D > max-drift + B drops nothing; D = max-drift + B drops a row (I4)."""
     safe = at_the_boundary(max_drift, bound, max_drift + bound + 1)
     assert [b.rows for b in safe.batches] == [
         {"fast": [100 + max_drift], "slow": [100]},
@@ -70,43 +74,55 @@ def test_i4_delay_at_its_boundary(max_drift: int, bound: int) -> None:
 
 
 def test_i4_spark_hides_an_off_by_one_without_a_no_data_batch() -> None:
-    """I4: rows are filtered with the watermark of the batch before; so the tests run a no-data batch each time."""
+    """Spark filters rows with the watermark of the batch before, which hides a delay that is one too short (I4).
+
+    So the other tests run a no-data batch before each batch.
+    """
     assert at_the_boundary(7, 5, 12, no_data_batches=False).breaches == []
 
 
 @given(seeds)
 def test_i5_pausing_has_a_witness(rng: Random) -> None:
-    """I5: and the split with the earliest record is paused only where a holder is named."""
+    """A paused split has a record at or after the horizon.
+
+    The split with the earliest record is paused only where a holder is named (I5).
+    """
     assert random_world(rng).breached("I5") == []
 
 
 @given(seeds)
 def test_i6_something_moves(rng: Random) -> None:
-    """I6: as long as something below the cap can be read."""
+    """At least one row moves as long as something below the cap can be read (I6)."""
     assert random_world(rng).breached("I6") == []
 
 
 @given(seeds)
 def test_i6_endless_ties_starve_nobody(rng: Random) -> None:
-    """I6: each of n splits is fed in any n batches, though the limit is below n."""
+    """Each of n splits with endless ties is read in any n batches, though the limit is below n (I6)."""
     assert endless_ties(rng).breaches == []
 
 
 @given(seeds)
 def test_sparse_positions_keep_all_invariants(rng: Random) -> None:
-    """I1 to I11 with positions like sequence numbers: only what a connector placed enters a plan."""
+    """I1 to I11 hold with positions like sequence numbers, which have gaps.
+
+    A plan has only positions that the connector returned.
+    """
     assert random_world(rng, sparse=True).breaches == []
 
 
 @given(seeds, st.sampled_from([0.2, 0.7, 3.0]))
 def test_wrong_estimates_change_only_how_much_is_read(rng: Random, estimate: float) -> None:
-    """All but I2 and I7, which count rows: the limit holds for estimates."""
+    """Wrong estimates of rows break only I2 and I7, which count rows: the limit holds for the estimates."""
     assert random_world(rng, sparse=True, estimate=estimate, budget=False).breaches == []
 
 
 @given(seeds)
 def test_sparse_ties_starve_nobody(rng: Random) -> None:
-    """I6: whose turn it is follows from a checksum of the positions, which may all be even."""
+    """No split starves with sparse positions and a limit of one row (I6).
+
+    A checksum of the positions decides whose turn it is, since all positions may be even.
+    """
     names = [f"s{i}" for i in range(rng.randrange(2, 6))]
     world = World([Member(Settings(limit=1, sparse=True), {s: Log([7] * 60) for s in names})])
     fed = {s for _ in range(60) for s, rows in world.round(1000).rows.items() if rows}
@@ -115,7 +131,10 @@ def test_sparse_ties_starve_nobody(rng: Random) -> None:
 
 
 def catch_up(max_drift: int, shares: list[int], limit: int | None) -> int:
-    """Batches that a backlog of six hours takes; ``shares``: the splits' seconds between two records."""
+    """Returns how many batches a backlog of six hours takes.
+
+    ``shares`` has the seconds between two records of each split.
+    """
     records = {f"s{i}": range(share, 6 * 3600 + 1, share) for i, share in enumerate(shares)}
     logs = {s: Log([second * 1000 for second in seconds]) for s, seconds in records.items()}
     world = World([Member(Settings(limit=limit, max_drift=max_drift, idle_timeout=0), logs)])
@@ -129,8 +148,11 @@ def catch_up(max_drift: int, shares: list[int], limit: int | None) -> int:
 
 @pytest.mark.parametrize("limit", [None, 50])
 def test_i7_catching_up_does_not_depend_on_max_drift(limit: int | None) -> None:
-    """I7, AS-22 to AS-25: balanced splits take the same number of batches for 1 s, 1 min, 1 h. In Flink a backlog is
-    read at max-drift per update, against which it remembers some watermarks; here nothing has to be remembered."""
+    """Balanced splits take the same number of batches for a max-drift of 1 s, 1 min and 1 h (I7, AS-22 to AS-25).
+
+    In Flink a backlog is read at max-drift per update, against which it remembers some watermarks; here nothing has
+    to be remembered.
+    """
     drifts = (1_000, 60_000, 3_600_000)
     counts = {catch_up(drift, shares=[300, 300, 150], limit=limit) for drift in drifts}
     assert counts == {1 if limit is None else 6}
@@ -138,19 +160,24 @@ def test_i7_catching_up_does_not_depend_on_max_drift(limit: int | None) -> None:
 
 @given(seeds)
 def test_i7_the_horizon_is_the_greatest_that_fits(rng: Random) -> None:
-    """I7 rests on it; where not even the smallest step fits, its rows are shared equally, to the last unit."""
+    """The horizon is the greatest that fits the limit, on which I7 rests.
+
+    Where not even the smallest step fits, its rows are shared equally, to the last row.
+    """
     assert random_world(rng).breached("I7") == []
 
 
 @given(seeds)
 def test_i8_same_input_same_plan(rng: Random) -> None:
-    """I8: whatever the order of the splits."""
+    """The same input gives the same plan, whatever the order of the splits (I8)."""
     assert random_world(rng).breached("I8") == []
 
 
 @given(seeds)
 def test_i8_planning_again_with_nothing_new_returns_the_start(rng: Random) -> None:
-    """I8: what a plan without limit does not read, the next one, nothing being new, does not read either."""
+    """A second plan without a limit and without new data reads nothing: what the first plan did not read, it does not
+    read either (I8).
+    """
     world = random_world(rng, limit=None, exact_reach=True)
     member = world.members[0]
     world.round(10**6)
@@ -162,25 +189,32 @@ def test_i8_planning_again_with_nothing_new_returns_the_start(rng: Random) -> No
 
 @given(seeds, st.integers(1, 30))
 def test_i9_idle_is_proven(rng: Random, idle_timeout: int) -> None:
-    """I9: by two sightings of one log end; never while paused, unanswered, in a transaction, or by a clock step."""
+    """A split is idle only if one log end was seen twice, more than the timeout apart.
+
+    It never becomes idle while it is paused, unanswered or in an open transaction, or because a clock stepped (I9).
+    """
     assert random_world(rng, idle_timeout=idle_timeout).breached("I9") == []
 
 
 @given(seeds)
 def test_i10_fronts_never_fall(rng: Random) -> None:
-    """I10: while a split counts; unknown is ``None``."""
+    """The front of a split never falls while the split counts, and an unknown front is ``None`` (I10)."""
     assert random_world(rng).breached("I10") == []
 
 
 @given(seeds, st.integers(2, 3))
 def test_i11_every_member_moves_or_names_a_holder(rng: Random, members: int) -> None:
-    """I11: and all other invariants hold in a group too; its rows meet in one query."""
+    """Every member of a group moves or names a holder, and all other invariants hold too, while the rows of the group
+    meet in one query (I11).
+    """
     assert random_world(rng, rounds=5, members=members).breaches == []
 
 
 @given(seeds)
 def test_i11_members_of_a_group_never_hold_each_other_for_ever(rng: Random) -> None:
-    """I11: once transactions are decided and what has no data is idle, all is read, whatever the lives before."""
+    """Once transactions are decided and splits without data are idle, the members of a group read everything,
+    whatever their lives were before (I11).
+    """
     world = random_world(rng, rounds=3, members=3, idle_timeout=5)
     for m in world.members:
         m.thaw()
@@ -199,7 +233,7 @@ def test_i11_members_of_a_group_never_hold_each_other_for_ever(rng: Random) -> N
 
 @given(seeds)
 def test_i11_available_now_ends_at_the_frozen_ends(rng: Random) -> None:
-    """I11: and no batch before that is empty."""
+    """An AvailableNow run ends at its frozen ends, and no batch before that is empty (I11)."""
     world = random_world(rng, rounds=4)
     member = world.members[0]
     member.freeze()
@@ -213,7 +247,9 @@ def test_i11_available_now_ends_at_the_frozen_ends(rng: Random) -> None:
 
 @given(seeds)
 def test_i12_what_does_not_count_changes_no_plan_of_the_others(rng: Random) -> None:
-    """I12: the log of one split with and without markers, aborted, null and implausible records."""
+    """The plans of the other splits are the same for the log of one split with and without markers and aborted, null
+    and implausible records (I12).
+    """
     drawn = Settings(max_drift=rng.randrange(6), idle_timeout=10, exact_reach=rng.random() < 0.5)
     plain, littered = ({f"s{i}": Log() for i in range(3)} for _ in range(2))
     worlds = [World([Member(drawn, logs)]) for logs in (plain, littered)]
@@ -240,7 +276,7 @@ def what_others_see(batch: Batch) -> tuple[object, ...]:
 
 
 def litter(rng: Random, arrived: list[Entry]) -> list[Entry]:
-    """The same records with some between, before and after them that do not count."""
+    """Returns the same records with up to five entries that do not count before, between and after them."""
     littered = list(arrived)
     for _ in range(rng.randrange(6)):
         entry = rng.choice([None, Hidden(0), Hidden(20), Hidden(10**9)])
@@ -255,7 +291,7 @@ def sorted_logs(longest: int) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize("limit", [None, 1, 2, 3])
 def test_all_small_cases(limit: int | None) -> None:
-    """I1 to I11, exhaustively: two backlogs and a split that has read up to 1 and is caught up, then late data."""
+    """I1 to I11 hold in all small cases: two backlogs, and a split that is caught up at 1 and then gets late data."""
     for first, second in product(sorted_logs(2), sorted_logs(2)):
         for max_drift, late in product((0, 1, 2), ((), (1,), (3,))):
             logs = {"a": Log(list(first)), "b": Log(list(second)), "c": Log([1])}
@@ -269,7 +305,10 @@ def test_all_small_cases(limit: int | None) -> None:
 
 
 def test_number_of_questions() -> None:
-    """Each question of where a horizon lies is a round trip: one where all fits, few where it does not."""
+    """A plan asks where a horizon lies once if everything fits, and a few times if not.
+
+    Each such question is a round trip to the external system.
+    """
     rng = Random(1)
     hour = 3_600_000
     logs = {f"s{i}": Log([*sorted(rng.randrange(1, 6 * hour) for _ in range(500))]) for i in range(4)}
@@ -282,7 +321,7 @@ def test_number_of_questions() -> None:
 
 
 def test_the_group_is_named_where_it_holds() -> None:
-    """I5, I11: by its word, not by a split's id."""
+    """A plan that is held by the group names ``GROUP`` as its holder, and no split's id (I5, I11)."""
     member = Member(Settings(max_drift=0), {"s": Log([10])})
     batch = member.round(1, floor=5)
     assert (batch.plan.held_by, batch.plan.states["s"]) == (GROUP, SplitStatus.PAUSED)

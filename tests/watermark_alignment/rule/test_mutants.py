@@ -1,4 +1,4 @@
-"""Planners that are a little wrong, and the invariant that finds each out: the invariants can fail."""
+"""Mutants of the planner, each with one error. Each breaks an invariant, which shows that the invariants can fail."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ _LIVES = 300
 
 @dataclass(frozen=True)
 class Mutant:
-    """``change`` takes what the planner or the world has at ``where`` and gives what is wrong with it."""
+    """An error in the planner or in its world: ``change`` takes what is at ``where`` and returns the wrong
+    replacement.
+    """
 
     name: str
     caught_by: str
@@ -48,12 +50,12 @@ def floor_moved_by(step: int) -> Callable[[Any], Any]:
 
 
 def only_views(wanted: Callable[[SplitView], bool]) -> Callable[[Any], Any]:
-    """Show the cap some of the splits only."""
+    """Returns a change after which the cap is computed from some of the splits only."""
     return lambda cap_of: lambda counting, *args: cap_of([v for v in counting if wanted(v)], *args)
 
 
 def changed_views(change_one: Callable[[SplitView], SplitView]) -> Callable[[Any], Any]:
-    """Show a function of the planner, whose first argument is a view or several, others."""
+    """Returns a change of a planner function that takes one view or several first: it sees changed views."""
 
     def change(original: Any) -> Any:
         def mutant(views: Any, *args: Any) -> Any:
@@ -75,7 +77,7 @@ def idle_at_once(resting_state: Any) -> Any:
 
 
 def paused_turns_idle(resting_state: Any) -> Any:
-    """As if time without reading were time without data."""
+    """A split turns idle after time in which it was not read, as if there had been no data."""
     since: dict[tuple[str, int], int] = {}
 
     def mutant(view: SplitView, idle_timeout: int, now: int) -> SplitStatus | None:
@@ -113,7 +115,7 @@ def paused_without_evidence(moving_state: Any) -> Any:
 
 
 def search_gives_up(greatest_fitting: Any) -> Any:
-    """Content with the smallest step, where that fits."""
+    """The search for a horizon returns the smallest step if that fits, and looks no further."""
 
     def mutant(low: int, high: int, cost: int, at: PositionsAt, limit: int) -> Any:
         return greatest_fitting(low, min(low + 2, high), cost, at, limit)
@@ -129,7 +131,7 @@ def search_overshoots(greatest_fitting: Any) -> Any:
 
 
 def remainder_to_the_first(share: Any) -> Any:
-    """Whose turn it is does not go around."""
+    """The remainder of the limit always goes to the first splits, and not to all in turn."""
 
     def mutant(readable: Sequence[SplitView], positions: Mapping[str, tuple[int, int]], limit: int) -> Any:
         starts = {v.id: v.position for v in readable}
@@ -173,7 +175,9 @@ def null_tail_unreadable(positions: Any) -> Any:
 
 
 def index_trusted(from_position: bool) -> Callable[[Any], Any]:
-    """The first entry of any kind, also of one that no row counts for, and maybe below the position."""
+    """Returns a change by which a position is that of the first entry of any kind, also of one that is not a row or
+    that is below the position of the split.
+    """
 
     def indexed(log: Log, start: int, end: int, horizon: int) -> int:
         times = [e.time if isinstance(e, Hidden) else e for e in log.entries[:end]]
@@ -196,7 +200,7 @@ def index_trusted(from_position: bool) -> Callable[[Any], Any]:
 
 
 def next_from_the_index(view_of: Any) -> Any:
-    """The entry at the position is taken for a record, also a marker."""
+    """The entry at the position is taken for a record, also if it is a marker."""
 
     def mutant(self: Member, split: str, *args: Any) -> SplitView:
         view: SplitView = view_of(self, split, *args)
@@ -260,7 +264,7 @@ def apply(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
 def test_mutant_is_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One life at least in which it breaks the invariant named."""
+    """At least one random life with the mutant breaks the invariant that ``caught_by`` names."""
     apply(mutant, monkeypatch)
     for seed in range(_LIVES):
         if mutant.life(Random(seed)).breached(mutant.caught_by):

@@ -1,4 +1,4 @@
-"""The options of alignment: durations, what belongs together, and what is refused (FLIP-296)."""
+"""Tests of the alignment options: durations, options that belong together, and values that are refused (FLIP-296)."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_op_04_and_wm_05_what_is_no_duration_names_option_value_and_forms(text: 
     with pytest.raises(OptionError, match="Expected a duration: a number and a unit such as") as raised:
         parse_duration(text, "scan.watermark.idle-timeout")
     assert "scan.watermark.idle-timeout" in str(raised.value)
-    assert repr(text)[:200] in str(raised.value)  # what is longer is cut
+    assert repr(text)[:200] in str(raised.value)  # a longer text is cut
     assert "PT5M" in str(raised.value)
 
 
@@ -88,7 +88,7 @@ def test_a_fraction_of_a_millisecond_is_refused(text: str) -> None:
 
 
 def test_al_18_a_duration_leaves_room_to_be_added_to_a_time() -> None:
-    """AL-18: instead of clamping a sum that overflows, no duration is so long."""
+    """A duration that could overflow when it is added to a time is refused, instead of clamping the sum (AL-18)."""
     assert parse_duration(f"{2**62 - 1} ms", "o") == 2**62 - 1
     with pytest.raises(OptionError, match="Expected less than 53375995583 days"):
         parse_duration(f"{2**62} ms", "o")
@@ -112,7 +112,7 @@ def test_without_a_group_alignment_is_off() -> None:
 
 
 def test_defaults() -> None:
-    """OP-03, OP-05: update-interval is 1000 ms, allow-unaligned-source-splits false, when unset."""
+    """By default, update-interval is 1000 ms and allow-unaligned-source-splits is false (OP-03, OP-05)."""
     assert _parse({}) == AlignmentOptions(
         group="web",
         max_drift_ms=5 * MINUTE,
@@ -223,7 +223,7 @@ def test_op_04_op_05_wm_05_a_wrong_value_names_option_value_and_what_is_allowed(
 
 
 def test_al_20_a_member_with_the_shortest_timeout_renews_its_entry_as_often_as_it_must() -> None:
-    """A fourth of it is no shorter than entries can be apart."""
+    """A member renews its entry four times in its timeout, also in the shortest one that is allowed (AL-20)."""
     shortest = _parse({f"{ALIGNMENT}source-timeout": "1 s"}).source_timeout_ms
     member = Membership(
         GroupLog(SplitWatermarkTable("nowhere", {}), "g", 0), entry("clicks", timeout_ms=shortest), lambda: 0

@@ -1,4 +1,4 @@
-"""Pausing by what was read (FLIP-217): scenarios AS-*."""
+"""Tests of pausing by what was read (FLIP-217), the scenarios AS-*."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def plan(*views: SplitView, limit: int | None = None, floor: int | None = None) 
 
 
 def test_a_split_more_than_the_drift_above_the_least_is_not_read_further() -> None:
-    """I3's boundary: exactly the drift above is allowed."""
+    """A split that is more than the drift above the least one is paused.
+
+    A split that is exactly the drift above it is read (I3).
+    """
     slow, on_it, above = (
         SplitView("slow", 3, 9, read_max=100),
         SplitView("on it", 3, 9, read_max=110),
@@ -48,13 +51,16 @@ def test_idle_and_finished_splits_do_not_count() -> None:
 
 
 def test_a_final_split_holds_the_others_until_it_is_at_its_end() -> None:
-    """The limit may cut it at any event time, unlike where positions are known."""
+    """A final split holds the others until it is read to its end.
+
+    The limit may cut it at any event time, unlike where positions are known.
+    """
     planned = plan(SplitView("final", 3, 9, read_max=100, final=True), SplitView("ahead", 3, 9, read_max=500))
     assert planned.ends == {"final": 9, "ahead": 3}
 
 
 def test_the_limit_is_shared_among_those_that_are_read() -> None:
-    """I2, I6."""
+    """The limit is shared among the splits that are read (I2, I6)."""
     views = [SplitView(name, 0, 100, read_max=100) for name in "abc"] + [SplitView("z", 0, 100, read_max=999)]
     planned = plan(*views, limit=8)
     assert sum(planned.ends.values()) == 8
@@ -69,6 +75,6 @@ def test_the_other_members_of_the_group_hold_too() -> None:
 
 
 def test_the_order_of_splits_is_irrelevant() -> None:
-    """I8."""
+    """The order of the splits does not change the plan (I8)."""
     views = [SplitView("b", 0, 9, read_max=100), SplitView("a", 0, 9, read_max=105), SplitView("c", 0, 9)]
     assert plan(*views, limit=7) == plan(*reversed(views), limit=7)

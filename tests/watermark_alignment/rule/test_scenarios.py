@@ -1,4 +1,4 @@
-"""Scenarios of Flink's suites that take several plans, or many splits. No JVM."""
+"""Scenarios of Flink's tests that take several plans or many splits. No test here starts a JVM."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Logs = Mapping[str, list[int]]
 
 
 def planned(logs: Logs, positions: Mapping[str, int], limit: int | None = None, max_drift: int = 10) -> Plan:
-    """One plan over logs of ascending event times, nothing of which is idle."""
+    """Returns one plan over logs of ascending event times. No split is idle."""
     views = [
         SplitView(
             name,
@@ -49,14 +49,20 @@ def planned(logs: Logs, positions: Mapping[str, int], limit: int | None = None, 
 
 @given(st.dictionaries(st.text("abcdef", min_size=1), st.lists(st.integers(0, 99), max_size=5), max_size=30))
 def test_al_08_the_floor_is_the_minimum_of_the_latest_fronts(logs: dict[str, list[int]]) -> None:
-    """AL-08: whatever was reported, and in whatever order; a split without a watermark is not in the minimum."""
+    """The floor is the minimum of the latest fronts, whatever they are and in whatever order.
+
+    A split without a watermark does not count (AL-08).
+    """
     ascending = {name: sorted(log) for name, log in logs.items()}
     found = planned(ascending, dict.fromkeys(logs, 0))
     assert found.floor == min((log[0] - 1 for log in ascending.values() if log), default=None)
 
 
 def test_ao_12_the_lead_over_the_slow_one_stays_within_the_drift() -> None:
-    """AO-12: one split grows by one record a round, the other has them all; the fast one is never further ahead."""
+    """The lead of a fast split over a slow one stays within the drift (AO-12).
+
+    The slow split grows by one record a round; the fast one has all its records from the start.
+    """
     fast = list(range(0, 200, 2))
     positions, leads = {"fast": 0, "slow": 0}, []
     for grown in range(1, 60):
@@ -68,7 +74,10 @@ def test_ao_12_the_lead_over_the_slow_one_stays_within_the_drift() -> None:
 
 
 def test_as_16_what_is_paused_and_resumed_is_complete() -> None:
-    """AS-16: split s holds s, s + 2, ... up to 9; nothing is lost or doubled by a pause, and order is kept."""
+    """A pause loses no record, doubles no record and keeps the order (AS-16).
+
+    Split s has the records s, s + 2, ... up to 9.
+    """
     logs = {"0": list(range(0, 10, 2)), "1": list(range(1, 10, 2))}
     positions = {"0": 0, "1": 0}
     read: list[int] = []
@@ -84,7 +93,9 @@ def test_as_16_what_is_paused_and_resumed_is_complete() -> None:
 
 
 def test_as_26_a_split_that_was_paused_resumes_once_the_idle_one_no_longer_holds() -> None:
-    """AS-26, AS-10: states are made afresh by every plan, so no pause outlives its reason."""
+    """A paused split is read again once the split that held it is idle: every plan computes the states anew, so no
+    pause outlives its reason (AS-26, AS-10).
+    """
     slow = SplitView("slow", 1, 1, read_max=100, quiet_since=0)
     fast = SplitView("fast", 0, 1, next=500, reach=500)
     at = {"fast": (0, 0)}, {"fast": (1, 1)}
@@ -96,7 +107,10 @@ def test_as_26_a_split_that_was_paused_resumes_once_the_idle_one_no_longer_holds
 
 
 def test_wm_22_nothing_moves_past_a_split_that_is_silent_but_has_data() -> None:
-    """WM-22: splits 100, 200, 300 and 150, 400; the combined watermark follows the slower one."""
+    """No split passes one that is silent but has data (WM-22).
+
+    Of the splits 100, 200, 300 and 150, 400, the combined watermark follows the slower one.
+    """
     logs = {"1": [100, 200, 300], "2": [150, 400]}
     positions, floors = {"1": 0, "2": 0}, []
     for _ in range(5):
@@ -107,7 +121,10 @@ def test_wm_22_nothing_moves_past_a_split_that_is_silent_but_has_data() -> None:
 
 
 def test_wm_25_the_combined_watermark_is_that_of_the_splits_that_are_not_idle() -> None:
-    """WM-25: 150 and 200; the first turns idle, then the second: idle only when both are."""
+    """The combined watermark is that of the splits that are not idle (WM-25).
+
+    Of splits at 150 and 200, the first turns idle, then the second; only then is there no watermark.
+    """
 
     def floor(**quiet: int) -> int | None:
         views = [
@@ -129,18 +146,20 @@ def test_wm_25_the_combined_watermark_is_that_of_the_splits_that_are_not_idle() 
 
 
 def watermark(front: int | None, out_of_orderness: int) -> int | None:
-    """The watermark of a source with one split, whose greatest event time read is ``front``."""
+    """Returns the watermark of a source with one split, whose greatest event time read is ``front``."""
     view = SplitView("a", 5, 5, read_max=front)
     how = {"limit": None, "max_drift": 10, "idle_timeout": 0, "now": 0, "floor": None}
     return plan([view], lambda _: {}, out_of_orderness=out_of_orderness, **how).floor  # type: ignore[arg-type]
 
 
 def test_wm_01_no_watermark_before_the_first_record() -> None:
-    """WM-01, AO-03: an unknown watermark is ``None``, not a smallest number."""
+    """The watermark is unknown before the first record: it is ``None``, not a smallest number (WM-01, AO-03)."""
     assert watermark(None, 10) is None
 
 
 def test_wm_02_the_watermark_is_the_front_less_the_bound_less_one() -> None:
-    """WM-02, WM-04: timestamp - bound - 1; an older record does not take the watermark back."""
+    """The watermark is the greatest event time read - bound - 1, so that an older record does not take it back
+    (WM-02, WM-04).
+    """
     assert watermark(1337, 10) == 1326
     assert watermark(12345, 0) == 12344

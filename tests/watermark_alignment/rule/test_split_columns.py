@@ -1,4 +1,6 @@
-"""The rule in columns, against the rule as it is written: equal plans in all lives, and mutants of either differ."""
+"""The planner in columns makes the same plans as the planner over views in all random lives, and other plans than its
+mutants.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,11 @@ _SHARED = {"planner.share", "planner._greatest_fitting"}
 
 
 class DifferentPlanError(AssertionError):
-    """The two forms of the rule make different plans."""
+    """The planner over views and the planner in columns make different plans."""
 
 
 def comparing(plan: Callable[..., Plan]) -> Callable[..., Plan]:
-    """Returns the planner ``plan``, which fails where the one in columns makes another plan."""
+    """Returns the planner ``plan``, which fails where the planner in columns makes another plan."""
 
     def both(splits: Sequence[SplitView], at: Any, **options: Any) -> Plan:
         planned = plan(splits, at, **options)
@@ -64,7 +66,10 @@ def test_plans_of_endless_ties_are_equal() -> None:
     "mutant", [m for m in MUTANTS if m.where.startswith(("planner", "SplitView"))], ids=lambda m: m.name
 )
 def test_mutant_makes_other_plans(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The comparison finds every mutant of what is written twice."""
+    """The comparison finds every mutant of code that both planners have in a form of their own.
+
+    A mutant of shared code changes both.
+    """
     apply(mutant, monkeypatch)
     monkeypatch.setattr(planner, "plan", comparing(planner.plan))
     if mutant.where in _SHARED:
@@ -114,7 +119,9 @@ def test_plans_of_any_splits_are_equal(
     now: int,
     floor: int | None,
 ) -> None:
-    """Times at the ends of 64 bits, too, and a limit of no rows."""
+    """Both planners make equal plans of any splits, also with times at the ends of 64 bits and with a limit of no
+    rows.
+    """
     readable = {v.id: v for v in splits if v.position < v.end and v.next is not None}
 
     def at(horizon: int) -> dict[str, tuple[int, int]]:
@@ -142,5 +149,5 @@ def test_columns_hold_what_views_hold() -> None:
 
 
 def test_sequence_numbers_do_not_fit() -> None:
-    """Sources with such positions are planned by the rule as it is written."""
+    """Positions beyond 64 bits do not fit into columns. Sources with such positions use the planner over views."""
     assert SplitColumns.of([SplitView("shard", 49 * 10**54, 49 * 10**54 + 1)]) is None

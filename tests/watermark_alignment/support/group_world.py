@@ -176,7 +176,7 @@ class GroupWorld:
     def restart(self, query: Query, mute_for: int = 0, clock: int = 1000) -> None:
         """Starts another run from the offset.
 
-        It has read nothing of the board yet, and cannot publish for ``mute_for``.
+        The run has read nothing of the board yet, and cannot publish for ``mute_for``.
         """
         query.turn, query.next_round = 0, self.now
         for seat in query.seats:
@@ -231,7 +231,7 @@ class GroupWorld:
     # ---- the board --------------------------------------------------------------------------------------------------
 
     def _look(self, seat: Seat) -> None:
-        """Does what the member's thread does: writes what is not written yet, then reads."""
+        """Writes the entry if it is not written yet, then reads the board, as the member's thread does."""
         if seat.is_unpublished:
             seat.can_speak = self.is_writable
             if self.is_writable:
@@ -307,7 +307,7 @@ class GroupWorld:
         return member.ask(views, self.now, self._floor(seat), [])
 
     def _waits_in_vain(self, seat: Seat) -> bool:
-        """Whether only other members hold back an AvailableNow run that must be complete."""
+        """Returns whether only other members hold back an AvailableNow run that must be complete."""
         if seat.member.frozen is None or seat.holds or seat.is_first:
             return False
         plan = self._foreseen(seat)
@@ -317,7 +317,7 @@ class GroupWorld:
         return plan.held_by == GROUP and not moves
 
     def _is_answered(self, seat: Seat) -> bool:
-        """Whether the waiting plan ends: it continues without a member, or with an empty batch."""
+        """Returns whether the waiting plan ends: it continues without a member, or with an empty batch."""
         wait, slowest = self._wait_of(seat), seat.hearing.slowest(self._wait_of(seat).counts)
         heard = seat.looked_at == self.now
         self._count_wait(seat, heard)
@@ -363,7 +363,7 @@ class GroupWorld:
         return near | (known & seat.covered)
 
     def _is_member(self, other: Seat) -> bool:
-        """Whether a member is alive, and was never silent until its time-out since it last published.
+        """Returns whether a member is alive, and was never silent until its timeout since it last published.
 
         If the board has failed since, other members may notice a beat late.
         """

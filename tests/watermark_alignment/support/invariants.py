@@ -1,6 +1,7 @@
-"""Checks the invariants I1 to I12 in every round of a :class:`World`, against the contents of the logs.
+"""Checks the invariants I1 to I11 in every round of a :class:`World`, against the contents of the logs.
 
-Every breach begins with the number of the invariant. I11 and I12 also have their own tests, over whole lives.
+Every breach begins with the number of the invariant. I11 also has tests over whole lives, and I12 has only such a
+test.
 """
 
 from __future__ import annotations
@@ -131,7 +132,9 @@ def checks(b: Batch, last: Batch | None) -> Iterator[str]:
 
 
 def holders(b: Batch) -> set[str]:
-    """Returns the splits that are behind the earliest readable record by more than max-drift."""
+    """Returns who may hold the others: splits that count and have nothing left to read, and the group if it gives a
+    floor.
+    """
     behind = {v.id for v in b.counted() if not v.final and v.position == v.end}
     if b.floor is not None:
         behind.add(GROUP)
@@ -139,8 +142,9 @@ def holders(b: Batch) -> set[str]:
 
 
 def i3(b: Batch, before: int | None, after: int | None) -> Iterator[str]:
-    """I3: after the batch no split that counts is behind by more than max-drift, unless it became active so far
-    behind.
+    """Yields the breaches of I3.
+
+    After the batch no split that counts is behind by more than max-drift, unless it became active so far behind.
     """
     if after is None or after == before:
         return
@@ -153,9 +157,9 @@ def i3(b: Batch, before: int | None, after: int | None) -> Iterator[str]:
 
 
 def i5(b: Batch) -> Iterator[str]:
-    """I5: each PAUSED split has a record after the horizon.
+    """Yields the breaches of I5.
 
-    The earliest split is paused only by a named holder far behind.
+    Each PAUSED split has a record after the horizon. The earliest split is paused only by a named holder far behind.
     """
     horizon = b.plan.horizon
     paused = {s for s, state in b.plan.states.items() if state is SplitStatus.PAUSED}
@@ -175,7 +179,10 @@ def i5(b: Batch) -> Iterator[str]:
 
 
 def i7(b: Batch) -> Iterator[str]:
-    """I7: the ends are those of the greatest horizon that fits. If none fits, the smallest step is shared evenly."""
+    """Yields the breaches of I7.
+
+    The ends are those of the greatest horizon that fits. If none fits, the smallest step is shared evenly.
+    """
     limit = float("inf") if b.settings.limit is None else b.settings.limit
     times = {t for v in b.views.values() for t in b.logs[v.id].times(v.position, v.end)}
     earliest = min((v.next for v in b.views.values() if v.position < v.end and v.next is not None), default=0)

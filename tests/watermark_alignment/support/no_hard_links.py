@@ -1,4 +1,4 @@
-"""Makes a process without hard links, like on Databricks volumes: the kernel refuses the system call."""
+"""Makes a process without hard links, as on Databricks volumes: the kernel refuses the system call."""
 
 from __future__ import annotations
 

@@ -50,9 +50,9 @@ class Log:
 class Settings:
     """The settings that vary between lives.
 
-    ``budget``: ``at`` stops at the limit. ``exact_reach``: reach is the greatest event time, not that of the last
-    record. ``reports``: what tasks saw gets back, else only what planning itself knows. ``sparse``: positions are like
-    sequence numbers of 56 digits; costs are ``estimate`` times the truth then.
+    ``budget``: ``at`` stops at the limit. ``exact_reach``: ``reach`` is the greatest event time, not that of the last
+    record. ``reports``: planning learns all event times that tasks read, otherwise only the first one of each range.
+    ``sparse``: positions are like sequence numbers of 56 digits, and costs are ``estimate`` times the true ones.
     """
 
     limit: int | None = None
@@ -115,7 +115,7 @@ class SparkWatermark:
 class Batch:
     """One round of a member: the planner's input, its plan, and the contents of the logs.
 
-    If ``held``, nothing was read.
+    If ``held`` is true, nothing was read.
     """
 
     settings: Settings
@@ -172,7 +172,10 @@ def front(view: SplitView) -> int | None:
 
 
 def resting(view: SplitView, batch: Batch) -> SplitStatus | None:
-    """Returns whether a split is finished or idle. This repeats the rule independently of the planner."""
+    """Returns FINISHED or IDLE for a split that rests, otherwise ``None``.
+
+    This repeats the rule independently of the planner.
+    """
     if view.position < view.end or view.final:
         return SplitStatus.FINISHED if view.position == view.end else None
     timeout, since = batch.settings.idle_timeout, view.quiet_since
@@ -180,7 +183,7 @@ def resting(view: SplitView, batch: Batch) -> SplitStatus | None:
 
 
 def proven_quiet(view: SplitView, batch: Batch) -> bool:
-    """Whether the same log end was observed at the position more than idle-timeout ago and now."""
+    """Returns whether the same log end was observed at the position more than idle-timeout ago and now."""
     end = batch.ends_of_logs[view.id]
     seen = (moment for moment, at in batch.sightings[view.id] if at == end == view.position)
     answered = view.quiet_since is not None

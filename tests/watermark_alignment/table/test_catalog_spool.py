@@ -1,4 +1,6 @@
-"""The way of rows to a table that only the session can write: files, locks, and which commits are written together."""
+"""Tests of the spool through which rows reach a table that only a Spark session can write: its files, its locks, and
+which commits are written together.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ def spool(tmp_path: Path) -> CatalogSpool:
 
 @pytest.fixture
 def writer(spool: CatalogSpool) -> Iterator[FileLock]:
-    """A session that writes the table, as far as the planning process can see."""
+    """The lock that a session holds while it writes the table, by which the planning process knows of the session."""
     lock = spool.writer_lock()
     assert lock.acquire(shared=True)
     yield lock
@@ -180,7 +182,9 @@ def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_begun_is_begun_again_as_it_was(tmp_path: Path) -> None:
-    """Delta tells by the version whether a run was written: the same run must have the same version."""
+    """A run of commits that was begun is begun again with the same commits and the same version, by which Delta tells
+    whether the run was written.
+    """
     written = WrittenBatches(tmp_path / "written.json")
     run, rest = written.next_run("a", commits(4, 5, 6))
     assert (run, rest) == (

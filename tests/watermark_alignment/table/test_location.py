@@ -1,4 +1,6 @@
-"""Where the table may lie: relative paths, Databricks' paths, file systems without hard links, stores."""
+"""Tests of where the table may lie: relative paths, Databricks' paths, file systems without hard links, object
+stores.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def test_credentials_in_a_uri_are_refused_and_not_shown(text: str) -> None:
 def test_a_scheme_that_delta_rs_does_not_know(
     location: str, act: Callable[[SplitWatermarkTable], object]
 ) -> None:
-    """One sentence about what to write, not its list of some fifty schemes."""
+    """The error about an unknown scheme says in one sentence what to write, instead of delta-rs' list of some fifty
+    schemes.
+    """
     with pytest.raises(AlignmentError, match="abfss://") as failed:
         act(SplitWatermarkTable(location, {}))
     assert not isinstance(failed.value, NoTableError)
@@ -94,7 +98,7 @@ def test_paths_in_databricks_spelling(location: str, path: str) -> None:
 @pytest.mark.skipif(Path("/dbfs").exists(), reason="there is such a file system")
 @pytest.mark.parametrize("location", ["dbfs:/delta/t", "/dbfs/delta/t"])
 def test_databricks_file_system_elsewhere(location: str) -> None:
-    """No folder of that name is made."""
+    """Without ``/dbfs`` the table is refused, and no folder of that name is made."""
     with pytest.raises(
         AlignmentError, match=f"Option '{OPTION}' is '/dbfs/delta/t', but this driver has no /dbfs"
     ):
@@ -143,7 +147,9 @@ print(table.rows().num_rows)
 @pytest.mark.skipif(platform.machine() not in CALLS, reason="the numbers of its system calls are not known")
 @pytest.mark.parametrize("error", [errno.ENOSYS, errno.EPERM])
 def test_a_table_where_the_kernel_refuses_hard_links(tmp_path: Path, error: int) -> None:
-    """As on volumes of Databricks: "Function not implemented". The real delta-rs meets the fault."""
+    """delta-rs writes and maintains a table although the kernel refuses hard links ("Function not implemented"), as
+    on Databricks volumes. A warning says when that is safe.
+    """
     command = [sys.executable, "-c", SCRIPT, str(tmp_path / "table"), str(error)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
@@ -154,7 +160,9 @@ def test_a_table_where_the_kernel_refuses_hard_links(tmp_path: Path, error: int)
 
 
 def test_a_store_without_credentials_names_the_options() -> None:
-    """A closed port of this machine. Our sentences come before what delta-rs says."""
+    """The error about a store, here a closed port of this machine, names the options for credentials before the cause
+    that delta-rs gives.
+    """
     options = {"aws_endpoint": "http://127.0.0.1:1", "aws_allow_http": "true", "aws_region": "nowhere"}
     options |= {"aws_access_key_id": "nobody", "aws_secret_access_key": "none", "max_retries": "0"}
     table = SplitWatermarkTable("s3://bucket/table", {**options, "retry_timeout": "1s"})

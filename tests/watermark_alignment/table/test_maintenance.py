@@ -46,7 +46,9 @@ def keep_rows(table: SplitWatermarkTable, duration: str) -> None:
 
 
 def test_files_stay_few_over_many_batches(path: Path) -> None:
-    """120 batches in rounds of 20 at retention 0: never more files than one round makes, and no row lost."""
+    """With 120 batches, rounds of 20 versions and retention 0, one data file is left after each round, and no row is
+    lost.
+    """
     DeltaTable.create(str(path), SCHEMA, configuration=KEEP_NOTHING)
     table = SplitWatermarkTable(str(path), {})
     maintenance = Maintenance(table, checkpoint_every=5, round_every=20, clock=lambda: START_MS)
@@ -66,7 +68,7 @@ def test_files_stay_few_over_many_batches(path: Path) -> None:
 
 
 def test_the_table_of_a_group_stays_small(path: Path) -> None:
-    """Weeks of batches and beats, at retention 0: what is there does not depend on how many there were."""
+    """At retention 0, the number of files of a group's table does not grow with the number of batches and entries."""
     DeltaTable.create(str(path), SCHEMA, configuration=KEEP_NOTHING)
     logs = [GroupLog(SplitWatermarkTable(str(path), {}), "g", HOUR_MS) for _ in range(3)]
     tables = [SplitWatermarkTable(str(path), {}) for _ in logs]
@@ -103,7 +105,7 @@ def test_replays_are_known_after_the_log_was_shortened(path: Path) -> None:
 
 
 def test_a_reader_may_hold_on_to_a_version(path: Path) -> None:
-    """At the default retention of a quarter of an hour, what a round replaced can still be read."""
+    """At the default retention of a quarter of an hour, the files that a round replaced can still be read."""
     table = SplitWatermarkTable(str(path), {})
     for batch in range(5):
         table.append("clicks/1", batch, split_rows(batch), {})
@@ -149,7 +151,7 @@ def test_rows_older_than_their_retention_are_deleted(path: Path) -> None:
 
 
 def test_members_survive_the_maintenance_of_each_other(path: Path) -> None:
-    """Three members write and maintain one table at once: no row is lost, none is doubled."""
+    """Three members write and maintain one table at the same time, and no row is lost or doubled."""
 
     def member(name: str) -> int:
         table = SplitWatermarkTable(str(path), {})
@@ -182,13 +184,15 @@ def optimize(path: Path) -> None:
 
 @pytest.mark.parametrize("compact", [ours, optimize])
 def test_two_compactions_that_meet_do_not_double_rows(path: Path, compact: Callable[[Path], None]) -> None:
-    """Two compactions follow each other, ours and Delta's. The second one does not change the result of the first."""
+    """A compaction, ours or Delta's, that commits after ours has read its files and before ours commits does not
+    double rows.
+    """
     table = SplitWatermarkTable(str(path), {})
     for batch in range(5):
         table.append("clicks/1", batch, split_rows(batch), {})
 
     class Late(Maintenance):
-        """Another compaction comes between the reading of the files and the commit."""
+        """A maintenance in which another compaction comes between the reading of the files and the commit."""
 
         def _merge(self, files: Sequence[Any]) -> Any:
             merged = super()._merge(files)
@@ -201,7 +205,9 @@ def test_two_compactions_that_meet_do_not_double_rows(path: Path, compact: Calla
 
 
 def test_files_that_are_more_than_their_rows_are_not_merged(path: Path) -> None:
-    """Deletion vectors, say, which the table's owner may have turned on."""
+    """Files are not merged if more than their rows counts, as with deletion vectors, which the table's owner may have
+    turned on.
+    """
     DeltaTable.create(str(path), SCHEMA, configuration={"delta.enableDeletionVectors": "true"})
     table = SplitWatermarkTable(str(path), {})
     for batch in range(2):
@@ -217,7 +223,7 @@ def test_compaction_rides_over_appends(path: Path) -> None:
         table.append("clicks/1", batch, split_rows(batch), {})
 
     class Busy(Maintenance):
-        """Another member appends between the reading of the files and the commit."""
+        """A maintenance in which another member appends between the reading of the files and the commit."""
 
         def _merge(self, files: Sequence[Any]) -> Any:
             busy.append("views/1", 0, split_rows(0, source="views"), {})
@@ -229,7 +235,7 @@ def test_compaction_rides_over_appends(path: Path) -> None:
 
 
 def test_deleting_rows_while_others_write(path: Path) -> None:
-    """An expiry that meets other members' commits and rounds removes old rows only."""
+    """Expiry deletes old rows only, while other members commit and maintain the table."""
 
     def member(name: str) -> None:
         now = START_MS
@@ -250,7 +256,9 @@ def test_deleting_rows_while_others_write(path: Path) -> None:
 
 
 def test_short_lives_are_enough(path: Path) -> None:
-    """Runs of two commits each, as AvailableNow has them every minute: the rhythm is the table's, not the process's."""
+    """Processes that make two commits each, as an AvailableNow run every minute does, maintain the table: rounds
+    follow the versions of the table, not the life of a process.
+    """
     most = 0
     for run in range(40):
         table = SplitWatermarkTable(str(path), {})
@@ -311,9 +319,9 @@ def test_failing_rounds_are_warned_of_when_they_go_on(path: Path, caplog: pytest
 def test_a_step_that_fails_keeps_no_other_step_from_running(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Rows do not expire if the text of their retention is not valid.
+    """If the retention of rows is invalid, rows do not expire.
 
-    Files are merged and the log is cleaned up all along.
+    Files are merged and the log is cleaned up all the same.
     """
     DeltaTable.create(str(path), SCHEMA, configuration=KEEP_NOTHING)
     table = SplitWatermarkTable(str(path), {})
@@ -331,7 +339,10 @@ def test_a_step_that_fails_keeps_no_other_step_from_running(
 
 
 def test_a_table_that_was_made_anew_keeps_its_files(path: Path) -> None:
-    """Maintenance by what it knew of the former table would delete every data file of the new one."""
+    """Maintenance deletes no file of a table that was made anew.
+
+    By what it knew of the former table, it would delete all.
+    """
     held = SplitWatermarkTable(str(path), {})
     for batch in range(5):
         held.append("clicks/1", batch, split_rows(batch), {})
@@ -345,7 +356,10 @@ def test_a_table_that_was_made_anew_keeps_its_files(path: Path) -> None:
 
 
 def test_compaction_has_few_rows_in_memory(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows pass from the small files to the merged one a group of rows at a time; its statistics are of all of them."""
+    """Compaction copies rows to the merged file one group of rows at a time.
+
+    The statistics of the file are of all its rows.
+    """
     monkeypatch.setattr(maintenance_module, "_GROUP_ROWS", 10)
     DeltaTable.create(str(path), SCHEMA, configuration=KEEP_NOTHING)
     table = SplitWatermarkTable(str(path), {})

@@ -81,7 +81,10 @@ def test_creators_may_race(uri: str) -> None:
 
 
 def test_rows_read_back_as_written_in_utc(table: SplitWatermarkTable) -> None:
-    """AO-13: position of every split relative to its group, published through the table."""
+    """Rows are read back as they were written, in UTC.
+
+    They publish the position of every split relative to its group (AO-13).
+    """
     table.append("clicks/1", 7, split_rows(7), {})
     found = table.rows()
     assert found.schema == SCHEMA
@@ -103,7 +106,7 @@ def test_rows_read_back_as_written_in_utc(table: SplitWatermarkTable) -> None:
 
 
 def test_unknown_times_are_null(table: SplitWatermarkTable) -> None:
-    """I10: unknown is null; so is a time that no timestamp can hold."""
+    """An unknown time is null, and so is a time that no timestamp can hold (I10)."""
     row = split_rows(0)[0]
     unknown = replace(row, watermark=None, max_event_time=None, drift_ms=None)
     out_of_range = replace(row, watermark=-(2**62), max_event_time=2**62)
@@ -117,7 +120,10 @@ def test_unknown_times_are_null(table: SplitWatermarkTable) -> None:
 
 
 def test_a_drift_beyond_a_long_is_the_greatest_there_is(table: SplitWatermarkTable) -> None:
-    """Two event times may be that far apart where any is believed; a row that fits no column would stop the writer."""
+    """A drift beyond 64 bits is written as the greatest number.
+
+    Two event times may be that far apart where any is believed, and a row that fits no column would stop the writer.
+    """
     row = replace(split_rows(0)[0], drift_ms=2**63 + 5, max_event_time=2**63 - 1)
     table.append("clicks/1", 0, [row], {})
     assert table.rows()["drift_ms"].to_pylist() == [2**63 - 1]
@@ -144,7 +150,7 @@ def test_one_batch_is_one_commit_with_its_metadata(table: SplitWatermarkTable) -
 
 
 def test_a_replayed_batch_is_written_once(table: SplitWatermarkTable) -> None:
-    """Idempotent over replays, by the process that wrote it and by its successor."""
+    """A replayed batch is written once, whether the process that wrote it replays it or its successor."""
     assert table.append("clicks/1", 0, split_rows(0), {})
     assert table.append("clicks/1", 1, split_rows(1), {})
     successor = SplitWatermarkTable(table.uri, {})
@@ -171,7 +177,7 @@ def test_two_holders_of_one_id_write_each_batch_once(table: SplitWatermarkTable)
 
 
 def test_an_idle_writer_finds_its_place_after_the_log_was_cleaned_up(tmp_path: Path) -> None:
-    """A handle whose next version is gone from the log must not write that version again."""
+    """A writer whose next version was removed from the log does not write that version again."""
     uri = str(tmp_path / "table")
     DeltaTable.create(uri, SCHEMA, configuration={"delta.logRetentionDuration": "interval 0 seconds"})
     idle, busy = SplitWatermarkTable(uri, {}), SplitWatermarkTable(uri, {})
@@ -188,7 +194,9 @@ def test_an_idle_writer_finds_its_place_after_the_log_was_cleaned_up(tmp_path: P
 
 
 def test_a_writer_that_begins_after_the_log_was_cleaned_up(tmp_path: Path) -> None:
-    """It opened the table, and comes to its first batch only a long time later."""
+    """A writer that opened the table writes its first batch after the version that it opened was removed from the
+    log.
+    """
     uri = str(tmp_path / "table")
     DeltaTable.create(uri, SCHEMA, configuration={"delta.logRetentionDuration": "interval 0 seconds"})
     late, busy = SplitWatermarkTable(uri, {}), SplitWatermarkTable(uri, {})
@@ -203,7 +211,10 @@ def test_a_writer_that_begins_after_the_log_was_cleaned_up(tmp_path: Path) -> No
 
 
 def test_a_table_that_is_deleted_under_its_writer_is_made_anew(table: SplitWatermarkTable) -> None:
-    """The commit that fails for it leaves its data file behind, which is no other use of the path."""
+    """A table that is deleted under its writer is made anew.
+
+    The commit that fails leaves its data file behind, which does not count as another use of the path.
+    """
     table.append("clicks/1", 0, split_rows(0), {})
     shutil.rmtree(table.uri)
     assert table.append("clicks/1", 1, split_rows(1), {})
@@ -263,7 +274,10 @@ def test_columns_may_stand_in_another_order(uri: str) -> None:
 
 
 def test_a_panic_of_delta_rs_is_an_error_like_any_other(uri: str) -> None:
-    """It is not a subclass of `Exception`, so it would end the threads that write and read silently."""
+    """A panic of delta-rs becomes an error of this project.
+
+    It is not a subclass of ``Exception``, so it would silently end the threads that write and read.
+    """
     table = SplitWatermarkTable(f"{uri}|", {})
     with pytest.raises(
         AlignmentError,

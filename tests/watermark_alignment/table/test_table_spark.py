@@ -1,4 +1,4 @@
-"""delta-spark reads the split-watermark table while it is written and looked after, and may write it, too."""
+"""delta-spark reads the split-watermark table while it is written and maintained, and may write it too."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ def test_read_while_it_is_written_and_maintained(spark: SparkSession, tmp_path: 
 
 
 def test_both_write_one_table(spark: SparkSession, tmp_path: Path) -> None:
-    """Where delta-rs can't reach a table, the session writes it; and its owner may run OPTIMIZE."""
+    """Both delta-rs and Spark write one table: a session writes where delta-rs cannot reach it, and its owner may run
+    OPTIMIZE.
+    """
     table = SplitWatermarkTable(str(tmp_path / "table"), {})
     table.append("clicks/1", 0, split_rows(0), {})
     spark.read.format("delta").load(table.uri).selectExpr(

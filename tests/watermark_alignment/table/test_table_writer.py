@@ -42,7 +42,7 @@ def batches(table: SplitWatermarkTable) -> list[int]:
 
 
 def test_what_is_flushed_is_in_the_table(tmp_path: Path) -> None:
-    """Rule 8: the plan that ends a run flushes the table first."""
+    """Flushed rows are in the table. The plan that ends a run flushes the table first (rule 8)."""
     table = SplitWatermarkTable(str(tmp_path / "table"), {})
     writer = TableWriter(table, "clicks/1")
     for batch in range(5):
@@ -151,7 +151,9 @@ def test_an_outage_ends_with_close(tmp_path: Path, caplog: pytest.LogCaptureFixt
 
 
 def test_an_outage_takes_little_memory(tmp_path: Path) -> None:
-    """A day of batches of 10,000 splits: the newest that fit are kept, and all of them are written in the end."""
+    """While the table cannot be written, the newest batches of 10,000 splits that fit into the limit are kept, and
+    all of these are written in the end.
+    """
     path = tmp_path / "table"
     path.write_text("in the way")
     table = SplitWatermarkTable(str(path), {})
@@ -196,7 +198,10 @@ def test_maintenance_runs_in_the_background(tmp_path: Path) -> None:
 
 
 def test_commits_of_others_in_the_process_are_maintained_without_batches(tmp_path: Path) -> None:
-    """A query that is idle for weeks writes no rows, but its heart beats; nor is one forgotten at the end."""
+    """Entries are commits too, so the table of a query that writes no rows for weeks is maintained.
+
+    The last commit before the end is not forgotten.
+    """
     table = SplitWatermarkTable(str(tmp_path / "table"), {})
     rounds: list[int] = []
 
