@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 APPROVED = {"sha224", "sha256", "sha384", "sha512"}
 DIGESTS = {*APPROVED, "blake2b", "blake2s", "md5", "sha1", "new"}
 FIXED_BY_THE_FORMAT = {"flip27_stream/connectors/kafka/security/tls/jks_store.py"}
-"""A Java key store proves itself by SHA-1, whatever reads it."""
+"""Modules that need another digest: a Java key store is checked by SHA-1, whatever reads it."""
 
 
 def digests(path: Path) -> Iterator[tuple[str, bool]]:

@@ -22,7 +22,7 @@ NAMES = {
     ("pyspark.sql.pandas.types", "from_arrow_schema"): {"flip27_stream/spark/data_source.py"},
     ("pyspark.sql.pandas.types", "to_arrow_schema"): {"flip27_stream/spark/session/spark_features.py"},
 }
-"""Each name, and the only file that uses it."""
+"""The only file that uses each name, by module and name."""
 
 DOCUMENTED = {("deltalake.fs", "DeltaStorageHandler"), ("deltalake.transaction", "AddAction")}
 """Names in the API reference of delta-rs (pages "Storage" and "Transaction"), in modules with other names."""

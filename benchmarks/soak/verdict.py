@@ -13,7 +13,7 @@ from benchmarks.soak.watch import Folder, Said, Series, last_said, lead
 from benchmarks.support.marks import Result, at_least, at_most
 
 LONG_ENOUGH_S = 600
-"""A shorter run, or quarters of it, is no time in which to see that anything grows."""
+"""The least length (s) of a run whose growth is judged. Quarters of a shorter run are too short to show growth."""
 
 _MOST_GROWTH = 1.1
 _LIFE_S = 60

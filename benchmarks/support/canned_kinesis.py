@@ -29,7 +29,7 @@ _SHARD_STEP = 10**20
 _KEYS = 2**128
 _MOST_RECORDS = 10_000
 _MOST_BYTES = 10 << 20
-"""The greatest size of an answer, as the service has it."""
+"""The greatest size (bytes) of an answer, which is that of the service."""
 _READY_S = 30.0
 
 

@@ -43,4 +43,4 @@ SOURCES: dict[str, Callable[[], Source[Any, Any]]] = {
     "hybrid": hybrid,
     "kinesis": kinesis,
 }
-"""By the first word of a document's name."""
+"""Functions that create the sources, by the first word of the names of their documents."""

@@ -40,7 +40,7 @@ TESTS: Final[Mapping[str, tuple[str, ...]]] = {
     "alignment": (f"{_ANY_SPARK}::test_alignment_keeps_partitions_together",),
     "Connect": ("tests/spark/session/test_other_sessions.py",),
 }
-"""The tests of each column of the table, as pytest takes them."""
+"""The tests of each column of the table, as arguments of pytest."""
 
 HEAD: Final = ("Spark", "Python", "Java", *TESTS)
 

@@ -33,7 +33,7 @@ TYPES: Final[Mapping[str, str]] = {
     "notes": "map<string,string>",
     "places": "map<string,struct<x:int,y:string>>",
 }
-"""Columns and their types, in Spark's words; the column ``b int`` comes with them."""
+"""The names and Spark types of the columns. Each schema has the column ``b int`` too."""
 
 ANY: Final[Sequence[str]] = [
     "null", "true", "false", "0", "-0", "1", "-1", "7", "127", "128", "-128", "-129", "32767", "32768", "-32769",
@@ -51,7 +51,7 @@ ANY: Final[Sequence[str]] = [
     '{"x":2,"x":null}', '{"x":1.50,"y":[1, 2.0,"é"]}', '{"y": {"k": [ ] , "é": "\\u001f"}}', '{"X":1}', '{"x":1,}',
     "{x:1}", "{'x':1}", "'s'", '{"x" 1}', '{"":1}', '{"x":{"x":1}}', '{"x":null}', '{"k":"😀","l":"\\u0008\\/"}',
 ]  # fmt: skip
-"""Values that are tried in every column."""
+"""JSON values that are tried in every column."""
 
 TEXTS: Final[Mapping[str, Sequence[str]]] = {
     "day": [
@@ -104,7 +104,7 @@ TEXTS: Final[Mapping[str, Sequence[str]]] = {
         "12:30", "2020-01-02T03", "2020-01-02T03:04", "2020-01-02T03:04:05.", "2020-02-30T00:00:00",
     ],
 }  # fmt: skip
-"""Dates and times by column."""
+"""Texts of dates and times that are tried in one column, by its name."""
 
 OWN: Final[Mapping[str, Sequence[str]]] = {
     "single": [
@@ -164,7 +164,7 @@ OWN: Final[Mapping[str, Sequence[str]]] = {
         '{"k":{"x":1},"k":{"x":2}}',
     ],
 }  # fmt: skip
-"""Other values that are tried in one column."""
+"""Other JSON values that are tried in one column, by its name."""
 
 DOCUMENTS: Final[Sequence[bytes]] = [
     b'', b'  ', b'\t', b'\x00', b'null', b'true', b'5', b'"x"', b'x', b'[]', b'[5]', b'[{"b":1}]',
@@ -186,7 +186,7 @@ DOCUMENTS: Final[Sequence[bytes]] = [
     b'{"b":1,"z":' + b"7" * 999 + b"}", b'{"b":1,"z":' + b"7" * 1001 + b"}", b'{"b":1,"double":' + b"7" * 1001 + b"}",
     b"[" * 5000, b'{"b":' * 2000, b'{"text":"' + b"x" * 3000 + b'"}',
 ]  # fmt: skip
-"""Documents that are odd as a whole, or whose other fields are."""
+"""Documents that are odd as a whole, or that have odd fields beside the columns."""
 
 
 def values_of(column: str) -> list[str]:

@@ -71,7 +71,7 @@ FROM_JSON: Final[Mapping[str, Sequence[bytes]]] = {
         b'{"b":1,"double":' + b"7" * 1001 + b"}",
     ],
 }  # fmt: skip
-"""Beside ``from_json``: documents of which something is another value, or that are bad for one of the two only."""
+"""Documents that differ from ``from_json``: they have another value, or are bad for one of the two only."""
 
 _BY_FILES_ALONE: Final[Mapping[str, Sequence[bytes]]] = {
     "what is no text in a `string`": [
@@ -105,7 +105,7 @@ JSON_FILES: Final[Mapping[str, Sequence[bytes]]] = {
     **_BY_FILES_ALONE,
     **{title: documents for title, documents in FROM_JSON.items() if title not in _BY_FROM_JSON_ALONE},
 }
-"""Beside Spark's own source of JSON files."""
+"""Documents that differ from Spark's own source of JSON files."""
 
 ARRAYS_AT_THE_TOP: Final[Mapping[bytes, int]] = {b'[{"b":1}]': 1, b'[{"b":1},{"b":2}]': 2, b"[]": 0}
-"""Lines that are bad, and of which Spark's source makes so many rows."""
+"""Lines that are bad here, with the number of rows that Spark's source makes of each."""

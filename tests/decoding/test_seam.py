@@ -19,7 +19,7 @@ from tests.connectors.files.support.reading import read_table
 from tests.decoding.json_cases import DOCUMENTS, document, values_of
 
 REPEATED = (b'{"b":"x","b":2}', b'{"b":2,"b":"x"}')
-"""Bad, but a pointer finds the last field of the name."""
+"""Documents that are bad, although a JSON pointer finds the last field with the name."""
 COLUMNS = {
     "money": pa.decimal128(5, 2),
     "day": pa.date32(),

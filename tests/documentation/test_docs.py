@@ -46,7 +46,7 @@ from watermark_alignment.table.split_watermark_table import PROPERTIES
 REQUIRED = "kafka.bootstrap.servers"
 PACKAGES = "flip27_stream|watermark_alignment|offsets|benchmarks|tests"
 OF_FLINK = ("scan.startup.",)
-"""Options that pages name because they are Flink's, and that are not here."""
+"""Prefixes of options of Flink that pages name and this project does not have."""
 
 ROOT = Path(__file__).parents[2]
 MODULE_FILES = {path.name for folder in PACKAGES.split("|") for path in (ROOT / folder).rglob("*.py")}

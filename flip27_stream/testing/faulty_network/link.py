@@ -201,4 +201,4 @@ class Link:
 
 
 Through = Callable[[str, str], Link]
-"""Makes a link with a name to ``host:port``; see :meth:`FaultyNetwork.link`."""
+"""A function that makes a link with a name to ``host:port``; see :meth:`FaultyNetwork.link`."""

@@ -16,7 +16,7 @@ from flip27_stream.errors import ConnectorError
 from flip27_stream.testing.server import servers_directory
 
 PACKAGES = ("kinesis-local@0.6.2", "kinesalite@3.3.3")
-"""An emulator with all of resharding, and a faster, older one. They have no scripts to be run at installation."""
+"""An emulator with all operations of resharding, and a faster, older one. They run no scripts at installation."""
 
 _PATIENCE_S = 300.0
 

@@ -20,7 +20,7 @@ EMULATORS = ("kinesis-local", "kinesalite")
 
 _READY_S = 30.0
 _MOST_RECORDS = 100
-"""In a PutRecords call; the emulators are slow with more."""
+"""The most records of one PutRecords call. The emulators are slow with more."""
 _HASH_KEYS = 2**128
 
 

@@ -22,7 +22,7 @@ from watermark_alignment.split_columns import SplitColumns, plan_in_columns
 _LIVES, _MUTANT_LIVES = 60, 300
 _TIMES = st.none() | st.integers(-3, 20) | st.sampled_from([2**63 - 1, 2**63 - 2, -(2**63) + 1])
 _SHARED = {"planner.share", "planner._greatest_fitting"}
-"""What both forms of the rule use, so that a mutant of it changes both."""
+"""Functions that both planners use, so that a mutant of them changes both."""
 
 
 class DifferentPlanError(AssertionError):
