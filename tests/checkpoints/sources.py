@@ -12,6 +12,7 @@ from flip27_stream.connectors.files import FileSource
 from flip27_stream.connectors.hybrid import HybridSource
 from flip27_stream.connectors.kafka import KafkaSource
 from flip27_stream.connectors.kinesis import KinesisSource
+from flip27_stream.connectors.pulsar import PulsarSource
 
 ROWS = pa.schema({"value": "binary", "timestamp": pa.timestamp("us", "UTC")})
 
@@ -36,11 +37,16 @@ def kinesis() -> Source[Any, Any]:
     return KinesisSource({"streamName": "clicks", "region": "eu-west-1"})
 
 
+def pulsar() -> Source[Any, Any]:
+    return PulsarSource({"service.url": "pulsar://localhost:6650", "topic": "clicks"})
+
+
 SOURCES: dict[str, Callable[[], Source[Any, Any]]] = {
     "kafka": kafka,
     "files": files,
     "delta": delta,
     "hybrid": hybrid,
     "kinesis": kinesis,
+    "pulsar": pulsar,
 }
 """Functions that create the sources, by the first word of the names of their documents."""

@@ -6,10 +6,13 @@ Never regenerate a document of this folder: add a new one.
 from __future__ import annotations
 
 import json
+import pkgutil
 from pathlib import Path
 
 import pytest
 
+import flip27_stream.connectors
+from flip27_stream.connectors.pulsar.positions import position_at
 from offsets import OffsetCodec
 from tests.checkpoints.sources import SOURCES
 
@@ -23,6 +26,10 @@ POSITIONS = {
     "kinesis": {
         "clicks/shardId-000000000001#1": 496804712442494583711556224061476878221396384027770880021,
         "clicks/shardId-000000000002#1": 496804712663717976080980000562551120348606817277317218300,
+    },
+    "pulsar": {
+        "persistent://public/default/clicks-partition-0": position_at(1042, 17, 3),
+        "persistent://public/default/clicks-partition-1": position_at(998, 4711),
     },
 }
 
@@ -50,4 +57,7 @@ def test_what_a_release_wrote_is_read(path: Path) -> None:
 
 
 def test_every_connector_has_a_document() -> None:
-    assert {path.stem.partition("-")[0] for path in DOCUMENTS} == set(SOURCES)
+    connectors = {
+        module.name for module in pkgutil.iter_modules(flip27_stream.connectors.__path__) if module.ispkg
+    }
+    assert {path.stem.partition("-")[0] for path in DOCUMENTS} == connectors | {"delta"} == set(SOURCES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
 import re
 import subprocess
 import sys
@@ -10,13 +11,16 @@ from pathlib import Path
 
 import pytest
 
+import flip27_stream.connectors
+
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
+CONNECTORS = sorted(
+    info.name for info in pkgutil.iter_modules(flip27_stream.connectors.__path__) if info.ispkg
+)
 MODULES = (
     "flip27_stream.api",
-    "flip27_stream.connectors.files",
-    "flip27_stream.connectors.hybrid",
-    "flip27_stream.connectors.kafka",
+    *(f"flip27_stream.connectors.{connector}" for connector in CONNECTORS),
     "flip27_stream.reader",
     "flip27_stream.testing",
     "offsets",

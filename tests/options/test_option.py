@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from flip27_stream.connectors.kinesis.options.option_list import OPTIONS as KINESIS
+from flip27_stream.connectors.pulsar.options.option_list import OPTIONS as PULSAR
 from flip27_stream.errors import OptionError
 from flip27_stream.options.kinds import BOOLEAN, any_text, one_of, text, whole
 from flip27_stream.options.option import Option, canonical_names
@@ -18,6 +20,10 @@ PASSWORD = Option("password", any_text(), None, "A password.", secret=True)
 
 SPARK_DEFAULT = re.compile(r"(?i)secret|password|token|access[.]?key")
 """``spark.redaction.regex`` of Spark 4.2."""
+
+_NAMES_OF_SECRETS = re.compile(
+    r"(?i)password|secret|jaas|keystore\.key$|user\.info$|(auth\.|session)token$|externalid$|authparams$"
+)
 
 
 def test_a_value_a_default_and_nothing() -> None:
@@ -55,13 +61,8 @@ def test_an_error_about_a_secret_option_does_not_show_its_value() -> None:
 
 
 def test_spark_hides_the_values_of_all_secret_options() -> None:
-    secret = [option.name for options in SECTIONS.values() for option in options if option.secret]
-    assert secret
-    assert [name for name in secret if not (SPARK_DEFAULT.search(name) or re.search(SECRETS, name))] == []
-    named_so = {
-        option.name
-        for options in SECTIONS.values()
-        for option in options
-        if re.search(r"(?i)password|secret|jaas|keystore\.key$|user\.info$|auth\.token$", option.name)
-    }
-    assert named_so == set(secret)
+    options = [option for known in (*SECTIONS.values(), KINESIS, PULSAR) for option in known]
+    secret = {option.name for option in options if option.secret}
+    assert {name for name in secret if not (SPARK_DEFAULT.search(name) or re.search(SECRETS, name))} == set()
+    named_so = {option.name for option in options if _NAMES_OF_SECRETS.search(option.name)}
+    assert named_so == secret

@@ -19,7 +19,7 @@ REDACTION_SETTING = "spark.sql.redaction.options.regex"
 # [t], the pattern does not match the word of that default which it contains.
 SECRETS = (
     r"(?i)jaas|keystore[._]key|private.?key|(account|shared|master|customer).?key|sas[._]|[?&]sig="
-    r"|creden[t]ial|user[._]info|connection.?string|certificate[._]?chain|auth.?params|-----BEGIN "
+    r"|creden[t]ial|user[._]info|connection.?string|certificate[._]?chain|auth.?params|external.?id|-----BEGIN "
 )
 """Spark hides an option if this expression matches its name or its value."""
 
