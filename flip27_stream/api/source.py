@@ -32,7 +32,7 @@ class AdoptedOffset(Generic[SplitT, CheckpointT]):
         splits: each split and the next position to read of it.
         checkpoint: the state of the enumerator.
         first_begins: where the first batch of the checkpoint begins, by split id, as far as it is known.
-        later_begin: the position at which a split begins that a later batch is the first to have.
+        later_begin: the position at which splits begin that only later batches of the checkpoint have.
     """
 
     splits: Sequence[tuple[SplitT, int]]
