@@ -66,7 +66,11 @@ class CallPool:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=prefix)
 
     def results(self, calls: Mapping[str, Callable[[], R]]) -> dict[str, R]:
-        """Returns the results of all calls by name. Raises the first error."""
+        """Returns the results of all calls, by name.
+
+        Raises:
+            Exception: the first error of a call.
+        """
         futures = {name: self._threads.submit(call) for name, call in calls.items()}
         return {name: future.result() for name, future in futures.items()}
 

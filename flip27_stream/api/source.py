@@ -65,7 +65,7 @@ class Source(ABC, Generic[SplitT, CheckpointT]):
         return self.fingerprint
 
     def accepts_checkpoint_of(self, fingerprint: str) -> bool:
-        """Whether a query of this source can go on from a checkpoint that a source with ``fingerprint`` began.
+        """Returns whether a query of this source can go on from a checkpoint that a source with ``fingerprint`` began.
 
         By default it can if both fingerprints are equal. Override it to accept changed options. The enumerator may
         then get splits that its options do not name.

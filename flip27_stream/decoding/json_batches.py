@@ -24,7 +24,7 @@ def plain_objects(documents: pa.BinaryArray) -> pa.BooleanArray:
 
 
 def has_odd_signs(documents: bytes) -> bool:
-    """Whether some of ``documents``, one in each line, have something in them that Arrow reads differently."""
+    """Returns whether some of ``documents``, one in each line, have something in them that Arrow reads differently."""
     return _may_be_odd(documents) and pc.match_substring_regex(pa.scalar(documents), _ODD).as_py()
 
 

@@ -82,8 +82,8 @@ def answered(work: Callable[[], T], what: str) -> T:
         what: What it does, for the error.
 
     Raises:
-        UnreachableError: It is blocked.
-        Exception: What ``work`` raises.
+        UnreachableError: The call is blocked.
+        Exception: Any error that ``work`` raises.
     """
     try:
         call = LocalCall(lambda _: work())

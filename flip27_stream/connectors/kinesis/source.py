@@ -97,7 +97,11 @@ class KinesisSourceFactory:
     value_column: ClassVar[str] = "data"
 
     def check(self, options: Mapping[str, str]) -> None:
-        """Checks the options. Raises :class:`OptionError` if one is wrong."""
+        """Checks the options.
+
+        Raises:
+            OptionError: an option is wrong for a stream.
+        """
         parse_kinesis_options(options)
 
     def schema(self, options: Mapping[str, str]) -> pa.Schema:

@@ -124,7 +124,7 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
         self._no_more_splits.add(subtask_id)
 
     def has_no_more_splits(self, subtask_id: int) -> bool:
-        """Whether the enumerator has told the reader that no more splits will come."""
+        """Returns whether the enumerator has told the reader that no more splits will come."""
         return subtask_id in self._no_more_splits
 
     @property

@@ -72,7 +72,13 @@ class ReportAddress:
     key: bytes = field(repr=False)
 
     def prove(self, what: bytes, nonce: bytes, said: bytes) -> bytes:
-        """Returns the HMAC that proves that a sender with the key has sent ``said`` in answer to ``nonce``."""
+        """Returns the HMAC that proves that a sender with the key has sent ``said`` on a connection with ``nonce``.
+
+        Args:
+            what: the kind of message.
+            nonce: the nonce of the connection.
+            said: the content of the message.
+        """
         return hmac.digest(self.key, what + nonce + said, "sha256")
 
 

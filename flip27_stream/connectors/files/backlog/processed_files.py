@@ -223,7 +223,7 @@ class ProcessedFiles:
         return path in self._taken
 
     def in_generation(self, path: str) -> bool:
-        """Whether the file is in the open generation and not taken yet."""
+        """Returns whether the file is in the open generation and not taken yet."""
         return path in self._members
 
     @property
@@ -262,7 +262,7 @@ class ProcessedFiles:
         self._gone.add([mark_of(self.forget(path))])
 
     def returned(self, file: FoundFile) -> bool:
-        """Whether a file that is listed again was taken in this version before it disappeared."""
+        """Returns whether a file that is listed again was taken in this version before it disappeared."""
         was_taken = self._gone.returned(file)
         if was_taken:
             self._remember(file, mark_of(file))

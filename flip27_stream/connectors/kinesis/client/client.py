@@ -92,13 +92,21 @@ class KinesisClient:
         return time.monotonic() < self._silent_until
 
     def identity(self, stream: str) -> StreamIdentity:
-        """Returns the identity of a stream. Raises MissingTopicError if the stream does not exist."""
+        """Returns the identity of a stream.
+
+        Raises:
+            MissingTopicError: the stream does not exist.
+        """
         summary = self._stream_call("DescribeStreamSummary", stream)["StreamDescriptionSummary"]
         created = summary.get("StreamCreationTimestamp", 0)
         return StreamIdentity(summary["StreamARN"], to_ms(created))
 
     def shards(self, stream: str) -> list[Shard]:
-        """Returns all shards of a stream. Raises MissingTopicError if the stream does not exist."""
+        """Returns all shards of a stream.
+
+        Raises:
+            MissingTopicError: the stream does not exist.
+        """
         answer = self._stream_call("ListShards", stream, MaxResults=SHARDS_PER_CALL)
         listed = list(answer["Shards"])
         while token := answer.get("NextToken"):
@@ -107,7 +115,11 @@ class KinesisClient:
         return [_shard(shard) for shard in listed]
 
     def iterator(self, stream: str, shard_id: str, position: int) -> str:
-        """Returns a shard iterator at ``position``. Raises NotThereError if the service does not know the position."""
+        """Returns a shard iterator at ``position``.
+
+        Raises:
+            NotThereError: the service does not know the position.
+        """
         how = {"ShardIteratorType": iterator_type(position)}
         if position != TRIM_HORIZON:
             how["StartingSequenceNumber"] = sequence_number(position)

@@ -119,7 +119,7 @@ class SplitTracker:
         return position, position, self.read_max(split, state), self._next.get(split), None, None, False
 
     def is_unknown(self, split: str, row: Row) -> bool:
-        """Whether nothing is known of the split: no answer in this process, and no event time in the offset.
+        """Returns whether nothing is known of the split: no answer in this process, and no event time in the offset.
 
         It may have been paused before a restart, so the other splits must not pass it.
         """
