@@ -194,7 +194,7 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
             raise
 
     def handled_calls(self) -> dict[int, int]:
-        """Returns how often the handler of each call that is running or still to come was run, by the call's number."""
+        """Returns how often the handler of each unfinished call of ``call_async`` was run, by the call's number."""
         return dict(self._handled)
 
     def run_due(self) -> None:

@@ -1,4 +1,4 @@
-"""Reads bounded partitions, one after the other."""
+"""The reader of a task, which reads bounded partitions one after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options ``startingOffsets`` and ``startingTime``: where a new query begins."""
+"""Parses options ``startingOffsets`` and ``startingTime``, which say where a new query begins."""
 
 from __future__ import annotations
 

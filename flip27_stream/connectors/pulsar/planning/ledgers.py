@@ -10,7 +10,7 @@ _FIRST_STEP = 1024
 
 
 class Ledgers:
-    """Counts entries between positions of one partition.
+    """Counts the entries between positions of one partition.
 
     Args:
         first_at: Returns the position of the first message at or after a position; ``None`` if there is no message.

@@ -1,4 +1,7 @@
-"""What the coordinator knows of splits beyond the offset. It ends with the process; correctness never depends on it."""
+"""The coordinator's knowledge about splits that is not in the offset.
+
+It is lost when the process ends, and correctness never depends on it.
+"""
 
 from __future__ import annotations
 

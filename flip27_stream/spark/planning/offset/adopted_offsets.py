@@ -27,7 +27,7 @@ class AdoptedOffsets:
         return MARKER not in document and self._spec.source.adopt_offset(document) is not None
 
     def start(self, document: Mapping[str, Any], lineage: str | None = None) -> AnyOffset:
-        """Returns the start offset of a batch that this source has planned.
+        """Returns the start offset of a batch that this source has planned after an offset of Spark's own source.
 
         Args:
             document: an offset for which :meth:`are_in` is true.
