@@ -262,7 +262,7 @@ class ProcessedFiles:
         self._gone.add([mark_of(self.forget(path))])
 
     def returned(self, file: FoundFile) -> bool:
-        """Returns whether a file that is listed again was taken in this version before it disappeared."""
+        """Whether a file that is listed again was taken in this version before it disappeared."""
         was_taken = self._gone.returned(file)
         if was_taken:
             self._remember(file, mark_of(file))

@@ -85,7 +85,7 @@ class KafkaEnumeratorState:
     def topic_ids_for_reader(
         self, partitions: Iterable[TopicPartition], trusted_cluster: str | None = None
     ) -> dict[TopicPartition, str]:
-        """Returns the result of :meth:`topic_id_for_reader` for many partitions."""
+        """Returns :meth:`topic_id_for_reader` of many partitions."""
         ids: dict[tuple[str, bool], str] = {}
         orphans = {name: frozenset(topic.orphans) for name, topic in self.topics.items()}
         found = {}

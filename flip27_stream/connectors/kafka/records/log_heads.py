@@ -120,10 +120,7 @@ def log_heads(logs: Sequence[bytes | memoryview], starts: Longs) -> tuple[LogHea
 
 
 def _walk(buffer: Bytes, ends: Longs, usable: npt.NDArray[np.bool_]) -> tuple[Longs, Longs, Bytes]:
-    """Returns the place in ``buffer``, the log and the header of each complete batch.
-
-    Each step of the loop finds the next batch of all logs.
-    """
+    """Returns the place, the log and the header of all complete batches; one step takes a batch of each log."""
     at, log = np.append(0, ends[:-1])[: len(ends)], np.arange(len(ends))
     steps: list[tuple[Longs, Longs, Bytes]] = []
     while len(log := log[inside := at + HEADER_SIZE <= ends[log]]):

@@ -42,7 +42,7 @@ class Tip:
 class PulsarClient:
     """The calls of the source to the brokers, with the errors of this project.
 
-    All methods raise UnreachableError if the servers do not answer, AuthenticationError if they refuse the credentials,
+    All raise UnreachableError if the servers do not answer, AuthenticationError if they refuse these credentials,
     MissingTopicError if the topic does not exist, and ConnectorError for other refusals.
 
     Args:
