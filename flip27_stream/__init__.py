@@ -2,7 +2,7 @@
 
 Spark takes the greatest event time over all partitions for its watermark, so a partition that lags is dropped as
 late, silently. The sources of this package plan every micro-batch to one event-time horizon for all their splits, so
-none is::
+no partition is dropped::
 
     import flip27_stream
 
@@ -53,12 +53,13 @@ _CONNECTORS = {
 
 
 def register(spark: SparkSession) -> None:
-    """Make the formats of this package known to a session: ``flip27_kafka``, ``flip27_files``,
-    ``flip27_kinesis`` and ``flip27_pulsar``; the last two need the extras ``[kinesis]`` and ``[pulsar]`` once they are
-    used.
+    """Registers the formats of this package with a session.
 
-    Spark prints options in ``explain(True)``; the session's redaction is extended to all secrets among ours, see
-    :mod:`flip27_stream.spark.session.redaction`.
+    They are ``flip27_kafka``, ``flip27_files``, ``flip27_kinesis`` and ``flip27_pulsar``. A query that uses one of the
+    last two needs the extra ``[kinesis]`` or ``[pulsar]``.
+
+    Spark prints options in ``explain(True)``. So the session also hides the secret options of these formats from now
+    on; see :mod:`flip27_stream.spark.session.redaction`.
 
     Raises:
         UnsupportedSparkError: this Spark has no read limits for Python streaming sources (before 4.2).
@@ -78,23 +79,23 @@ def register(spark: SparkSession) -> None:
 
 
 def data_source(source: Source[Any, Any] | Callable[..., Source[Any, Any]], name: str) -> type[DataSource]:
-    """A format named ``name``, to be given to ``spark.dataSource.register``.
+    """Returns the class of a format, an argument for ``spark.dataSource.register``.
 
     Args:
         source: a source; or a function that makes one, whose parameters are the options of the format. A parameter
-            without a default is required. Texts are checked by its annotation: ``str``, ``int``,
-            ``float``, ``bool``, a ``Literal`` of texts, or one of these or ``None``.
-        name: what to give to ``format``.
+            without a default is required. The value of an option is parsed by the annotation of its parameter: ``str``,
+            ``int``, ``float``, ``bool``, a ``Literal`` of texts, or one of these or ``None``.
+        name: the name of the format, which ``spark.readStream.format`` takes.
 
     Raises:
-        UnsupportedSparkError: as :func:`register`.
+        UnsupportedSparkError: this Spark has no read limits for Python streaming sources (before 4.2).
     """
     data_source: type[DataSource] = _adapter().data_source(source, name)
     return data_source
 
 
 def _adapter() -> Any:
-    """The module that makes data sources; imported late, so that the model works without pyspark."""
+    """Returns the module that makes data sources. It is imported on use, so that the model works without pyspark."""
     from flip27_stream.spark.session.spark_features import check_admission_control
 
     check_admission_control()
@@ -102,7 +103,7 @@ def _adapter() -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    """Sources are loaded when they are asked for, with the clients that they need."""
+    """Imports a source, with the client that it needs, when it is first used."""
     if name not in _CONNECTORS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"flip27_stream.connectors.{_CONNECTORS[name]}"), name)

@@ -9,13 +9,13 @@
     │   ├── NewerCheckpointError        a newer release wrote it
     │   └── ForeignCheckpointError      another source wrote it
     ├── ConnectorError              the external system refused or could not be reached
-    │   ├── UnreachableError            nobody answered at the given address in the given time, or nothing is there
+    │   ├── UnreachableError            no answer within the time limit, or nothing at the given address or path
     │   ├── AuthenticationError         a broker refuses the credentials, or its certificate is not trusted
     │   ├── MissingTopicError           a topic or partition that was asked for does not exist
     │   ├── SchemaChangedError          a table has other columns than the query that reads it
     │   ├── CorruptRecordError          bytes of the log that do not decode or fail their checksum
     │   └── ContractError               a source's own code breaks a promise of the source API
-    ├── DataLossError               positions that the system no longer has (failOnDataLoss)
+    ├── DataLossError               the system no longer has records that the query must read (failOnDataLoss)
     ├── RecordFormatError           a record does not fit value.format or the schema that the user gave
     ├── EventTimeError              an event time that cannot be used
     │   └── ImplausibleEventTimeError   further in the future than scan.watermark.max-future
@@ -37,7 +37,7 @@ _TEXT = re.compile(
     r"(?=\n\s*\n|\n\s*at |\nTraceback |\nDuring handling |\nThe above exception |\s*SQLSTATE|\s*\Z)",
     re.MULTILINE | re.DOTALL,
 )
-"""An error of this project in the text of another that Spark made of it."""
+"""Finds the text of an error of this project in the text of the error that Spark raises in its place."""
 
 
 def message_of(error: BaseException | str) -> str:
@@ -63,16 +63,16 @@ def message_of(error: BaseException | str) -> str:
 
 
 def shortened(text: str) -> str:
-    """As much of ``text`` as a message has room for."""
+    """Returns ``text``, cut to the first 200 characters for an error message."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 class Flip27Error(Exception):
-    """Root of the tree."""
+    """The base class of all errors of this project."""
 
 
 class OptionError(Flip27Error, ValueError):
-    """A wrong option; build it with :meth:`of` so that name, value and what is allowed are always there."""
+    """The name or the value of an option is wrong. :meth:`of` returns an error that says what is allowed."""
 
     @classmethod
     def of(cls, option: str, value: object, allowed: str) -> OptionError:
@@ -100,7 +100,10 @@ class ConnectorError(Flip27Error):
 
 
 class UnreachableError(ConnectorError):
-    """Nobody answered at an address within the time tried, or nothing is there; it may pass by itself."""
+    """The external system did not answer within the time limit, or has nothing at the given address or path.
+
+    A later attempt may succeed.
+    """
 
 
 class AuthenticationError(ConnectorError):
@@ -112,19 +115,19 @@ class MissingTopicError(ConnectorError):
 
 
 class SchemaChangedError(ConnectorError):
-    """A table has other columns than the query that reads it; the query is to be defined again."""
+    """A table has other columns than the query that reads it; the query must be defined again."""
 
 
 class CorruptRecordError(ConnectorError):
-    """Bytes of a log that do not decode or fail their checksum."""
+    """Bytes of a log do not decode, or do not match their checksum."""
 
 
 class ContractError(ConnectorError):
-    """A source's own code breaks a promise of the source API; found before it can reach an offset."""
+    """A source's own code breaks a rule of the source API. This is found before the mistake can reach an offset."""
 
 
 class DataLossError(Flip27Error):
-    """Positions that the external system no longer has; see ``failOnDataLoss``."""
+    """The external system no longer has records that the query must read; see option ``failOnDataLoss``."""
 
 
 class RecordFormatError(Flip27Error):
@@ -132,11 +135,11 @@ class RecordFormatError(Flip27Error):
 
 
 class EventTimeError(Flip27Error):
-    """An event time that cannot be used."""
+    """An event time cannot be used."""
 
 
 class ImplausibleEventTimeError(EventTimeError):
-    """An event time further in the future than ``scan.watermark.max-future`` allows."""
+    """An event time is further in the future than ``scan.watermark.max-future`` allows."""
 
 
 class AlignmentError(Flip27Error):

@@ -8,12 +8,12 @@ from flip27_stream.errors import MissingExtraError
 
 
 def check_installed(package: str, extra: str, purpose: str) -> None:
-    """Check that a package of an extra is installed.
+    """Checks that a package of an extra is installed.
 
     Args:
-        package: the name by which it is imported.
+        package: the name by which the package is imported.
         extra: the extra of flip27-stream that installs it.
-        purpose: what needs it, as the subject of a sentence.
+        purpose: what needs the package, as the subject of a sentence.
 
     Raises:
         MissingExtraError: the package is not installed.

@@ -1,4 +1,4 @@
-"""Waits that count only the time in which this process ran: it may be suspended, as with SIGSTOP or by its host."""
+"""Time limits that count only the time in which this process ran. SIGSTOP or the host may suspend a process."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ _TURN_S = 1.0
 
 
 def turns(seconds: float) -> Iterator[float]:
-    """Yields how long (s) to wait for something, until ``seconds`` have passed in all; a second at most at a time.
+    """Divides a time limit of ``seconds`` into waits of at most a second, and yields the length (s) of each.
 
-    A turn that takes longer counts as a turn: the process was suspended meanwhile, and what it waits for had no chance.
+    The caller waits for something as long as each yielded number says. If a wait takes longer, the process was
+    suspended during it; so only the yielded time is subtracted from the time limit.
     """
     left_s = seconds
     while left_s > 0:

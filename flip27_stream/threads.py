@@ -1,4 +1,4 @@
-"""Threads where the system may have no more of them."""
+"""Starts threads, and handles the error that the system allows no more threads."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ R = TypeVar("R")
 
 
 def start(thread: threading.Thread) -> None:
-    """Start ``thread``.
+    """Starts ``thread``.
 
     Raises:
-        ConnectorError: the process, its user or its container has as many threads as it may have.
+        ConnectorError: the process, its user or its container already has the greatest number of threads allowed.
     """
     try:
         thread.start()
@@ -29,15 +29,17 @@ def start(thread: threading.Thread) -> None:
 
 
 def of_each(work: Callable[[T], R], things: Sequence[T], at_once: int) -> list[R]:
-    """The results of ``work`` on each of ``things``, in their order; where no thread can be started, one by one.
+    """Returns the results of a function for several arguments, in their order. The calls are made in threads.
+
+    If no thread can be started, the calls are made one after the other.
 
     Args:
-        work: what waits for something; it may be done twice on a thing.
-        things: what to work on.
-        at_once: on so many of them at the same time.
+        work: the function. It may be called twice with the same argument.
+        things: the arguments.
+        at_once: the greatest number of calls at the same time.
 
     Raises:
-        Exception: the first that ``work`` raises.
+        Exception: the first error that ``work`` raises.
     """
     if len(things) <= 1:
         return [work(thing) for thing in things]
@@ -46,7 +48,7 @@ def of_each(work: Callable[[T], R], things: Sequence[T], at_once: int) -> list[R
         try:
             for thing in things:
                 futures.append(pool.submit(work, thing))  # noqa: PERF401 - those before a failure are kept
-        except RuntimeError:  # no thread; what was submitted is done by those that there are
+        except RuntimeError:  # no further thread; those that were started make the calls so far
             pass
         done = [future.result() for future in futures]
     return done + [work(thing) for thing in things[len(done) :]]
@@ -57,14 +59,18 @@ class CallPool:
 
     Args:
         threads: how many calls are made at the same time.
-        prefix: how the names of the threads begin.
+        prefix: the beginning of the names of the threads.
     """
 
     def __init__(self, threads: int, prefix: str) -> None:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=prefix)
 
     def results(self, calls: Mapping[str, Callable[[], R]]) -> dict[str, R]:
-        """Returns the results of all calls by name. Raises the first error."""
+        """Returns the results of all calls, by name.
+
+        Raises:
+            Exception: the first error of a call.
+        """
         futures = {name: self._threads.submit(call) for name, call in calls.items()}
         return {name: future.result() for name, future in futures.items()}
 

@@ -2,7 +2,8 @@
 
 Pure: no Spark, no client library, no clock.
 
-The name of this top-level package is a common one. Whether another ``offsets`` is installed in its place, this tells::
+The name of this top-level package is a common one. This command tells whether another package ``offsets`` is installed
+in its place::
 
     python -c "import offsets; print(offsets.__file__, offsets.OffsetCodec)"
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# Both load what they need when they are called.
+# Both import what they need when they are called.
 from watermark_alignment.monitoring.dashboard import split_status
 from watermark_alignment.monitoring.plotting.plot import plot
 
@@ -23,7 +23,7 @@ _LISTENERS = {"CatalogTableWriter": "table.catalog_writer", "StatusListener": "m
 
 
 def __getattr__(name: str) -> Any:
-    """The listeners are loaded when they are asked for: they need pyspark."""
+    """Imports a listener when it is first used, because listeners need pyspark."""
     if name not in _LISTENERS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"watermark_alignment.{_LISTENERS[name]}"), name)

@@ -36,14 +36,16 @@ step moves one position per unit of cost. A position whose cost is the whole lim
 
 @dataclass(frozen=True)
 class SparsePositions:
-    """How splits are planned whose positions do not count records, such as sequence numbers.
+    """The functions that plan splits whose positions do not count records, such as sequence numbers.
 
-    Costs are estimates then, and the limit holds for these. ``at`` is asked only for horizons that were chosen.
+    Costs are estimates then, and the limit holds for the estimates. Exact positions (:data:`PositionsAt`) are looked up
+    only for horizons that were chosen.
 
     Attributes:
-        rows_before: the estimated cost, by split id, of reading up to an event time; it never falls as that grows.
-        after: for a cost by split id, the position up to which each is read; behind one record at least, and not
-            behind the end.
+        rows_before: returns the estimated cost of reading each split up to an event time (ms), by split id. It never
+            falls as the event time grows.
+        after: returns the position up to which to read each split for a given cost, by split id. It is behind at least
+            one record, and not behind the end of the split.
     """
 
     rows_before: Callable[[int], Mapping[str, int]]
@@ -147,7 +149,7 @@ def plan(
         idle_timeout: after which time (ms) a split is idle; 0 for never.
         now: the query's clock (ms).
         floor: the least watermark (ms) of the other members of the group; ``None`` if there is none.
-        sparse: where positions do not count records; ``None`` where they do.
+        sparse: the functions for positions that do not count records; ``None`` if positions count records.
     """
     views = sorted(splits, key=lambda v: v.id)
     fronts = {v.id: v.front for v in views}
@@ -268,7 +270,7 @@ class _Step:
 
 
 def _estimated(sparse: SparsePositions) -> PositionsAt:
-    """Costs of horizons, with no positions."""
+    """Returns a function from a horizon to the estimated costs of the splits. Its positions are 0 and not valid."""
     return lambda horizon: {split: (0, rows) for split, rows in sparse.rows_before(horizon).items()}
 
 
@@ -328,7 +330,10 @@ def share_sparsely(
     limit: int,
     sparse: SparsePositions,
 ) -> dict[str, int]:
-    """As :func:`share`, by estimates. The sum of sparse positions may be even for ever, so their checksum is taken."""
+    """Returns the same as :func:`share` for positions that do not count records, by estimated costs.
+
+    The sum of such positions can be even in every batch. So their checksum says which splits get the remainder.
+    """
     given = _shares(readable, positions, limit, lambda seen: zlib.crc32(" ".join(map(str, seen)).encode()))
     fed = {split: rows for split, rows in given.items() if rows > 0}
     cuts = sparse.after(fed) if fed else {}
@@ -341,7 +346,11 @@ def _shares(
     limit: int,
     turn_of: Callable[[Iterable[int]], int],
 ) -> dict[str, int]:
-    """The part of the limit that each split gets; ``turn_of`` the positions says who gets of the remainder."""
+    """Returns the part of the limit that each split gets, by split id.
+
+    The remainder begins with the split whose number is the result of ``turn_of`` for the positions, modulo the number
+    of splits.
+    """
     given = {v.id: 0 for v in readable}
     unserved = [v for v in readable if positions[v.id][1] > 0]
     turn = turn_of(v.position for v in unserved)

@@ -1,8 +1,8 @@
-"""The rule of alignment for very many splits: what :mod:`watermark_alignment.planner` says, in columns.
+"""The rule of alignment for very many splits, computed in columns.
 
-:func:`watermark_alignment.planner.plan` is the rule; it is written for one split after the other, to be read. The
-function here returns equal plans with a few operations on whole columns, and the tests compare the two in all lives of
-the simulator. The search for the horizon and the shares of splits that are cut are taken from there.
+:func:`watermark_alignment.planner.plan` is the rule, written split by split so that it is easy to read. The function
+here returns equal plans with a few operations on whole columns; the tests compare the two in all runs of the simulator.
+It uses the planner's search for the horizon, and the planner's shares of splits that are cut.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Longs = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 UNKNOWN = -(2**63)
-"""Stands in columns of times for a time that is not known; no time is less."""
+"""The number in a column of times that stands for an unknown time. No time is less."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class SplitColumns:
             rows: a row for each.
 
         Returns:
-            ``None`` if a number does not fit 64 bits, such as a sequence number of Kinesis.
+            The columns; ``None`` if a number does not fit 64 bits, such as a sequence number of Kinesis.
         """
         columns = zip(*rows, strict=True) if rows else ((),) * 7
         try:
@@ -94,7 +94,7 @@ class SplitColumns:
 
 
 class _Views(Sequence[SplitView]):
-    """The views of some splits, made when one is first asked for."""
+    """The views of some splits, which are made at the first access."""
 
     def __init__(self, columns: SplitColumns, indexes: Longs) -> None:
         self._columns = columns
@@ -208,7 +208,7 @@ def _paused(splits: SplitColumns, ends: Longs, horizon: int | None) -> Flags:
 
 
 def _states(ids: Sequence[str], paused: Flags, idle: Flags, finished: Flags) -> dict[str, SplitStatus]:
-    """Returns the states of the splits; all are ACTIVE but these."""
+    """Returns the state of each split, by id. A split that is not paused, idle or finished is ACTIVE."""
     states = dict.fromkeys(ids, SplitStatus.ACTIVE)
     marked = (paused, SplitStatus.PAUSED), (idle, SplitStatus.IDLE), (finished, SplitStatus.FINISHED)
     for flags, status in marked:

@@ -1,6 +1,6 @@
 """Checks of what an enumerator passes to its context, so that the error comes from the line with the mistake.
 
-For every implementation of :class:`~flip27_stream.api.SplitEnumeratorContext`.
+Every implementation of :class:`~flip27_stream.api.SplitEnumeratorContext` makes these checks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ def check_assignment(assignment: object) -> None:
     """Checks the argument of ``assign_splits``.
 
     Raises:
-        ContractError: it is not a ``SplitsAssignment`` of lists of splits, by subtask id.
+        ContractError: the argument is not a ``SplitsAssignment`` of lists of splits, by subtask id.
     """
     splits = assignment.assignment if isinstance(assignment, SplitsAssignment) else None
     if not isinstance(splits, Mapping) or not all(_is_list(some) for some in splits.values()):
@@ -44,7 +44,7 @@ def check_callable(method: str, name: str, function: object) -> None:
     """Checks that the argument ``name`` of ``method`` can be called.
 
     Raises:
-        ContractError: it cannot.
+        ContractError: the argument cannot be called.
     """
     if not callable(function):
         raise ContractError(
@@ -56,7 +56,7 @@ def check_ids(method: str, split_ids: object) -> None:
     """Checks that ``method`` was given a collection of split ids.
 
     Raises:
-        ContractError: it was not.
+        ContractError: the argument is not a collection of texts.
     """
     if not _is_collection(split_ids) or not all(isinstance(name, str) for name in split_ids):  # type: ignore[attr-defined]
         raise ContractError(

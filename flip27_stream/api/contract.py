@@ -1,6 +1,6 @@
 """Checks of what the code of a source returns and sends, before it is used.
 
-For everybody who calls a source: the Spark adapter, and the loop that drives a reader.
+The two callers of a source make these checks: the Spark adapter, and the loop that drives a reader.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def check_splits(what: str, splits: object) -> None:
     """Checks that ``what`` returned a list of splits.
 
     Raises:
-        ContractError: it did not.
+        ContractError: the value is not a list of splits.
     """
     if not _is_list(splits) or not all(isinstance(split, SourceSplit) for split in splits):  # type: ignore[attr-defined]
         raise ContractError(f"{what} returned {shortened(repr(splits))}; it must return a list of splits.")
@@ -55,7 +55,7 @@ def check_records(records: object, schema: pa.Schema, split_id: str) -> None:
     """Checks that a reader emitted a record batch of the source's schema.
 
     Raises:
-        ContractError: it did not.
+        ContractError: the value is not a record batch, or has another schema.
     """
     if not isinstance(records, pa.RecordBatch):
         raise ContractError(

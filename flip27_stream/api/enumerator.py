@@ -233,19 +233,20 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
         """
 
     def positions_after(self, rows: Mapping[str, int]) -> Mapping[str, int] | None:
-        """Up to where splits of the last :meth:`split_ranges` are to be read for so many rows, by split id.
+        """Returns the positions after given numbers of rows in the ranges of the last :meth:`split_ranges`.
 
-        To be written by a source whose positions do not count rows, as Kinesis' sequence numbers do not. Its ranges
-        have estimates of :attr:`SplitRange.rows`, and are cut only at positions that this method or
+        Override it in a source whose positions do not count rows, such as the sequence numbers of Kinesis. The ranges
+        of such a source have estimates in :attr:`SplitRange.rows`, and are cut only at positions that this method or
         :meth:`EventTimePositions.first_at_or_after` returns. Limits of rows are kept by the estimates, so a micro-batch
-        may have more rows than its limit where they are wrong. The ranges are exact in either case.
+        may have more rows than its limit if they are wrong. The ranges are exact in either case.
 
         Args:
-            rows: how many rows each split may have, more than 0.
+            rows: the number of rows to read of each split, by split id; each is greater than 0.
 
         Returns:
-            For each a position of the split behind at least one record, near so many rows, but not behind the end of
-            its range; ``None``, for no rows as well, from a source whose positions count rows.
+            A position for each split in ``rows``, by split id. About as many rows as requested are before it, at least
+            one, and it is not after the end of the range. By default, for positions that count rows, the result is
+            ``None``, also if ``rows`` is empty.
         """
         return None
 
@@ -361,11 +362,12 @@ class EventTimePositions(ABC):
         """
 
     def rows_before(self, event_time: int) -> Mapping[str, int] | None:
-        """Estimated rows of each split of :meth:`event_times` before ``event_time``; never fall as it grows.
+        """Returns the estimated number of rows before ``event_time`` (ms) in each split of :meth:`event_times`.
 
-        To be written where an exact position costs calls: the horizon is searched by these estimates, which make
-        none, and :meth:`first_at_or_after` is asked for the one that was found. ``None`` if positions are cheap; then
-        that method is asked at each step of the search.
+        Override it if an exact position needs calls of the external system. The search for the horizon then uses these
+        estimates, which must need no calls, and :meth:`first_at_or_after` is called only with the horizon that was
+        found. The numbers must never fall as ``event_time`` grows. By default the result is ``None``: positions are
+        cheap, and :meth:`first_at_or_after` is called at each step of the search.
         """
         return None
 

@@ -119,4 +119,4 @@ class SourceReader(ABC, Generic[SplitT]):
         """Called with an ``event`` of the enumerator."""
 
     def close(self) -> None:
-        """Frees all resources. An error is only logged: all records are out by then, or another error came before."""
+        """Frees all resources. An error is only logged, because the records are emitted or another error was raised."""

@@ -32,7 +32,7 @@ class AdoptedOffset(Generic[SplitT, CheckpointT]):
         splits: each split and the next position to read of it.
         checkpoint: the state of the enumerator.
         first_begins: where the first batch of the checkpoint begins, by split id, as far as it is known.
-        later_begin: the position at which a split begins that a later batch is the first to have.
+        later_begin: the position at which splits begin that only later batches of the checkpoint have.
     """
 
     splits: Sequence[tuple[SplitT, int]]
@@ -65,7 +65,7 @@ class Source(ABC, Generic[SplitT, CheckpointT]):
         return self.fingerprint
 
     def accepts_checkpoint_of(self, fingerprint: str) -> bool:
-        """Whether a query of this source can go on from a checkpoint that a source with ``fingerprint`` began.
+        """Returns whether a query of this source can go on from a checkpoint that a source with ``fingerprint`` began.
 
         By default it can if both fingerprints are equal. Override it to accept changed options. The enumerator may
         then get splits that its options do not name.

@@ -27,7 +27,7 @@ class SourceSplit(ABC):
 
     @property
     def positions_count_rows(self) -> bool:
-        """Whether the difference of two positions is the number of records between; it may be less for gaps."""
+        """Whether the difference of two positions is the number of records between them, or more if there are gaps."""
         return True
 
     @abstractmethod

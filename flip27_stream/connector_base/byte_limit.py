@@ -1,4 +1,4 @@
-"""Option ``maxBytesPerTrigger``: ranges that are estimated to have more bytes are cut."""
+"""The limit of option ``maxBytesPerTrigger``, for sources that estimate the bytes of their ranges."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ def within_bytes(
     bytes_per_row: Mapping[str, float],
     cut_after: Callable[[str, int], int],
 ) -> dict[str, SplitRange]:
-    """The ranges with about ``most`` bytes altogether, in proportion, and at least a record of each.
+    """Returns the ranges, cut in proportion to their sizes so that they have about ``most`` bytes together.
+
+    Each range that is not empty keeps at least one record.
 
     Args:
-        ranges: by split id.
-        most: bytes.
-        bytes_per_row: of each split.
-        cut_after: the position so many rows into a range.
+        ranges: what can be read, by split id.
+        most: the limit (bytes).
+        bytes_per_row: the mean size of a row (bytes), by split id.
+        cut_after: returns the position after a number of rows in the range of a split.
     """
     sizes = {name: r.cost * bytes_per_row[name] for name, r in ranges.items()}
     total = sum(sizes.values())

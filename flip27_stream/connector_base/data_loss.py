@@ -1,4 +1,4 @@
-"""The error or the warning about lost data, as option ``failOnDataLoss`` says."""
+"""Reports lost data, as an error or a warning according to option ``failOnDataLoss``."""
 
 from __future__ import annotations
 

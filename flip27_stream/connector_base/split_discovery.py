@@ -45,7 +45,7 @@ class SplitDiscovery(Generic[FoundT]):
         self._failed = failed
         self._is_initial_done = False
         self.frozen = False
-        """Whether the results of later discoveries are left out, since the ends of the run are fixed."""
+        """Whether the results of later discoveries are ignored, because the ends of the run are fixed."""
 
     def start(
         self,

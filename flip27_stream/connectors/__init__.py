@@ -1,1 +1,1 @@
-"""Connectors: each one a source written against :mod:`flip27_stream.api`, and nothing else of this project."""
+"""The connectors. Each is a source written against :mod:`flip27_stream.api` and what connectors share."""

@@ -16,7 +16,7 @@ NO_ID: Final = -1
 
 
 def schema_ids(values: pa.BinaryArray) -> npt.NDArray[np.int64]:
-    """Returns the schema id of each value; -1 for a null, and for a value that does not begin with one."""
+    """Returns the schema id of each value; -1 for a null, and for a value that does not begin with a frame."""
     _, starts, content = values.buffers()
     if content is None or not len(values):
         return np.full(len(values), NO_ID)
@@ -33,7 +33,10 @@ def schema_ids(values: pa.BinaryArray) -> npt.NDArray[np.int64]:
 
 
 def payloads(values: pa.BinaryArray) -> pa.BinaryArray:
-    """Returns values without their frames, which all of them have. (Arrow's ``binary_slice`` fails on some arrays.)"""
+    """Returns the values without their frames; every value must have one.
+
+    Arrow's ``binary_slice`` is not used, because it fails on some arrays.
+    """
     _, starts, content = values.buffers()
     bounds = np.frombuffer(starts, np.int32)[values.offset : values.offset + len(values) + 1]
     data = np.frombuffer(content, np.uint8)[bounds[0] : bounds[-1]]
@@ -47,7 +50,7 @@ def payloads(values: pa.BinaryArray) -> pa.BinaryArray:
 
 
 def without_frames(values: pa.BinaryArray) -> pa.BinaryArray:
-    """Returns values without their frames, and those that have none as they are."""
+    """Returns the values without their frames; a value without a frame stays as it is."""
     framed = schema_ids(values) != NO_ID
     if not framed.any():
         return values

@@ -6,15 +6,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-# Arrow's parser takes these for numbers, unlike other parsers, or ends at them. Single bytes are found much faster.
+# Arrow's parser takes the first two for numbers, unlike other parsers, and ends at the third. The single byte of each
+# pair is searched for first, because that is much faster.
 _ODD_SIGNS = ((b"I", b"Inf"), (b"N", b"-NaN"), (b"\x00", b"\x00"))
 _ODD = r"\x00|[\s:,\[+-]Inf[\s,\]}]|-NaN"
 
 
 def plain_objects(documents: pa.BinaryArray) -> pa.BooleanArray:
-    """Returns which documents begin and end like an object and have nothing that Arrow reads differently.
+    """Returns for each document whether it begins and ends like an object and has nothing that Arrow reads differently.
 
-    Null is false.
+    The result for a null is false.
     """
     plain = pc.and_(pc.starts_with(documents, "{"), pc.ends_with(documents, "}")).fill_null(False)
     if _may_be_odd(bytes(memoryview(documents.buffers()[2] or b""))):
@@ -23,7 +24,7 @@ def plain_objects(documents: pa.BinaryArray) -> pa.BooleanArray:
 
 
 def has_odd_signs(documents: bytes) -> bool:
-    """Whether some of ``documents``, one in each line, have something in them that Arrow reads differently."""
+    """Returns whether some of ``documents``, one in each line, have something in them that Arrow reads differently."""
     return _may_be_odd(documents) and pc.match_substring_regex(pa.scalar(documents), _ODD).as_py()
 
 
@@ -58,7 +59,7 @@ def check_utf8(text: pa.Buffer) -> None:
     """Checks that all bytes are UTF-8, which Arrow's parser assumes.
 
     Raises:
-        pa.ArrowInvalid: Some bytes are not UTF-8.
+        pa.ArrowInvalid: some bytes are not UTF-8.
     """
     bounds = pa.array([0, text.size], pa.int64()).buffers()[1]
     pa.Array.from_buffers(pa.large_string(), 1, [None, bounds, text]).validate(full=True)

@@ -118,7 +118,7 @@ class JsonColumns:
         return decoded
 
     def _arrow_refuses_all(self, objects: pa.BinaryArray) -> bool:
-        """Whether Arrow probably refuses every document, so that halving would not help."""
+        """Returns whether Arrow probably refuses every document, so that halving would not help."""
         samples = np.linspace(0, len(objects) - 1, _SAMPLES, dtype=np.int64).tolist()
         return all(self._joined(objects.slice(i, 1)) is None for i in samples)
 
@@ -191,7 +191,7 @@ def _json_columns(fields: pa.Schema, pattern: TimePattern | None, strict_utf8: b
 
 
 def _are_objects(lines: bytes, starts: npt.NDArray[np.int64]) -> bool:
-    """Whether every line begins and ends like an object."""
+    """Returns whether every line begins and ends like an object."""
     data = np.frombuffer(lines, np.uint8)
     ends = np.append(starts[1:] - 1, len(data) - (data[-1] == _BREAK)) - 1
     ends -= data[ends] == _RETURN
@@ -232,7 +232,7 @@ def _is_time(kind: pa.DataType) -> bool:
 
 
 def _arrow_can(kind: pa.DataType, times: bool) -> bool:
-    """Whether Arrow's parser supports the type at any depth. ``times`` says whether it supports the times in it."""
+    """Returns whether Arrow's parser supports a type at any depth; ``times`` says whether it supports its times."""
     if pt.is_binary(kind) or pt.is_map(kind) or (_is_time(kind) and not times):
         return False
     return all(_arrow_can(kind.field(i).type, times) for i in range(kind.num_fields))

@@ -72,7 +72,7 @@ Raises:
 
 
 def can_decode(kind: pa.DataType) -> bool:
-    """Whether a column of this type can be decoded from JSON."""
+    """Returns whether a column of this type can be decoded from JSON."""
     if pt.is_struct(kind):
         return all(can_decode(kind.field(i).type) for i in range(kind.num_fields))
     if pt.is_list(kind):

@@ -9,7 +9,7 @@ _MOST_BITS = 63
 
 
 class DamagedMessageError(ValueError):
-    """The bytes are no message. The text of the error says why."""
+    """The bytes are not a message. The text of the error says why."""
 
 
 def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:

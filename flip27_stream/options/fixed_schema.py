@@ -11,8 +11,8 @@ def check_fixed_schema(name: str, columns: pa.Schema, given: pa.Schema | None) -
     """Checks the schema that a user gave.
 
     Args:
-        name: the format.
-        columns: what it reads.
+        name: the name of the format.
+        columns: the columns of the format.
         given: the schema of ``.schema(...)``; ``None`` if there is none.
 
     Raises:

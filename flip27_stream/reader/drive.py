@@ -130,7 +130,10 @@ def _bounded(planned: PlannedRange) -> SourceSplit:
 
 @contextlib.contextmanager
 def _closing(reader: SourceReader[Any]) -> Iterator[None]:
-    """Closes ``reader`` at the end. An error of ``close`` is only logged: all records are out, or another error won."""
+    """Closes ``reader`` at the end of the block.
+
+    An error of ``close`` is only logged, because all records are emitted, or another error is being raised.
+    """
     try:
         yield
     finally:

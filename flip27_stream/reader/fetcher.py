@@ -83,12 +83,12 @@ class SplitFetcher(Generic[SplitT]):
         self._wake_up()
 
     def is_idle(self) -> bool:
-        """Whether the fetcher has no splits, and no changes of its splits wait."""
+        """Returns whether the fetcher has no splits, and no changes of its splits wait."""
         with self._work:
             return not self._splits and not self._changes
 
     def is_open(self) -> bool:
-        """Whether the fetcher accepts splits."""
+        """Returns whether the fetcher accepts splits."""
         with self._work:
             return not self._closed
 

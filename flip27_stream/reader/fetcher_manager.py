@@ -177,5 +177,5 @@ class FetcherPerSplitManager(SplitFetcherManager[SplitT]):
 
 
 def _named(split_ids: Sequence[str]) -> str:
-    """Returns some of the splits by name, for an error message."""
+    """Returns the ids of some of the splits as text, for an error message."""
     return some_of(split_ids) or "no split"

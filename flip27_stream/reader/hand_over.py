@@ -53,7 +53,7 @@ class HandOverQueue(Generic[T]):
             return element
 
     def is_empty(self) -> bool:
-        """Whether the queue has no elements."""
+        """Returns whether the queue has no elements."""
         with self._changed:
             return not self._elements
 

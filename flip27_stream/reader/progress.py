@@ -25,7 +25,7 @@ class RangeSplit(SourceSplit):
     A split that is not bounded has an empty range.
 
     Attributes:
-        start: position to read from.
+        start: the position to read from.
         end: the position after the last one to read.
     """
 

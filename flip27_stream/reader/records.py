@@ -16,7 +16,10 @@ PlainRow = Mapping[str, Any] | Sequence[Any]
 
 
 class NoTimestamps(Enum):
-    """The type of the default timestamp: records have no timestamps at all. ``None`` is a record without one."""
+    """The type of the default of :attr:`Record.timestamp`, which means that no record of the source has a timestamp.
+
+    ``None`` means that a single record has no timestamp.
+    """
 
     HERE = auto()
 

@@ -1,4 +1,4 @@
-"""The base of readers that fetch in threads."""
+"""The base class of readers that fetch in threads."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class SourceReaderBase(SourceReader[SplitT]):
     def close(self) -> None:
         self._fetchers.close(self._close_timeout_s)
 
-    # ---- how ------------------------------------------------------------------------------------------------------
+    # ---- steps of a poll ------------------------------------------------------------------------------------------
 
     def _nothing_fetched(self) -> InputStatus:
         if not (self._fetchers.shut_down_idle() and self._no_more_splits):

@@ -1,4 +1,4 @@
-"""The output of a reader that is made of outputs of its splits."""
+"""A base class for outputs of a reader that have an output for each split."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from flip27_stream.api import ReaderOutput
 
 
 class SplitOutputs(ReaderOutput):
-    """Receives records of a reader in outputs of its splits; of a reader with one split also directly."""
+    """Receives the records of a reader in an output for each split.
+
+    A reader of a single split can also emit into this object itself.
+    """
 
     @property
     @abstractmethod

@@ -65,7 +65,10 @@ class Flip27DataSource(DataSource):
         return cls.factory.name
 
     def schema(self) -> StructType:
-        """Returns the schema. Spark calls it if the user gave none; else wrong options show when the query starts."""
+        """Returns the schema. Spark calls it only if the user gave no schema.
+
+        Otherwise wrong options are not found before the query starts.
+        """
         schema = self.factory.schema(self._own)
         self._inferred = True  # Spark pickles this object for the processes that read
         _strategy(self._alignment, schema, self.factory)
@@ -123,7 +126,11 @@ class FixedSource:
 
 
 def _check_fixed_schema(source: Source[Any, Any], schema: pa.Schema | None, name: str) -> None:
-    """Raises :class:`OptionError` if the schema that the user gave is not that of the source."""
+    """Checks the schema that the user gave.
+
+    Raises:
+        OptionError: the schema is not that of the source.
+    """
     fixed = from_arrow_schema(source.schema)
     if schema is not None and from_arrow_schema(schema) != fixed:
         raise OptionError(

@@ -53,7 +53,11 @@ class FunctionSource:
         return {key: parameter.name for key, (parameter, _) in self._parameters.items()}
 
     def check(self, options: Mapping[str, str]) -> None:
-        """Raises :class:`OptionError` if an option is missing or wrong."""
+        """Checks the options.
+
+        Raises:
+            OptionError: an option is missing or wrong.
+        """
         self._values(options)
 
     def schema(self, options: Mapping[str, str]) -> pa.Schema:

@@ -132,7 +132,7 @@ class SourceSpec:
         return what if spec == EVENT_TIME.default else f"{what}{_EVENT_TIME}{spec}"
 
     def accepts_checkpoint_of(self, fingerprint: str) -> bool:
-        """Whether a query can go on from a checkpoint that a source with ``fingerprint`` began.
+        """Returns whether a query can go on from a checkpoint that a source with ``fingerprint`` began.
 
         The definition of event time must be the same, because the checkpoint has event times.
         """

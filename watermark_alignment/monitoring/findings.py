@@ -104,6 +104,6 @@ def _called(status: Status, member: Member) -> str:
 
 
 def _is_of(status: Status, member: Member, lineages: Collection[str]) -> bool:
-    """Whether a source has one of the lineages: in its note, or at the end of its id unless the user gave the id."""
+    """Returns whether a source has one of the lineages, which is in its note, or else at the end of a default id."""
     note = status.told(member).note
     return (note is not None and note.lineage in lineages) or member.source.rpartition("-")[2] in lineages

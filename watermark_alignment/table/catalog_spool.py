@@ -102,10 +102,10 @@ class CatalogSpool:
             raise self._unusable(f"{self.folder.parent.parent} belongs to another user")
 
     def open(self, group: str, source: str) -> None:
-        """Checks that a writer is there, and that no other source of ``group`` is, until :meth:`close`.
+        """Joins ``group`` until :meth:`close`, after a check for the writer and for other sources of the group.
 
         Raises:
-            AlignmentError: The rows cannot reach the table, or ``group`` has another source.
+            AlignmentError: No session writes the table, or ``group`` has another source.
         """
         self.create()
         if not self.has_writer():
@@ -134,7 +134,7 @@ class CatalogSpool:
             self._group.release()
 
     def has_writer(self) -> bool:
-        """Whether a session writes the table now.
+        """Returns whether a session writes the table now.
 
         Another planning process that looks for a writer at the same moment holds the lock, too, but not for long.
         """
@@ -156,10 +156,10 @@ class CatalogSpool:
         """Writes a commit to the spool; the same commit again replaces it.
 
         Returns:
-            False: No version of a table was made.
+            False, because no version of the table was made.
 
         Raises:
-            AlignmentError: The file cannot be written, or too many wait.
+            AlignmentError: The file cannot be written, or too many commits wait.
         """
         data = rows if isinstance(rows, pa.Table) else as_table(rows)
         about = json.dumps({"app_id": app_id, "metadata": dict(metadata)})
@@ -172,7 +172,7 @@ class CatalogSpool:
         return False
 
     def pending(self) -> dict[str, list[SpooledCommit]]:
-        """Returns the commits that wait, oldest first, by a text that stands for their application id."""
+        """Returns the commits that wait, the oldest first, by a hash of their application id."""
         found: dict[str, list[SpooledCommit]] = {}
         for file in sorted(self.folder.glob(f"*{_SUFFIX}")):
             app, batch = file.stem.split("-")

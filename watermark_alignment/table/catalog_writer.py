@@ -177,7 +177,7 @@ def _create_table(spark: SparkSession, table: str) -> None:
     """Creates the table if it does not exist, and checks its columns.
 
     Raises:
-        AlignmentError: That is not allowed, or the table has other columns.
+        AlignmentError: The session may not create the table, or the table has other columns.
     """
     columns = ", ".join(f"`{name}` {kind}" for name, kind in _COLUMNS.items())
     try:

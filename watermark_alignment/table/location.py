@@ -128,7 +128,7 @@ def local_folder(location: str) -> Path | None:
 
 
 def is_unknown_scheme(cause: str) -> bool:
-    """Whether a message of delta-rs says that it has no store for the scheme of a URI."""
+    """Returns whether a message of delta-rs says that it has no store for the scheme of a URI."""
     return cause.startswith(_UNKNOWN_SCHEME)
 
 
@@ -151,7 +151,7 @@ def check_is_location(text: str) -> None:
     """Checks that a text is not the name of a table in a catalog, which delta-rs does not know.
 
     Raises:
-        AlignmentError: It is, and there is no folder with that name.
+        AlignmentError: The text is such a name, and there is no folder with that name.
     """
     if catalog_name(text) is not None and not Path(text).exists():
         raise AlignmentError(
@@ -162,7 +162,7 @@ def check_is_location(text: str) -> None:
 
 
 def has_hard_links(location: str, options: Mapping[str, str]) -> bool:
-    """Whether delta-rs can commit safely at a location, for which it makes hard links.
+    """Returns whether delta-rs can commit safely at a location, for which it makes hard links.
 
     Args:
         location: A path or URI. For an object store, or a folder that is not writable, the result is true.

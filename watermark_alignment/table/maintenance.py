@@ -37,8 +37,7 @@ _LOG = logging.getLogger(__name__)
 ROW_RETENTION = "flip27.rowRetentionDuration"
 """The table property that says how long rows are kept after they were recorded.
 
-They are kept up to an eighth longer, so
-that not every round must rewrite old data.
+They are kept up to an eighth longer, so that not every round must rewrite old data.
 """
 ROW_RETENTION_DEFAULT = "interval 7 days"
 
@@ -103,7 +102,7 @@ class Maintenance:
         self._failures: Counter[str] = Counter()
 
     def is_due(self, version: int) -> bool:
-        """Whether the process that made ``version`` of the table has maintenance to do."""
+        """Returns whether the process that made ``version`` of the table has maintenance to do."""
         return version % self._checkpoint_every == 0
 
     def committed(self, version: int) -> None:

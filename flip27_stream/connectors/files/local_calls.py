@@ -46,8 +46,9 @@ class LocalCall(Generic[T]):
         start(threading.Thread(target=self._run, name=name, daemon=True))
 
     def wait(self) -> Callable[[], T] | None:
-        """Returns a function that returns or raises the outcome, or ``None`` if nothing was found for
-        :attr:`patience_s`.
+        """Waits for the end of the call. Returns a function that returns or raises the outcome of the call.
+
+        The result is ``None`` if the call has found nothing for :attr:`patience_s`.
         """
         with self._changed:
             while self._outcome is None:
@@ -82,8 +83,8 @@ def answered(work: Callable[[], T], what: str) -> T:
         what: What it does, for the error.
 
     Raises:
-        UnreachableError: It is blocked.
-        Exception: What ``work`` raises.
+        UnreachableError: The call is blocked.
+        Exception: Any error that ``work`` raises.
     """
     try:
         call = LocalCall(lambda _: work())

@@ -172,8 +172,9 @@ def _listing(
 def _partitions(
     given: Mapping[str, str], place: Storage, paths: tuple[str, ...], storage: Mapping[str, str]
 ) -> PartitionFolders:
-    """Returns what finds partition columns in folders below ``basePath``, or by default below the paths that are
-    read.
+    """Returns the finder of partition columns in names of folders.
+
+    It looks at the folders below option ``basePath``, or by default below the paths that are read.
     """
     base = BASE_PATH.get(given)
     if base is None:

@@ -24,7 +24,7 @@ class Tolerance:
     missing: bool = False
 
     def allows(self, error: Exception) -> bool:
-        """Whether a file is skipped that raised ``error``, one of :data:`UNREADABLE`."""
+        """Returns whether a file is skipped that raised ``error``, one of :data:`UNREADABLE`."""
         return self.missing if isinstance(error, DataLossError) else self.corrupt
 
 

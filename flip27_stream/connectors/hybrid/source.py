@@ -87,8 +87,9 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
         return self.fingerprint.removeprefix(_HYBRID)
 
     def accepts_checkpoint_of(self, fingerprint: str) -> bool:
-        """Whether ``fingerprint`` names as many sources, and the source at each index accepts the checkpoint of its
-        name.
+        """Returns whether a query can go on from a checkpoint that a source with ``fingerprint`` began.
+
+        It must name as many sources, and the source at each index must accept the checkpoint of its name.
         """
         if fingerprint == self.fingerprint:
             return True

@@ -116,7 +116,7 @@ class SourceListEntry:
         return "a source made at the switch"
 
     def accepts_checkpoint_of(self, name: str) -> bool:
-        """Whether this source can continue from a checkpoint of the source with that name.
+        """Returns whether this source can continue from a checkpoint of the source with that name.
 
         A source that a factory makes is compared when it is made.
         """

@@ -125,7 +125,7 @@ _ENDING = {option.key for option in ENDING}
 
 
 class KafkaSourceFactory:
-    """Makes Kafka sources for ``readStream.format("flip27_kafka")``."""
+    """The factory of Kafka sources for ``readStream.format("flip27_kafka")``."""
 
     name: ClassVar[str] = "flip27_kafka"
     option_names: ClassVar[Mapping[str, str]] = KNOWN_OPTIONS

@@ -1,4 +1,4 @@
-"""Kinesis: the format ``flip27_kinesis``."""
+"""The Kinesis source (format ``flip27_kinesis``), and the factory that makes it from options."""
 
 from flip27_stream.connectors.kinesis.source import KinesisSource, KinesisSourceFactory
 

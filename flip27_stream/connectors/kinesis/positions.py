@@ -1,8 +1,9 @@
-"""Positions in a shard: a sequence number and one more decimal digit.
+"""Positions in a shard: the sequence number of a record, followed by one more decimal digit.
 
-``...0`` is the place before the record with that sequence number, ``...1`` the place behind it, where the next record
-is not known yet. So positions grow along the shard, and each names a record that exists. :data:`TRIM_HORIZON` is the
-beginning of a shard in which no record has been seen yet; nothing is read from or up to it.
+With the digit 0 the position is before the record, with 1 it is behind the record; the latter is used if the next
+record is not known yet. So positions grow along the shard, and each names a record that exists.
+:data:`TRIM_HORIZON` is the beginning of a shard in which no record has been seen yet; no range that has records begins
+or ends there.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ def is_behind(position: int) -> bool:
 
 
 def iterator_type(position: int) -> str:
-    """Returns the service's name for iterators at such a position."""
+    """Returns the service's name of the type of iterators at such a position."""
     if position == TRIM_HORIZON:
         return "TRIM_HORIZON"
     return "AFTER_SEQUENCE_NUMBER" if is_behind(position) else "AT_SEQUENCE_NUMBER"
 
 
 def described(position: int) -> str:
-    """Returns the position in the words of the service's iterator types."""
+    """Returns a position for users: the type of iterators there, and the sequence number if it has one."""
     kind = iterator_type(position)
     return kind if position == TRIM_HORIZON else f"{kind} {sequence_number(position)}"

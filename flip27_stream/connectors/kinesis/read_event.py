@@ -1,4 +1,4 @@
-"""The event with which a task reports the records and arrival times of its ranges."""
+"""The event with which a task reports the numbers and arrival times of the records that it has read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NAME = "kinesis.read"
 
 @dataclass(frozen=True)
 class RangeRead:
-    """A range of a split: the number of its records, and the arrival times (ms) of the first and the last."""
+    """The number of records in a range of a split, and the arrival times (ms) of the first and the last record."""
 
     split_id: str
     rows: int
@@ -32,7 +32,7 @@ class ShardRangesRead:
 
     @staticmethod
     def of(event: SourceEvent) -> ShardRangesRead | None:
-        """Returns the content of an event; ``None`` if it is of another kind or release."""
+        """Returns the report in an event; ``None`` if the event is of another kind, or another release sent it."""
         if event.name != _NAME or not isinstance(event.payload, list):
             return None
         ranges = []

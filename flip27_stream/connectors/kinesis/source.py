@@ -32,13 +32,13 @@ class KinesisSource(LogSource[KinesisShardSplit, KinesisEnumeratorState]):
     """Reads Kinesis streams (Flink ``KinesisStreamsSource``), with the options and columns of Databricks' source.
 
     Args:
-        options: names in any case; see the page on Kinesis.
-        strategy: how event time is found; by default it is the time of arrival, by which the service finds records.
-            Another one is read first, and shards that are ahead are paused then (FLIP-217).
-        bounded: read up to the end that there is when reading begins, and no further.
+        options: the options, with names in any case; see the page on Kinesis.
+        strategy: how event time is found. By default it is the arrival time, for which the service finds positions.
+            With another event time, a shard is paused after tasks have reported that it is ahead (FLIP-217).
+        bounded: whether to read only up to the ends of the shards when reading begins.
 
     Raises:
-        OptionError: an option is unknown, missing or wrong, or cannot be honoured.
+        OptionError: an option is unknown, missing, wrong or not supported.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class KinesisSource(LogSource[KinesisShardSplit, KinesisEnumeratorState]):
     def restore_enumerator(
         self, context: SplitEnumeratorContext[KinesisShardSplit], checkpoint: KinesisEnumeratorState
     ) -> KinesisSourceEnumerator:
-        """Returns an enumerator. It finds positions by event time unless event time is in the data."""
+        """Returns an enumerator, which finds positions by event time if event time is the arrival time."""
         from flip27_stream.connectors.kinesis.planning.enumerator import KinesisSourceEnumerator
         from flip27_stream.connectors.kinesis.planning.timed_enumerator import TimedKinesisSourceEnumerator
 
@@ -88,7 +88,7 @@ class KinesisSource(LogSource[KinesisShardSplit, KinesisEnumeratorState]):
 
 
 class KinesisSourceFactory:
-    """Makes Kinesis sources for ``readStream.format("flip27_kinesis")``."""
+    """The factory of Kinesis sources for ``readStream.format("flip27_kinesis")``."""
 
     name: ClassVar[str] = "flip27_kinesis"
     option_names: ClassVar[Mapping[str, str]] = KNOWN_OPTIONS
@@ -97,7 +97,11 @@ class KinesisSourceFactory:
     value_column: ClassVar[str] = "data"
 
     def check(self, options: Mapping[str, str]) -> None:
-        """Checks the options. Raises :class:`OptionError` if one is wrong."""
+        """Checks the options.
+
+        Raises:
+            OptionError: an option is wrong for a stream.
+        """
         parse_kinesis_options(options)
 
     def schema(self, options: Mapping[str, str]) -> pa.Schema:

@@ -14,12 +14,12 @@ class KinesisShardSplit(SourceSplit):
 
     Attributes:
         stream: the stream's name, or its ARN.
-        shard_id: of the shard.
+        shard_id: the id of the shard.
         first_hash_key: the least hash key of the shard.
-        last_hash_key: the greatest.
-        generation: how many streams of that name were read before this one, each deleted and made again.
-        start: position to read from.
-        end: position to read up to; ``None`` for a split that is not bounded.
+        last_hash_key: the greatest hash key of the shard.
+        generation: the number of streams of the same name that were read before this one and were deleted.
+        start: the position to read from.
+        end: the position to read up to; ``None`` for a split that is not bounded.
     """
 
     stream: str
@@ -49,7 +49,7 @@ class KinesisShardSplit(SourceSplit):
 
 
 class KinesisShardSplitSerializer(SimpleVersionedSerializer[KinesisShardSplit]):
-    """``[stream, shard id, first hash key, last hash key, generation]``."""
+    """Serializes a split as ``[stream, shard id, first hash key, last hash key, generation]``."""
 
     @property
     def version(self) -> int:

@@ -1,4 +1,4 @@
-"""Pulsar: the format ``flip27_pulsar``."""
+"""The Pulsar source (format ``flip27_pulsar``), and the factory that makes it from options."""
 
 from flip27_stream.connectors.pulsar.source import PulsarSource, PulsarSourceFactory
 

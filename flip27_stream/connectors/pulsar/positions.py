@@ -1,8 +1,8 @@
 """Positions in a partition: a message id as one number, from ledger, entry and index in the entry's batch.
 
 Message ids of a partition only grow, over entries and over ledgers, so these numbers grow along the partition. The
-position of a message names the message itself; the one behind it is greater by 1. A message that is not in a batch has
-index 0. :data:`EARLIEST` is the beginning of every partition.
+position of a message names the message itself; the position behind the message is greater by 1. A message that is not
+in a batch has index 0. :data:`EARLIEST` is the beginning of every partition.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _INDEX_MASK = (1 << _INDEX_BITS) - 1
 _ENTRY_MASK = (1 << _ENTRY_BITS) - 1
 
 ENTRY = 1 << _INDEX_BITS
-"""From an entry of a ledger to the next one."""
+"""The difference between the positions of an entry and of the next entry in its ledger."""
 
 
 class MessageIdParts(Protocol):
-    """A message id of pulsar-client, or one that looks the same."""
+    """A message id of pulsar-client, or another object with the same methods."""
 
     def ledger_id(self) -> int: ...
 
@@ -56,7 +56,7 @@ def index_of(position: int) -> int:
 
 
 def described(position: int) -> str:
-    """Returns the position as people know it: ``ledger:entry:index``, or ``earliest``."""
+    """Returns a position in the form that users know: ``ledger:entry:index``, or ``earliest``."""
     if position == EARLIEST:
         return "earliest"
     return f"{ledger_of(position)}:{entry_of(position)}:{index_of(position)}"

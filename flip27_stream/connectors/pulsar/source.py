@@ -32,12 +32,12 @@ class PulsarSource(LogSource[PulsarPartitionSplit, PulsarEnumeratorState]):
     """Reads persistent Pulsar topics (Flink ``PulsarSource``), with options and columns of StreamNative's source.
 
     Args:
-        options: Names in any case; see the page on Pulsar.
-        strategy: How event time is found; the planner asks for it anew with each request, so any is as good.
-        bounded: Read up to the end that there is when reading begins, and no further.
+        options: The options, with names in any case; see the page on Pulsar.
+        strategy: Not used, because each request for positions by event time has a timestamp assigner with it.
+        bounded: Whether to read only up to the ends of the partitions when reading begins.
 
     Raises:
-        OptionError: An option is unknown, missing or wrong, or cannot be honoured.
+        OptionError: An option is unknown, missing, wrong or not supported.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class PulsarSource(LogSource[PulsarPartitionSplit, PulsarEnumeratorState]):
 
 
 class PulsarSourceFactory:
-    """Makes Pulsar sources for ``readStream.format("flip27_pulsar")``."""
+    """The factory of Pulsar sources for ``readStream.format("flip27_pulsar")``."""
 
     name: ClassVar[str] = "flip27_pulsar"
     option_names: ClassVar[Mapping[str, str]] = KNOWN_OPTIONS
@@ -88,11 +88,15 @@ class PulsarSourceFactory:
     value_column: ClassVar[str] = "value"
 
     def check(self, options: Mapping[str, str]) -> None:
-        """Raises :class:`OptionError` where the options are right neither for a stream nor for a batch read."""
+        """Checks the options.
+
+        Raises:
+            OptionError: An option is wrong for a stream.
+        """
         parse_pulsar_options(options)
 
     def schema(self, options: Mapping[str, str]) -> pa.Schema:
-        """Returns the columns, the same for all options, which are checked."""
+        """Checks the options, and returns the schema of the rows, which is the same for all options."""
         parse_pulsar_options(options)
         return SCHEMA
 

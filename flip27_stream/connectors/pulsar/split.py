@@ -14,8 +14,8 @@ class PulsarPartitionSplit(SourceSplit):
 
     Attributes:
         topic: The full name of the partition, such as ``persistent://public/default/clicks-partition-0``.
-        initial: Whether it was there when the query first looked, so that the options say where it begins. Later ones
-            are read from their beginning.
+        initial: Whether the initial discovery found it, so that the options say where it begins. Partitions that were
+            found later are read from their first message.
         start: The position to read from; see :mod:`flip27_stream.connectors.pulsar.positions`.
         end: The position to read up to; ``None`` for a split that is not bounded.
     """
@@ -38,7 +38,7 @@ class PulsarPartitionSplit(SourceSplit):
 
 
 class PulsarPartitionSplitSerializer(SimpleVersionedSerializer[PulsarPartitionSplit]):
-    """``[topic, initial]``."""
+    """Serializes a split as ``[topic, initial]``."""
 
     @property
     def version(self) -> int:

@@ -34,8 +34,9 @@ class SkewedTopic:
 
     @staticmethod
     def skewed(topic: str, records: int, now: int) -> SkewedTopic:
-        """Returns at least ``records`` records up to the last full hour: three partitions cover 1 hour, one covers
-        6.
+        """Returns at least ``records`` records up to the last full hour before ``now`` (ms).
+
+        Three partitions cover one hour, and one covers six hours.
         """
         end = now // HOUR * HOUR
         count = -(-records // len(_HOURS_COVERED))

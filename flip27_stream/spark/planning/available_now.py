@@ -63,7 +63,7 @@ class FrozenEnds:
         return cut
 
     def reached(self, positions: Mapping[str, int]) -> bool:
-        """Whether the position of every split of the run is at its end."""
+        """Returns whether the position of every split of the run is at its end."""
         return not self.left(positions)
 
     def left(self, positions: Mapping[str, int]) -> list[str]:

@@ -330,7 +330,7 @@ class SourceCoordinator:
         self._recorder.record_processed_batch(start, after, read_max, planned.floor, plan_input.wall, behind)
 
     def _has_too_few_rows(self, plan_input: PlanInput, planned: PlannedBatch) -> bool:
-        """Whether the batch waits for more rows (``minOffsetsPerTrigger``); never under Once and AvailableNow."""
+        """Returns whether the batch waits for more rows (``minOffsetsPerTrigger``); not under Once and AvailableNow."""
         if self._run.is_available_now or planned.runs_empty or plan_input.limits.min_rows is None:
             return False
         return not self._least_rows.are_there(planned.waiting(plan_input.run), plan_input.now)
@@ -343,14 +343,14 @@ class SourceCoordinator:
         *,
         has_silent: bool,
     ) -> bool:
-        """Whether the run has nothing more to read once the batch is processed."""
+        """Returns whether the run has nothing more to read once the batch is processed."""
         if plan_input.final:
             return self._run.is_over(states)
         is_held = planned.plan is not None and planned.plan.held_by is not None
         return not has_silent and (is_held or not plan_input.has_pending)
 
     def _is_all_read(self, plan_input: PlanInput) -> bool:
-        """Whether nothing is left to read, and no further split or record can come."""
+        """Returns whether nothing is left to read, and no further split or record can come."""
         ends = plan_input.log.values()
         return (
             self._context.has_all_splits

@@ -124,7 +124,7 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
         self._no_more_splits.add(subtask_id)
 
     def has_no_more_splits(self, subtask_id: int) -> bool:
-        """Whether the enumerator has told the reader that no more splits will come."""
+        """Returns whether the enumerator has told the reader that no more splits will come."""
         return subtask_id in self._no_more_splits
 
     @property
@@ -194,7 +194,7 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
             raise
 
     def handled_calls(self) -> dict[int, int]:
-        """Returns how often the handler of each call that is running or still to come was run, by the call's number."""
+        """Returns how often the handler of each unfinished call of ``call_async`` was run, by the call's number."""
         return dict(self._handled)
 
     def run_due(self) -> None:

@@ -29,7 +29,7 @@ class IdleBackoff:
         self._is_busy = True
 
     def is_due(self) -> bool:
-        """Whether to plan now: the pause after the last plan is over, or Spark has worked on something else since."""
+        """Returns whether to plan now: the pause after the last plan is over, or Spark has done other work since."""
         now = time.monotonic()
         self._is_busy = self._is_busy or now - self._answered_at > _AT_ONCE_S
         return self._is_busy or now >= self._next_plan_at

@@ -60,7 +60,7 @@ class QueryRun:
         return log if self._frozen is None else self._frozen.cut(log)
 
     def is_over(self, splits: Mapping[str, AnyState]) -> bool:
-        """Whether the run is complete once its splits have the states ``splits``, by split id."""
+        """Returns whether the run is complete once its splits have the states ``splits``, by split id."""
         if self._frozen is None:
             return True
         return not self.has_pending and self._frozen.reached({name: s.position for name, s in splits.items()})

@@ -28,8 +28,8 @@ class Stall:
 
     Attributes:
         what: the run, and what it waits for, in words.
-        handled: how often the handler of each ``call_async`` call that is still to come was run, by the call's number.
-            Only these calls can change something.
+        handled: how often the handler of each unfinished call of ``call_async`` was run, by the call's number.
+            Only such a call can end the stall.
         ends_by_itself: whether the stall ends with time alone.
     """
 
@@ -90,7 +90,7 @@ class StallDetector:
         self._warnings = 0
 
     def wait_for(self, silent: Collection[str], stall: Stall | None = None) -> None:
-        """Waits 50 ms.
+        """Waits 50 ms before the next look of a plan, or fails if the plan has waited for too long.
 
         Args:
             silent: the ids of the splits without an answer.

@@ -82,7 +82,7 @@ class BatchRecord:
         return sum(last - first > reported[name] for name, (first, last, *_) in self.splits.items())
 
     def is_unobserved(self) -> bool:
-        """Whether rows were planned and no task has sent a report."""
+        """Returns whether rows were planned and no task has sent a report."""
         return not self.reports and any(p.start < p.end for p in self.splits.values())
 
     def implausible(self) -> Counter[str]:

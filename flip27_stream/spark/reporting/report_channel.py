@@ -41,7 +41,7 @@ _HEADER = struct.Struct(f"!I{hashlib.sha256().digest_size}s{_MAC}s")
 _MAX_MESSAGE = 16 * 1024 * 1024
 _CHUNK = 256 * 1024
 
-# of the listener
+# limits of the listener
 _CLIENT_TIMEOUT_S = 10.0
 _LOOK_AT_CLIENTS_S = 1.0
 _MOST_AT_ONCE = 256
@@ -50,7 +50,7 @@ _ACCEPT_RETRY_S = 0.1
 _BACKLOG = 1024
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
-# of the task
+# limits of a task
 _CONNECT_TIMEOUT_S = 2.0
 _ANSWER_TIMEOUT_S = 5.0
 _TRIES = 3
@@ -72,7 +72,13 @@ class ReportAddress:
     key: bytes = field(repr=False)
 
     def prove(self, what: bytes, nonce: bytes, said: bytes) -> bytes:
-        """Returns the HMAC that proves that a sender with the key has sent ``said`` in answer to ``nonce``."""
+        """Returns the HMAC that proves that a sender with the key has sent ``said`` on a connection with ``nonce``.
+
+        Args:
+            what: the kind of message.
+            nonce: the nonce of the connection.
+            said: the content of the message.
+        """
         return hmac.digest(self.key, what + nonce + said, "sha256")
 
 

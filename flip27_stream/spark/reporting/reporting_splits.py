@@ -1,4 +1,4 @@
-"""Which splits tasks report on and which they do not; needed to align by reports (FLIP-217)."""
+"""Finds out which splits tasks report on, which is needed to align splits by reports (FLIP-217)."""
 
 from __future__ import annotations
 

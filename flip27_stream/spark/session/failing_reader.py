@@ -1,4 +1,4 @@
-"""A stream reader that raises the error because of which the real one could not be created."""
+"""A stream reader that stands for one that could not be created, and raises the error."""
 
 from __future__ import annotations
 

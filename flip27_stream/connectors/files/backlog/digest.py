@@ -47,7 +47,7 @@ class Rest(NamedTuple):
         return Rest(max(self.files - 1, 0), self.digest ^ identity(file))
 
     def are_among(self, files: Collection[FoundFile]) -> bool:
-        """Whether these files are all in ``files``.
+        """Returns whether these files are all in ``files``.
 
         If ``files`` are more than these, they are assumed to contain them; only an equal number is compared by digest.
         """

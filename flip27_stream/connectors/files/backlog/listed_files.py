@@ -152,7 +152,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         self._empty = set(paths)
 
     def _awaits_more(self) -> bool:
-        """Whether to wait for files that the checkpoint knows of and that are not listed.
+        """Returns whether to wait for files that the checkpoint knows of and that are not listed.
 
         Raises:
             DataLossError: Files of a bounded source were not listed for ``_PATIENCE_S``, and missing files are an
@@ -258,7 +258,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
             self._seen.leave(file.path)
 
     def _is_new_version(self, file: FoundFile) -> bool:
-        """Whether to read a file that has changed.
+        """Returns whether to read a file that has changed.
 
         Raises:
             DataLossError: The file was taken, and option ``files.modified`` is ``fail``.

@@ -1,6 +1,6 @@
 """Marks of files: twelve bytes that stand for path and version of a file.
 
-Also the marks of taken files that are gone.
+It also keeps the marks of taken files that are no longer listed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class GoneFiles:
         return name_of(path) in self._marks
 
     def returned(self, file: FoundFile) -> bool:
-        """Whether a file that is listed again has the version that was taken. Its mark is removed in any case."""
+        """Returns whether a file that is listed again has the version that was taken, and removes its mark."""
         return self._marks.pop(name_of(file.path), None) == mark_of(file)
 
     def last(self, count: int) -> list[bytes]:

@@ -223,7 +223,7 @@ class ProcessedFiles:
         return path in self._taken
 
     def in_generation(self, path: str) -> bool:
-        """Whether the file is in the open generation and not taken yet."""
+        """Returns whether the file is in the open generation and not taken yet."""
         return path in self._members
 
     @property

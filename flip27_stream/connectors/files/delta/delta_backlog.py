@@ -123,14 +123,14 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
             raise
 
     def _is_doubtful(self) -> bool:
-        """Whether the last full look at the log was ``_PROVEN_S`` ago or earlier."""
+        """Returns whether the last full look at the log was ``_PROVEN_S`` ago or earlier."""
         return monotonic() - self._proven >= _PROVEN_S
 
     def _seen_until(self, version: int) -> Seen:
         return Seen(version, self._delta.mark(version))
 
     def _is_there(self, seen: Seen) -> bool:
-        """Whether the log still has the commit that was read last.
+        """Returns whether the log still has the commit that was read last.
 
         Raises:
             DataLossError: The log has another commit with that version.

@@ -8,7 +8,7 @@ from flip27_stream.errors import DataLossError
 
 
 def is_read(commit: Commit, start: DeltaStart, uri: str) -> bool:
-    """Whether the files that a commit adds are read, according to the options of Delta's own source.
+    """Returns whether the files that a commit adds are read, according to the options of Delta's own source.
 
     Args:
         commit: The commit.

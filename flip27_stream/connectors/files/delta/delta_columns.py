@@ -166,7 +166,7 @@ def _same_names(schema: pa.Schema) -> Mapping[str, MappedColumn]:
 
 
 def _is_of(column: MappedColumn, schema: pa.Schema) -> bool:
-    """Whether a table has the column, by its name or by its physical name."""
+    """Returns whether a table has the column, by its name or by its physical name."""
     return any(column.physical in (one.name, physical_name(one)) for one in schema)
 
 

@@ -213,7 +213,7 @@ def _sentence(error: Exception) -> str:
 
 
 def _answers(fs: FileSystem, path: str) -> bool:
-    """Whether the file can be read to its end. If so, an error while decoding it means damage."""
+    """Returns whether the file can be read to its end. If so, an error while decoding it means damage."""
     try:
         with fs.open_input_file(path) as file:
             file.read_at(1, max(file.size() - 1, 0))
@@ -223,7 +223,7 @@ def _answers(fs: FileSystem, path: str) -> bool:
 
 
 def _is_no_file(fs: FileSystem, path: str) -> bool:
-    """Whether the path is a folder, or does not exist because a parent folder is now a file."""
+    """Returns whether the path is a folder, or does not exist because a parent folder is now a file."""
     try:
         return bool(fs.get_file_info(path).type in (FileType.Directory, FileType.NotFound))
     except OSError:

@@ -103,7 +103,7 @@ def _time_range(file: pa.NativeFile, footer: OrcFooter, number: int, field: pa.F
 
 
 def _is_local(field: pa.Field) -> bool:
-    """Whether the column is Spark's ``timestamp_ntz``, which Spark stores in ORC as a number of microseconds."""
+    """Returns whether a column is Spark's ``timestamp_ntz``, which Spark stores as a number of microseconds."""
     return bool((field.metadata or {}).get(b"spark.sql.catalyst.type") == b"timestamp_ntz")
 
 

@@ -93,7 +93,7 @@ def _or_string(kind: pa.DataType) -> pa.DataType:
 
 
 def can_become(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether values of ``given`` can be read as ``wanted``: Spark's rules for Parquet, and wider numbers.
+    """Returns whether values of ``given`` can be read as ``wanted``: Spark's rules for Parquet, and wider numbers.
 
     Times are truncated to microseconds. Local times are taken as UTC. Binary becomes string if it is UTF-8.
     """
@@ -125,7 +125,7 @@ def can_become(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _number_fits(size: int, wanted: pa.DataType) -> bool:
-    """Whether integers of 2 ** ``size`` bytes fit ``wanted``."""
+    """Returns whether integers of 2 ** ``size`` bytes fit ``wanted``."""
     if wanted in _SIGNED:
         return size <= _SIGNED.index(wanted)
     if pt.is_decimal(wanted):

@@ -9,7 +9,7 @@ import pyarrow.types as pt
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether ``kind`` is a list type."""
+    """Returns whether ``kind`` is a list type."""
     return bool(
         pt.is_list(kind)
         or pt.is_large_list(kind)

@@ -75,7 +75,14 @@ class Budget:
 
 
 def _rest(amounts: Int64s, borders: Int64s, first: int, position: int) -> Int64s:
-    """Returns the amounts of the units from ``first`` on. The first one is reduced by the part that was read."""
+    """Returns the bytes or rows that are left to read in each unit from unit ``first`` on.
+
+    Args:
+        amounts: the bytes or rows of each unit of the file.
+        borders: the positions of the borders of the units.
+        first: the index of the unit that contains ``position``.
+        position: the position up to which the file was read.
+    """
     rest: Int64s = amounts[first:].copy()
     whole = int(borders[first + 1] - borders[first])
     if whole and position > borders[first]:

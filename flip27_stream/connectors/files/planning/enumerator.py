@@ -352,7 +352,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
             new.setdefault(reader_id, []).append(split)
 
     def _is_in_offset(self, one: Waiting) -> bool:
-        """Whether the offset has a split of the file: it is assigned, or was retired since the offset was written."""
+        """Returns whether the offset has a split of a file, which is assigned or was retired after that offset."""
         name = one.split(0).split_id
         return name in self._positions or name in self._context.assigned_splits()
 

@@ -112,7 +112,7 @@ def _check(path: str, scheme: str, authority: str) -> None:
 
 
 def _has_credentials(scheme: str, authority: str) -> bool:
-    """Whether a URI has more before an ``@`` than a user, a container, or Arrow's word ``anonymous``.
+    """Returns whether a URI has more before an ``@`` than a user, a container, or Arrow's word ``anonymous``.
 
     A key can have a slash in it. Then the ``@`` is not in the authority, but a colon is, which no bucket's name has.
     """

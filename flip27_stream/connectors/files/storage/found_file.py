@@ -25,7 +25,7 @@ BEING_COPIED: Final = "._COPYING_"
 
 
 def is_hidden_name(name: str) -> bool:
-    """Whether files or folders of that name are left out of listings, as in Spark.
+    """Returns whether files or folders of that name are left out of listings, as in Spark.
 
     The name begins with a dot or an underscore (but ``_column=value`` is a partition), or the file is being copied.
     """

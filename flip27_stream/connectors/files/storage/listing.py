@@ -139,7 +139,7 @@ class FileListing:
 
 
 def is_hidden(path: str) -> bool:
-    """Whether a name in ``path`` is hidden; see :func:`is_hidden_name`."""
+    """Returns whether a name in ``path`` is hidden; see :func:`is_hidden_name`."""
     if "/." not in path and "/_" not in path and BEING_COPIED not in path:
         return False
     return any(map(is_hidden_name, path.strip("/").split("/")))

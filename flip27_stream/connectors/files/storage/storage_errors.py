@@ -37,7 +37,7 @@ def storage_error(what: str, error: BaseException) -> ConnectorError:
 
 
 def is_incomplete(error: BaseException) -> bool:
-    """Whether an error of delta-rs means that a file of the log is missing.
+    """Returns whether an error of delta-rs means that a file of the log is missing.
 
     It can be there again: the log was cleaned up while it was read, or a mount came back in the middle of that.
     """

@@ -256,7 +256,7 @@ class HybridSourceSplitEnumerator(
             self._end.saw(unseen, self._child.event_time_positions(request).event_times())
 
     def _is_finished(self) -> bool:
-        """Whether all splits of the active source are processed and no more will be found."""
+        """Returns whether all splits of the active source are processed and no more will be found."""
         if not self._child_context.is_discovered or self._child.pending():
             return False
         return all(self._is_read(name) for name in self._child_context.assigned_splits())

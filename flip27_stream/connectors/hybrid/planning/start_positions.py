@@ -1,4 +1,4 @@
-"""The start positions of splits whose first rows the previous source has."""
+"""The start positions of splits of the next source whose first rows are also in the previous source."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ log = logging.getLogger(__name__)
 def at_the_seam(
     positions: Mapping[HybridSourceSplit, int | None], ranges: Mapping[str, SplitRange], *, is_exact: bool
 ) -> dict[str, int]:
-    """Returns the start positions of splits that differ from those of their source, by id in that source.
+    """Returns new start positions for the splits that must not begin where their source begins them, by id there.
 
-    At an exact seam a split begins after the last row that the previous source has. With an overlap it does so only if
-    its own source would begin later, because otherwise neither source would read the rows in between.
+    At an exact seam a split begins after the last row that the previous source has of it. With an overlap it does so
+    only if its own source would begin later, because otherwise neither source would read the rows in between.
 
     Args:
-        positions: The position of each split; ``None`` for a split that was not read yet.
-        ranges: The ranges that their source returns.
+        positions: The position of each split of the next source; ``None`` for a split that was not read yet.
+        ranges: The ranges that the next source returns, by id in that source.
         is_exact: Whether the seam is exact.
 
     Raises:
@@ -62,7 +62,10 @@ def _is_another_log(split: HybridSourceSplit, known: int, end: int) -> DataLossE
 
 
 def moved(ranges: Mapping[str, SplitRange], begins: Mapping[str, int]) -> dict[str, SplitRange]:
-    """Returns ``ranges`` with other start positions, for splits without a range in the source's second answer."""
+    """Returns ``ranges`` with the start positions ``begins``, by split id.
+
+    It is used for splits for which the source returns no range when it is called again with these positions.
+    """
     return {
         name: replace(r, position=at, end=max(r.end, at)) if (at := begins.get(name)) is not None else r
         for name, r in ranges.items()

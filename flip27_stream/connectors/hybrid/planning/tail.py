@@ -81,7 +81,7 @@ class _PlannerContext(SourceReaderContext):
         return 0
 
     def send_split_request(self) -> None:
-        """Does nothing (see the class)."""
+        """Does nothing: the reader that read the ranges first has sent its requests."""
 
     def send_source_event_to_coordinator(self, event: SourceEvent) -> None:
-        """Does nothing (see the class)."""
+        """Does nothing: the reader that read the ranges first has sent its events."""

@@ -123,7 +123,7 @@ class KafkaClient:
     def end_offsets(
         self, partitions: Collection[TopicPartition], *, read_committed: bool
     ) -> dict[TopicPartition, int]:
-        """Returns the ends of all these partitions, exclusively. Raises as :meth:`offsets`."""
+        """Returns the ends of all these partitions, exclusively. The errors are those of :meth:`offsets`."""
         return self.offsets(dict.fromkeys(partitions, LATEST), read_committed=read_committed)
 
     def fetch(

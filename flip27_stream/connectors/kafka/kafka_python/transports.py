@@ -8,7 +8,7 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 
 class _KeepsLastBytes:
-    """Returns the bytes that arrived just before the broker closed the connection, which kafka-python drops."""
+    """A socket that returns the bytes that arrived just before the broker closed it, which kafka-python drops."""
 
     def _sock_recv(self) -> tuple[bytes, Exception | None]:
         data, error = super()._sock_recv()  # type: ignore[misc]

@@ -74,7 +74,7 @@ class GroupCoordinator:
     def committed_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Returns the offsets that the group has committed; partitions without one are left out.
 
-        Raises as :meth:`ask`.
+        The errors are those of :meth:`ask`.
         """
         numbers: dict[str, list[int]] = {}
         for tp in sorted(partitions):

@@ -35,8 +35,8 @@ def adopted(
 
     Args:
         document: the offset as the offset log of the checkpoint has it.
-        first_begins: returns where the first batch begins, as :func:`first_begins` does, from where it ends. It is
-            called only if somebody asks, since it asks the brokers.
+        first_begins: returns where the first batch begins, given where it ends; see :func:`first_begins`. It is called
+            only if the result is used, since it makes requests to the brokers.
     """
     found = list(_offsets(document))
     if not found or any(offset is None for _, offset in found):
@@ -55,7 +55,7 @@ def adopted(
 
 
 def first_begins_by(options: KafkaOptions) -> Callable[[Positions], Positions]:
-    """Returns a function that asks the brokers of these options as :func:`first_begins` does."""
+    """Returns a function that calls :func:`first_begins` with these options and with requests to their brokers."""
 
     def ask(ends: Positions) -> Positions:
         with closing(KafkaClient(options.connection)) as client:
@@ -68,11 +68,12 @@ def first_begins_by(options: KafkaOptions) -> Callable[[Positions], Positions]:
 
 
 def first_begins(ends: Positions, options: KafkaOptions, lookups: OffsetLookups) -> Positions:
-    """Returns where the first batch of a checkpoint begins, for the partitions of which this is certain.
+    """Returns where the first batch of a checkpoint begins, for the partitions for which this is certain.
 
-    The offset log of Spark's source does not have it. An offset that the options name is certain. The beginning of a
-    log, and the first record after a time, are where they were then if nothing was deleted since. That is certain for a
-    log that begins at 0. Otherwise records of the batch may be gone, which matters unless data loss is accepted.
+    The offset log of Spark's source does not have these offsets. An offset that the options name is certain. The
+    beginning of a log, and the first record after a time, are looked up now. The result is what Spark's source found
+    then, unless records were deleted since. That is certain for a log that begins at offset 0. For another log the
+    result is only used if the options accept the loss of records.
 
     Args:
         ends: where the first batch ends.
@@ -96,7 +97,7 @@ def first_begins(ends: Positions, options: KafkaOptions, lookups: OffsetLookups)
 
 
 def _asked(start: OffsetsInitializer, ends: Positions) -> Positions:
-    """Returns the time (ms) at which each partition of the first batch begins, or :data:`EARLIEST`."""
+    """Returns the time (ms), or :data:`EARLIEST`, by which the begin of each partition in the first batch is found."""
     if isinstance(start, AtTimestamp):
         times = start.times
         return (
@@ -110,10 +111,10 @@ def _asked(start: OffsetsInitializer, ends: Positions) -> Positions:
 
 
 class _LookedUp(Mapping[str, int]):
-    """A mapping that is looked up when it is used.
+    """A mapping whose content is looked up at the first access.
 
     Args:
-        look_up: returns what is in it.
+        look_up: returns the content of the mapping.
     """
 
     def __init__(self, look_up: Callable[[], Mapping[str, int]]) -> None:

@@ -113,11 +113,11 @@ class TopicIdentities:
         return None
 
     def _is_unchanged(self, known: AssignedTopic, topic: TopicMetadata) -> bool:
-        """Whether a topic is that of the checkpoint, with each of its partitions that has a leader."""
+        """Returns whether a topic is that of the checkpoint, with each of its partitions that has a leader."""
         return not (known.orphans or topic.topic_id in self._replaced or _has_news(known, topic))
 
     def _is_trusted(self, known: AssignedTopic, topic: TopicMetadata) -> bool:
-        """Whether the user trusts the cluster of ``topic`` and the checkpoint has the topic on another cluster.
+        """Returns whether the user trusts the cluster of ``topic`` and the checkpoint has the topic on another cluster.
 
         If the checkpoint has the topic on the trusted cluster already, a new id there means another topic.
         """

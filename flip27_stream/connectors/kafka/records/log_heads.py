@@ -55,8 +55,8 @@ class LogHeads:
         stops: the offset after each batch.
         greatest: the greatest timestamp (ms) of each batch.
         first_offsets: the offset of the first record of each batch.
-        first_times: its timestamp (ms).
-        has_first: whether the first record is known. That of a compressed batch is not.
+        first_times: the timestamp (ms) of the first record of each batch.
+        has_first: whether the first record is known; false for a compressed batch.
         has_data: whether the batch has records that are data; false for transaction markers and for batches that
             compaction has emptied. Their other columns say nothing.
     """
@@ -80,7 +80,7 @@ class LogHeads:
         return self if kept.all() else LogHeads(*(column[kept] for column in self._columns()))
 
     def renumbered(self, index: Longs) -> LogHeads:
-        """Returns the same batches; ``index`` has the new index of each log."""
+        """Returns the same batches with other indexes of logs; ``index`` has the new index of each log."""
         return replace(self, logs=index[self.logs])
 
     def followed_by(self, other: LogHeads) -> LogHeads:
@@ -93,14 +93,14 @@ class LogHeads:
 
 
 def log_heads(logs: Sequence[bytes | memoryview], starts: Longs) -> tuple[LogHeads, npt.NDArray[np.bool_]]:
-    """Returns the batches of many logs, and for each log whether they may be used.
+    """Returns the batches of many logs, and for each log whether its batches can be used.
 
-    A log must be decoded instead if it has a batch of magic 0 or 1, or one that is damaged. An incomplete batch at the
-    end of a log is left out.
+    A log whose batches cannot be used has a damaged batch, or one of magic 0 or 1, and must be decoded record by
+    record. An incomplete batch at the end of a log is left out.
 
     Args:
         logs: the records of each partition in a FetchResponse.
-        starts: the first offset that was asked for of each; batches before it are left out.
+        starts: the offset of the fetch of each partition; batches before it are left out.
     """
     data = b"".join([*logs, _PADDING])
     buffer = np.frombuffer(data, np.uint8)

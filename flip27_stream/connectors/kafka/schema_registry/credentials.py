@@ -1,4 +1,4 @@
-"""What a client shows a schema registry: user name and password, or a bearer token."""
+"""The credentials of a client of a schema registry: user name and password, or a bearer token."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class FixedCredentials:
 
     @classmethod
     def basic(cls, user_info: str) -> FixedCredentials:
-        """Returns those of a user name and a password, written ``user:password``."""
+        """Returns the credentials for a user name and a password, written ``user:password``."""
         return cls("Basic " + base64.b64encode(user_info.encode()).decode())
 
     @classmethod
     def bearer(cls, token: str) -> FixedCredentials:
-        """Returns those of a bearer token."""
+        """Returns the credentials for a bearer token."""
         return cls(f"Bearer {token}")
 
     def authorization(self) -> str:

@@ -35,7 +35,11 @@ class RegisteredSchema:
     references: tuple[str, ...] = ()
 
     def check_type(self, wanted: str) -> None:
-        """Raises ``ValueError`` if the schema is of another type than ``wanted``."""
+        """Checks that the schema is of the type ``wanted``.
+
+        Raises:
+            ValueError: the schema is of another type.
+        """
         if self.type != wanted:
             raise ValueError(f"it is {self.type}, not {wanted}")
 
@@ -56,7 +60,7 @@ class SchemaCache:
         """Returns the schema with an id.
 
         Raises:
-            UnknownSchemaError: the registry does not have it, or did not less than a minute ago.
+            UnknownSchemaError: the registry does not have the schema, or did not have it less than a minute ago.
             ConnectorError: as :meth:`SchemaRegistry.get`.
         """
         if id_ > _GREATEST_ID:
@@ -83,7 +87,7 @@ SCHEMAS: Final = SchemaCache()
 
 
 def latest_schema(registry: SchemaRegistry, subject: str) -> RegisteredSchema:
-    """Returns the latest schema of a subject, which is not kept.
+    """Returns the latest schema of a subject, which is not cached.
 
     Raises:
         UnknownSchemaError: the registry does not have the subject.

@@ -30,7 +30,7 @@ _UNKNOWN: Final = {40401: "subject", 40402: "version", 40403: "schema"}
 
 
 class UnknownSchemaError(LookupError):
-    """The registry does not have what was asked for."""
+    """The registry does not have the requested schema, subject or version."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class SchemaRegistry:
         Raises:
             AuthenticationError: the registry refuses the credentials, or its certificate is not trusted.
             ConnectorError: the address is not that of a schema registry.
-            UnknownSchemaError: the registry does not have it.
+            UnknownSchemaError: the registry does not have the requested schema, subject or version.
             UnreachableError: the registry did not answer within the time limit.
         """
         deadline = time.monotonic() + self.timeout_ms / 1000

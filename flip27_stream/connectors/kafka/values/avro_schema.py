@@ -88,9 +88,10 @@ def _inlined(schema: Any, named: Mapping[str, Any], seen: set[str]) -> Any:
 
 
 def with_read_defaults(schema: Any) -> Any:
-    """Returns a parsed record in which the defaults of bytes and decimals are such, and not texts in their place.
+    """Returns a parsed schema of a record in which the defaults of bytes and decimals are values of these types.
 
-    Defaults inside of records, arrays and maps stay as they are. ``schema`` is changed in place.
+    In the JSON of a schema they are texts. Defaults inside of records, arrays and maps are not changed. ``schema`` is
+    changed in place.
     """
     for field in schema["fields"]:
         kind = field["type"][0] if isinstance(field["type"], list) else field["type"]

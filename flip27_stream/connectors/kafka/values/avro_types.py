@@ -63,7 +63,7 @@ def same_meaning(read: pa.DataType | None, written: pa.DataType | None) -> bool:
 
     Args:
         read: the type of a field in the reader's schema; ``None`` if it is not supported.
-        written: the type of that field in the writer's schema, likewise.
+        written: the type of that field in the writer's schema; ``None`` if it is not supported.
     """
     if read is None or written is None:
         return True

@@ -138,7 +138,11 @@ def _refuse_duplicates(names: Iterable[str], where: str) -> None:
 
 
 def _refuse_inside(column: str, kind: pa.DataType) -> None:
-    """Raises OptionError if a column has a type, at any depth, that no decoder can make."""
+    """Checks that decoders can make the type of a column, at any depth.
+
+    Raises:
+        OptionError: no decoder makes such a type.
+    """
     if tagged := _tagged(kind):
         raise OptionError(
             f"Column '{column}' of the schema is {tagged} or has it inside, which values cannot be decoded into. "

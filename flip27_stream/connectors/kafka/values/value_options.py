@@ -139,7 +139,11 @@ def parse(options: Mapping[str, str]) -> ValueOptions:
 
 
 def _check_schema(options: Mapping[str, str], registry: RegistryOptions | None) -> None:
-    """Raises :class:`OptionError` unless the options say in exactly one way which schema values are read with."""
+    """Checks that the options name the schema of values in exactly one way.
+
+    Raises:
+        OptionError: no schema is named, more than one is named, or the framing does not fit.
+    """
     given = AVRO_SCHEMA.is_given(options)
     subject = registry_options.SUBJECT
     if registry is None:

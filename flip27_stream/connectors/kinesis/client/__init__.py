@@ -1,1 +1,1 @@
-"""Calls of the service with boto3: retries, limits of calls, the project's errors."""
+"""The client of the Kinesis source: calls with boto3, with retries, limits of calls and the errors of this project."""

@@ -1,4 +1,4 @@
-"""The client of one source in one process."""
+"""The client of the Kinesis service for one source in one process."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class StreamIdentity:
-    """What differs between two streams of the same name: the ARN and the time of creation (ms)."""
+    """The ARN of a stream and the time of its creation (ms), which differ if a stream of the same name replaces it."""
 
     arn: str
     created: int
@@ -55,10 +55,10 @@ class Page:
     """An answer of GetRecords.
 
     Attributes:
-        records: as boto3 has them, with arrival times as seconds.
-        next_iterator: where to go on; ``None`` at the end of a closed shard.
-        at_tip: whether there was nothing behind these records when the service answered.
-        size: bytes of the data.
+        records: the records as dictionaries of boto3, with arrival times in seconds.
+        next_iterator: the shard iterator for the next page; ``None`` at the end of a closed shard.
+        at_tip: whether no records followed these when the service answered.
+        size: the number of bytes that the limits of the service count for the records.
     """
 
     records: Sequence[Mapping[str, Any]]
@@ -68,10 +68,10 @@ class Page:
 
 
 class KinesisClient:
-    """A client with retries, limits of calls and the project's errors. Several threads may call its methods.
+    """A client with retries, limits of calls and the errors of this project. Several threads may call its methods.
 
     Attributes:
-        calls: how many calls were made, by operation; for benchmarks and tests.
+        calls: the number of calls that were made, by operation, for benchmarks and tests.
     """
 
     def __init__(self, options: KinesisConnectionOptions, pace: Pace) -> None:
@@ -83,22 +83,30 @@ class KinesisClient:
 
     @property
     def request_timeout_s(self) -> float:
-        """Option ``requestTimeout`` in seconds."""
+        """The value of option ``requestTimeout`` in seconds."""
         return self._options.request_timeout_ms / 1000
 
     @property
     def times_are_silent(self) -> bool:
-        """Whether a recent question about a time got no answer; see :meth:`iterator_at_time`."""
+        """Whether a recent request for an iterator at a time got no answer; see :meth:`iterator_at_time`."""
         return time.monotonic() < self._silent_until
 
     def identity(self, stream: str) -> StreamIdentity:
-        """Returns the identity of a stream. Raises MissingTopicError if the stream does not exist."""
+        """Returns the identity of a stream.
+
+        Raises:
+            MissingTopicError: the stream does not exist.
+        """
         summary = self._stream_call("DescribeStreamSummary", stream)["StreamDescriptionSummary"]
         created = summary.get("StreamCreationTimestamp", 0)
         return StreamIdentity(summary["StreamARN"], to_ms(created))
 
     def shards(self, stream: str) -> list[Shard]:
-        """Returns all shards of a stream. Raises MissingTopicError if the stream does not exist."""
+        """Returns all shards of a stream.
+
+        Raises:
+            MissingTopicError: the stream does not exist.
+        """
         answer = self._stream_call("ListShards", stream, MaxResults=SHARDS_PER_CALL)
         listed = list(answer["Shards"])
         while token := answer.get("NextToken"):
@@ -107,18 +115,28 @@ class KinesisClient:
         return [_shard(shard) for shard in listed]
 
     def iterator(self, stream: str, shard_id: str, position: int) -> str:
-        """Returns a shard iterator at ``position``. Raises NotThereError if the service does not know the position."""
+        """Returns a shard iterator at ``position``.
+
+        Raises:
+            NotThereError: the service does not know the position.
+        """
         how = {"ShardIteratorType": iterator_type(position)}
         if position != TRIM_HORIZON:
             how["StartingSequenceNumber"] = sequence_number(position)
         return self._iterator(self._boto, stream, shard_id, how)
 
     def iterator_at_time(self, stream: str, shard_id: str, time_ms: int, *, is_there: bool) -> str | None:
-        """Returns an iterator at the first record that arrived at ``time_ms`` or later.
+        """Returns a shard iterator at the first record that arrived at ``time_ms`` or later.
 
-        ``None`` if there is no answer, or the time is in the future by the service's clock: an emulator (kinesalite) is
-        silent where no such record is there. After such a silence only questions whose record ``is_there`` are asked
-        for a while.
+        The result is ``None`` if the time is in the future by the service's clock, or if there is no answer: the
+        emulator kinesalite does not answer if there is no such record. After a request without an answer, only requests
+        with ``is_there`` are sent for a minute.
+
+        Args:
+            stream: the name or the ARN of the stream.
+            shard_id: the id of the shard.
+            time_ms: the time (ms).
+            is_there: whether such a record is known to exist.
         """
         if self.times_are_silent and not is_there:
             return None
@@ -136,14 +154,14 @@ class KinesisClient:
         """Returns the records at an iterator.
 
         Args:
-            split_id: of the shard.
-            iterator: one that is kept; ``None`` if there is none.
-            limit: the most records.
-            make_iterator: makes another at the same place, should it be needed: iterators expire in five minutes.
+            split_id: the id of the split, which names the shard.
+            iterator: a shard iterator of an earlier page; ``None`` to make one.
+            limit: the greatest number of records.
+            make_iterator: makes a shard iterator at the same place, if it is needed: iterators expire in five minutes.
 
         Raises:
-            NotThereError: the place is not there any more.
-            IteratorExpiredError: iterators expire at once.
+            NotThereError: the records at that place do not exist any more.
+            IteratorExpiredError: also new iterators are refused as expired.
         """
         for left in range(_ITERATORS, 0, -1):
             fresh = iterator is None
@@ -200,16 +218,16 @@ class KinesisClient:
         """Returns the answer of the service. Repeats the call after temporary errors, with growing random waits.
 
         Args:
-            what: the call, for errors.
-            operation: as the service names it.
-            asked: its arguments.
-            boto: another boto3 client than that of this process.
-            once: the call is not repeated.
-            shard: the split whose limits of calls apply.
+            what: the call in words, for errors.
+            operation: the service's name of the operation.
+            asked: the arguments of the operation.
+            boto: the boto3 client to use, if it is not the usual one of this object.
+            once: whether the call is not repeated.
+            shard: the id of the split whose limits of calls apply to repeated calls; empty for no limits.
 
         Raises:
-            NotThereError: what was asked for does not exist.
-            InUseError: what was asked for is in use.
+            NotThereError: the stream, shard, consumer or sequence number does not exist.
+            InUseError: the consumer or its subscription is in use.
             UnreachableError: there was no answer within ``requestTimeout``.
             ConnectorError: the service refused for another reason.
         """
@@ -238,8 +256,8 @@ class KinesisClient:
         """Returns the answer, or a :class:`_Failure` if the call can be repeated.
 
         Raises:
-            NotThereError: what was asked for does not exist.
-            AuthenticationError: it may not be asked for.
+            NotThereError: the stream, shard, consumer or sequence number does not exist.
+            AuthenticationError: these credentials do not permit the call.
             ConnectorError: the service refused for another reason.
         """
         from botocore import eventstream, exceptions, parsers
@@ -280,7 +298,7 @@ class _Failure:
 
 
 def raise_refusal(what: str, code: str, error: Exception) -> None:
-    """Raises the error that callers handle for an answer with ``code``; does nothing for other codes."""
+    """Raises the error for an error code of the service that callers handle; does nothing for other codes."""
     if code in DENIED:
         raise AuthenticationError(f"{what} was denied: {error}") from error
     if code == "ExpiredIteratorException":
@@ -292,7 +310,7 @@ def raise_refusal(what: str, code: str, error: Exception) -> None:
 
 
 def size_of(records: Sequence[Mapping[str, Any]]) -> int:
-    """Returns how many bytes the limits of the service count for records. Records are dictionaries of boto3."""
+    """Returns the number of bytes that the limits of the service count for records (dictionaries of boto3)."""
     return sum([len(r["Data"]) + len(r["PartitionKey"]) + _RESERVED_BYTES for r in records])
 
 

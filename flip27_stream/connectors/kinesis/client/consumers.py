@@ -21,8 +21,8 @@ _POLL_S = 0.25
 class Consumers:
     """The registered consumer of each stream of a query. Several threads may call its methods.
 
-    The driver registers and de-registers (:meth:`register`, :meth:`deregister`); tasks only ask for ARNs
-    (:meth:`arn_of`), which are kept until :meth:`forget`.
+    The driver registers and de-registers the consumers (:meth:`register`, :meth:`deregister`). Tasks only look up their
+    ARNs (:meth:`arn_of`), which are cached until :meth:`forget`.
     """
 
     def __init__(self, client: KinesisClient, options: FanOutOptions) -> None:
@@ -36,8 +36,8 @@ class Consumers:
 
         Raises:
             NotThereError: the consumer is not registered.
-            MissingTopicError: there is no such stream.
-            UnreachableError: it did not become active within ``requestTimeout``.
+            MissingTopicError: the stream does not exist.
+            UnreachableError: the consumer did not become active within ``requestTimeout``.
         """
         with self._lock:
             if stream not in self._arns:
@@ -45,7 +45,7 @@ class Consumers:
             return self._arns[stream]
 
     def forget(self, stream: str) -> None:
-        """Makes the next :meth:`arn_of` ask the service: a consumer that is registered again has another ARN."""
+        """Drops the cached ARN, because a consumer that is registered again has another one."""
         with self._lock:
             self._arns.pop(stream, None)
 
@@ -53,7 +53,7 @@ class Consumers:
         """Checks that the consumers are active. Registers missing consumers of this query.
 
         Raises:
-            ConnectorError: a consumer that somebody else has to register is not there.
+            ConnectorError: a consumer is not registered, and the options do not allow the query to register it.
         """
         for stream, consumer in self._options.consumers:
             self._check(stream, consumer)
@@ -75,7 +75,7 @@ class Consumers:
             self._register(stream, consumer)
 
     def _missing(self, stream: str) -> NotThereError | None:
-        """Returns why the consumer cannot be used, ``None`` if it can."""
+        """Returns the reason why the consumer of a stream cannot be used; ``None`` if it can be used."""
         try:
             self.arn_of(stream)
         except NotThereError as error:
@@ -83,7 +83,7 @@ class Consumers:
         return None
 
     def deregister(self) -> None:
-        """De-registers the consumers if the options say so. Logs failures, for the query is ending."""
+        """De-registers the consumers if the options say so. Failures are only logged, because the query is ending."""
         if not self._options.deregister:
             return
         for stream, consumer in self._options.consumers:
@@ -113,7 +113,7 @@ class Consumers:
                 f"RegisterStreamConsumer of {stream}/{consumer}", "RegisterStreamConsumer", asked
             )
         except InUseError:
-            # Another query registers it, or it is still being de-registered.
+            # Another query is registering the consumer, or it is still being de-registered.
             time.sleep(_POLL_S)
 
     def _wait_until_active(self, stream: str) -> str:

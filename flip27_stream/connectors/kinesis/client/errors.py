@@ -19,7 +19,7 @@ RETRIED = frozenset(
         "ThrottlingException",
     }
 )
-"""Codes of answers after which the same call is made again."""
+"""The error codes of the service after which the same call is made again."""
 
 DENIED = frozenset(
     {
@@ -35,11 +35,11 @@ DENIED = frozenset(
         "UnrecognizedClientException",
     }
 )
-"""Codes of answers to somebody who may not ask."""
+"""The error codes of the service for credentials that are invalid or do not permit the call."""
 
 
 class NotThereError(ConnectorError):
-    """The service knows no such stream, shard or sequence number."""
+    """The stream, shard, consumer or sequence number does not exist in the service."""
 
 
 class IteratorExpiredError(ConnectorError):
@@ -47,8 +47,8 @@ class IteratorExpiredError(ConnectorError):
 
 
 class LostRecordError(ConnectorError):
-    """The record that a position names is gone."""
+    """The record that a position names does not exist any more."""
 
 
 class InUseError(ConnectorError):
-    """The consumer has that name already, or its subscription to the shard is not five seconds old."""
+    """A consumer with that name exists already, or the consumer subscribed to the shard less than five seconds ago."""

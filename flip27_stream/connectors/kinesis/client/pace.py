@@ -1,4 +1,4 @@
-"""Limits of reading a shard: 5 calls and 2 MB a second for all its readers together."""
+"""The limits of the service for reading a shard: 5 calls and 2 MB per second for all its readers together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BURST_S = 1.0
 
 @dataclass
 class _Allowance:
-    """The times until which the calls and bytes of a shard are used up."""
+    """The state of the limits of a shard: the times up to which calls and bytes are used up (seconds of the clock)."""
 
     calls_paid_at: float = 0.0
     bytes_paid_at: float = 0.0
@@ -23,8 +23,10 @@ class Pace:
     """Keeps the calls of one process for each shard within limits. A few calls may come at once (token bucket).
 
     Args:
-        period_s: between two calls on average; 0 for no limit.
-        bytes_per_s: of one shard.
+        period_s: the mean time (s) between two calls for a shard; 0 for no limit.
+        bytes_per_s: the greatest mean number of bytes per second of a shard.
+        clock: returns monotonic seconds.
+        sleep: waits for a number of seconds.
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class Pace:
         self._lock = threading.Lock()
 
     def wait(self, shard: str) -> None:
-        """Waits until the shard may be read, and counts the call."""
+        """Waits until the limits permit a call for the shard, and counts the call."""
         with self._lock:
             allowance = self._allowances.setdefault(shard, _Allowance())
             now = self._clock()
@@ -53,7 +55,7 @@ class Pace:
             self._sleep(waits)
 
     def read(self, shard: str, size: int) -> None:
-        """Counts ``size`` bytes that were read of the shard."""
+        """Counts ``size`` bytes that were read from the shard."""
         with self._lock:
             allowance = self._allowances.setdefault(shard, _Allowance())
             since = max(allowance.bytes_paid_at, self._clock())

@@ -1,7 +1,7 @@
-"""Answers of GetRecords, parsed in one go.
+"""Parses the answers of GetRecords faster than botocore.
 
-botocore walks through the model of the service for each field of each record, which takes most of the time of reading.
-Its event ``before-parse`` lets others parse the body of an answer.
+For each field of each record botocore looks into its model of the service, which takes most of the time of reading. Its
+event ``before-parse`` allows other code to parse the body of an answer.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def parse_with(client: Any) -> None:
-    """Makes a boto3 client parse GetRecords here. Records have the same keys and values as from botocore."""
+    """Makes a boto3 client use this parser for GetRecords. Records have the same keys and values as from botocore."""
     client.meta.events.register("before-parse.kinesis.GetRecords", _parse)
 
 

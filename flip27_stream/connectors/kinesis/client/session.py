@@ -1,4 +1,4 @@
-"""Makes boto3 clients."""
+"""Creates boto3 clients."""
 
 from __future__ import annotations
 
@@ -15,20 +15,23 @@ _READ_TIMEOUT_S = 60.0
 
 
 THREADS = 32
-"""That may use a client at the same time."""
+"""The number of threads that can use a client at the same time."""
 
 
 @functools.lru_cache(maxsize=16)
 def shared_client(options: KinesisConnectionOptions, read_timeout_s: float | None = None) -> Any:
-    """Returns a client of Kinesis that is shared in this process, for making one takes half a second.
+    """Returns the boto3 client with these options, which this process shares, since to create one takes half a second.
 
-    boto3's own retries are off, for ours know the limits of a shard.
+    boto3's own retries are off, because :class:`KinesisClient` makes retries that respect the limits of a shard.
+    Arrival times stay numbers, because boto3's conversion to ``datetime`` takes longer than all the rest of a record.
 
-    Arrival times come as numbers: boto3's conversion to ``datetime`` takes longer than all the rest of a record.
+    Args:
+        options: the address of the service, credentials and time limits.
+        read_timeout_s: the time limit (s) for reading an answer, if it is shorter than usual.
 
     Raises:
         ConnectorError: boto3 is not installed.
-        OptionError: it cannot make a client of these options.
+        OptionError: boto3 cannot create a client with these options.
     """
     try:
         import boto3
@@ -77,7 +80,7 @@ def _credentials(session: Any, options: KinesisConnectionOptions) -> Mapping[str
 
 
 def _assume(session: Any, options: KinesisConnectionOptions, given: Mapping[str, str | None]) -> None:
-    """Makes the session use credentials of the role, and renew them before they expire."""
+    """Makes a session use the credentials of the role, and renew them before they expire."""
     from botocore.credentials import DeferredRefreshableCredentials
 
     sts = session.client("sts", endpoint_url=options.sts_endpoint, **given)

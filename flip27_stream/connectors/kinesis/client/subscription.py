@@ -19,14 +19,14 @@ log = logging.getLogger(__name__)
 
 _LONGEST_WAIT_S = 1.0
 _EMPTY_AT_TIP = 3
-"""Events without records at the tip of a shard, after which polling has to find out what is missing."""
+"""The number of events in a row without records, at the tip of a shard, after which the shard is polled instead."""
 
 
 class Subscription:
-    """The pages of one shard, as events of SubscribeToShard.
+    """The pages of one shard, which the service sends as events of SubscribeToShard.
 
-    The service ends a subscription after five minutes, and when a younger one of the same consumer takes its place.
-    Then the shard is subscribed to again, where reading stands. A shard can be subscribed to once in five seconds.
+    The service ends a subscription after five minutes, or when the same consumer makes a new one. Then a new
+    subscription begins at the next position to read. A consumer can subscribe to a shard once in five seconds.
     """
 
     def __init__(self, client: KinesisClient, consumers: Consumers, split: KinesisShardSplit) -> None:
@@ -41,15 +41,15 @@ class Subscription:
         """Returns the next records.
 
         Args:
-            position: where they begin, should the shard have to be subscribed to.
+            position: where the records begin, if a new subscription is needed.
 
         Returns:
-            ``None`` if the consumer or the position is not there, or no records come: poll the shard from here on,
-            which tells what is missing.
+            ``None`` if the consumer or the position does not exist, or if no records come. The shard must be polled
+            from here on; polling finds out what is missing.
 
         Raises:
             UnreachableError: no event came within ``requestTimeout``.
-            AuthenticationError: the shard may not be subscribed to.
+            AuthenticationError: these credentials do not permit a subscription to the shard.
         """
         deadline = time.monotonic() + self._client.request_timeout_s
         while True:
@@ -80,12 +80,17 @@ class Subscription:
             self.close()
             log.warning("%s is polled, for the subscription has no more records.", self._split.split_id)
             return None
-        # At the end of a closed shard there is no number to continue from.
+        # At the end of a closed shard there is no sequence number to continue from.
         following = None if event.get("ChildShards") else event.get("ContinuationSequenceNumber")
         return Page(records, following, at_tip, size_of(records))
 
     def _next_event(self, position: int) -> Mapping[str, Any]:
-        """Returns the next event. Raises _EndedError at its end, and the errors of :func:`raise_refusal`."""
+        """Returns the next event of the subscription, which it begins at ``position`` if there is none.
+
+        Raises:
+            _EndedError: the subscription has ended.
+            ConnectorError: the service refused; see :func:`raise_refusal`.
+        """
         from botocore.eventstream import ParserError
         from botocore.exceptions import BotoCoreError, ClientError
         from urllib3.exceptions import HTTPError
@@ -131,4 +136,4 @@ class Subscription:
 
 
 class _EndedError(Exception):
-    """The subscription ended; another one can go on."""
+    """The subscription has ended. A new subscription can continue."""

@@ -1,4 +1,4 @@
-"""Reads ranges of shards. It fetches the next pages while it emits one."""
+"""The reader of a task, which fetches the next pages of its shards while it emits one."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class _Reading:
     """A shard that is being read from ``position`` on.
 
     Attributes:
-        iterator: a shard iterator at the position; ``None`` if there is none.
-        subscription: sends the records with enhanced fan-out; ``None`` if the shard is polled.
+        iterator: a shard iterator at the position; ``None`` if one has to be made.
+        subscription: the subscription that sends the records (enhanced fan-out); ``None`` if the shard is polled.
     """
 
     split: KinesisShardSplit
@@ -61,8 +61,8 @@ class _Reading:
 class KinesisSourceReader(SourceReader[KinesisShardSplit]):
     """Reads bounded splits, several at the same time.
 
-    The ends of a range are records that were seen when it was planned. So a range that does not begin and end with
-    them has lost records.
+    Planning has seen the first and the last record of each range. If one of them does not exist any more, records of
+    the range are lost.
 
     Raises:
         DataLossError: records of a range are gone, and ``failOnDataLoss`` is set.
@@ -164,7 +164,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
             self._fetch()
 
     def _go_on_after_loss(self, reading: _Reading) -> None:
-        """Continues at the first record of the shard, or ends if reading began there."""
+        """Continues at the first record that the shard still has, or ends the range if reading began there."""
         if reading.position == TRIM_HORIZON:
             self._end(reading)
         else:

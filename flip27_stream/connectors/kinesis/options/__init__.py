@@ -1,1 +1,1 @@
-"""Options of the Kinesis source."""
+"""The options of the Kinesis source and their parsers."""

@@ -1,4 +1,4 @@
-"""The address of the service, and the credentials."""
+"""The options of the connections to Kinesis."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ class KinesisConnectionOptions:
     """The address of the service, credentials and time limits. ``repr`` does not show secrets.
 
     Attributes:
-        region: of AWS.
-        endpoint: URL of the service, where it is not AWS' own of the region.
-        access_key: of explicit credentials; ``None`` for boto3's credential chain.
-        role_arn: a role to assume with these credentials.
-        request_timeout_ms: for how long one call is tried.
-        probe_timeout_s: how long an answer to a question about a time is waited for.
+        region: the AWS region; ``None`` for the region in boto3's configuration.
+        endpoint: the URL of the service; ``None`` for the endpoint of AWS in the region.
+        access_key: the id of the access key; ``None`` for boto3's credential chain.
+        secret_key: the secret of the access key.
+        session_token: the session token of temporary credentials; ``None`` for permanent ones.
+        role_arn: the role to assume with these credentials; ``None`` to assume no role.
+        role_external_id: the external id that the trust policy of the role requires; ``None`` if it requires none.
+        role_session_name: the name of the role's sessions.
+        sts_endpoint: the URL of the STS endpoint; ``None`` for boto3's default.
+        request_timeout_ms: the time limit (ms) of all tries of one call.
+        probe_timeout_s: the time limit (s) of a request for the first record at a time.
     """
 
     region: str | None = None

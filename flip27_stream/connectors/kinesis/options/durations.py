@@ -11,7 +11,7 @@ from flip27_stream.options.option import Kind
 
 
 def _duration(text: str, option: str) -> int:
-    """Returns milliseconds. A number without a unit is milliseconds, as in Databricks' source."""
+    """Returns a duration in ms. A number without a unit is in ms, as in Databricks' source."""
     text = text.strip()
     return parse_duration(f"{text} ms" if re.fullmatch(r"\d+", text, re.ASCII) else text, option)
 

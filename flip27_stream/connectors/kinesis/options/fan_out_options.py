@@ -1,4 +1,4 @@
-"""The options of enhanced fan-out: as which registered consumer a query reads (``consumerMode`` ``efo``)."""
+"""The options of enhanced fan-out (``consumerMode`` ``efo``), which name the registered consumer that a query uses."""
 
 from __future__ import annotations
 
@@ -90,11 +90,11 @@ FAN_OUT_OPTIONS: Final[tuple[Option[Any], ...]] = (CONSUMER_MODE, *_OF_FAN_OUT)
 
 @dataclass(frozen=True)
 class FanOutOptions:
-    """The consumer of each stream.
+    """The checked options of enhanced fan-out.
 
     Attributes:
         consumers: pairs of a stream, as the query names it, and the name or the ARN of its consumer.
-        is_ours: whether the query registers the consumers; else somebody else registered them.
+        is_ours: whether the query registers the consumers; otherwise they must be registered already.
         refresh_interval_ms: the time between two checks of the registration.
         deregister: whether the driver de-registers the consumers when the query ends.
     """
@@ -110,11 +110,11 @@ class FanOutOptions:
 
 
 def parse_fan_out(given: Mapping[str, str], streams: Sequence[str]) -> FanOutOptions | None:
-    """Returns the options of enhanced fan-out, ``None`` if the query polls.
+    """Returns the checked options of enhanced fan-out; ``None`` if the query polls the shards.
 
     Args:
         given: the options of a query, by their names in lower case.
-        streams: names or ARNs of streams.
+        streams: the names or ARNs of the streams of the query.
 
     Raises:
         OptionError: an option is missing or wrong, or is given though the query polls.
@@ -171,7 +171,7 @@ def _registered(given: Mapping[str, str], streams: Sequence[str]) -> tuple[tuple
 
 
 def _by_arn(arns: Sequence[str], streams: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Returns the consumer of each stream. The ARN of a consumer has the name of its stream."""
+    """Returns each stream with the ARN of its consumer, which contains the name of the stream."""
     of_stream = {found[1]: arn for arn in arns if (found := _ARN.fullmatch(arn))}
     names = [stream.rpartition("/")[2] for stream in streams]
     if len(of_stream) != len(arns) or set(of_stream) != set(names):

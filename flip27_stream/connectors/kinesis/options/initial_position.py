@@ -1,4 +1,4 @@
-"""Option ``initialPosition``: where a new query begins."""
+"""Parses option ``initialPosition``, which says where a new query begins."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PATTERN = re.compile(r"(?P<quoted>'[^']*')|(?P<letters>([A-Za-z])\3*)|(?P<other
 
 
 class Start(Enum):
-    """Kinds of initial positions."""
+    """The kinds of initial positions."""
 
     LATEST = "latest"
     TRIM_HORIZON = "trim_horizon"
@@ -38,14 +38,18 @@ class Start(Enum):
 
 @dataclass(frozen=True)
 class InitialPosition:
-    """Where reading begins; ``time`` (ms) for AT_TIMESTAMP."""
+    """The place where reading begins. ``time`` (ms) is only used for AT_TIMESTAMP."""
 
     start: Start
     time: int = 0
 
 
 def parse_initial_position(text: str, name: str) -> InitialPosition:
-    """Returns the initial position. Raises OptionError if the text is not one."""
+    """Returns the initial position in the value ``text`` of option ``name``.
+
+    Raises:
+        OptionError: the text is not an initial position.
+    """
     word = text.strip().lower()
     if word in ("latest", "trim_horizon", "earliest"):
         return InitialPosition(Start.LATEST if word == "latest" else Start.TRIM_HORIZON)
@@ -65,7 +69,7 @@ def parse_initial_position(text: str, name: str) -> InitialPosition:
 
 
 def _iso(text: str) -> int | None:
-    """Returns the milliseconds of an ISO 8601 time, in UTC if it has no zone."""
+    """Returns the ms since the epoch of an ISO 8601 time, in UTC if it has no zone; ``None`` for another text."""
     try:
         parsed = datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text.strip()))
     except ValueError:
@@ -74,7 +78,10 @@ def _iso(text: str) -> int | None:
 
 
 def _parsed(text: str, pattern: str) -> int | None:
-    """Returns the milliseconds of a time, by a pattern of Java's ``SimpleDateFormat`` of numbers and a zone."""
+    """Returns the ms since the epoch of a time in the form of ``pattern``; ``None`` if the two do not fit.
+
+    The pattern is one of Java's ``SimpleDateFormat`` with numbers and a zone only.
+    """
     regex = ""
     for part in _PATTERN.finditer(pattern):
         letters = part["letters"]

@@ -127,7 +127,7 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     INCLUDE_SUB_SEQUENCE_NUMBER,
     *FAN_OUT_OPTIONS,
 )
-"""Every option that has an effect, in the order of the page."""
+"""All options that have an effect, in the order of the options page."""
 
 WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "maxFetchDuration": "a micro-batch is planned, and what is planned is read",
@@ -138,13 +138,13 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "shardsPerTask": "shards are divided among as many tasks as can run at the same time",
     "maxShardsPerDescribe": "shards are listed with ListShards",
 }
-"""Options of Databricks' source that only tune what is not done here, and why they change nothing."""
+"""The options of Databricks' source that have no effect here, and the reasons."""
 
 REFUSED: Final[Mapping[str, str]] = {
     "serviceCredential": "credentials come from boto3's chain, from keys or from a role",
     "awsSTSRoleARN": "the role is named by option 'roleArn'",
 }
-"""Options of Databricks' source that cannot be honoured, and what to do."""
+"""The options of Databricks' source that are refused, and the reason or remedy."""
 
 KNOWN_OPTIONS: Final = canonical_names(OPTIONS) | {name.lower(): name for name in (*WITHOUT_EFFECT, *REFUSED)}
-"""The canonical spelling of each option that is known, by the name in lower case."""
+"""The canonical spelling of all known options, by their names in lower case."""

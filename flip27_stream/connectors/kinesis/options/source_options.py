@@ -1,4 +1,4 @@
-"""Reads the options of the Kinesis source."""
+"""Parses the options of the Kinesis source."""
 
 from __future__ import annotations
 
@@ -29,16 +29,20 @@ Given = Mapping[str, str]
 
 @dataclass(frozen=True)
 class KinesisOptions:
-    """The parsed and checked options.
+    """The checked options of a Kinesis source.
 
     Attributes:
-        streams: names or ARNs, without repetition.
-        by_arn: whether they are ARNs.
-        max_fetch_rate: MB a second of one shard.
-        min_fetch_period_ms: between two fetches of a shard on average.
-        max_records_per_fetch: that one fetch asks for.
-        shard_fetch_interval_ms: between two looks for new shards.
-        settling_time_ms: the end of a busy shard is looked for so long before now.
+        connection: the address of the service, credentials and time limits.
+        streams: the names or ARNs of the streams, each once.
+        by_arn: whether ``streams`` has ARNs.
+        initial_position: where a new query begins.
+        limits: the read limits of a micro-batch.
+        fail_on_data_loss: whether lost records fail the query.
+        max_fetch_rate: the greatest number of MB per second that are read from a shard.
+        min_fetch_period_ms: the least mean time (ms) between two fetches from a shard.
+        max_records_per_fetch: the greatest number of records in a fetch.
+        shard_fetch_interval_ms: the time (ms) between two discoveries of shards.
+        settling_time_ms: how long before now (ms) the end of a busy shard is set, so that no earlier record follows.
         sub_sequence_number: whether rows have the column ``subSequenceNumber``.
         fan_out: the registered consumers that subscribe to the shards; ``None`` if tasks poll them.
     """
@@ -59,14 +63,15 @@ class KinesisOptions:
 
 
 def parse_kinesis_options(options: Mapping[str, str], *, bounded: bool = False) -> KinesisOptions:
-    """Returns the parsed options. Their names may be in any case.
+    """Returns the checked options.
 
     Args:
-        options: as the user gave them.
-        bounded: for a batch read, which begins at the trim horizon by default and cannot begin at the latest record.
+        options: the options as the user gave them, with names in any case.
+        bounded: whether this is a batch read, which begins at the trim horizon by default and cannot begin at the
+            latest record.
 
     Raises:
-        OptionError: one is unknown, missing, wrong or cannot be honoured.
+        OptionError: an option is unknown, missing, wrong or not supported.
     """
     given = {name.lower(): value for name, value in options.items()}
     check_known(given, KNOWN_OPTIONS)
@@ -157,5 +162,5 @@ def _initial_position(given: Given, *, bounded: bool) -> InitialPosition:
 
 
 def bytes_per_second(options: KinesisOptions) -> float:
-    """Returns how many bytes a second may be read of one shard."""
+    """Returns the greatest number of bytes per second that are read from a shard."""
     return options.max_fetch_rate * _MEGABYTE

@@ -1,1 +1,1 @@
-"""The enumerator and the positions of the planning process."""
+"""The enumerator of the Kinesis source, and the positions that it finds in shards."""

@@ -1,4 +1,7 @@
-"""The enumerator: discovers shards, assigns parents before children, and finds how far shards can be read."""
+"""The enumerator of the Kinesis source.
+
+It discovers shards, assigns a shard after its parents are processed, and finds how far each shard can be read.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ _IDENTITY_S = 10.0
 
 @dataclass(frozen=True)
 class DiscoveredShards:
-    """The result of one discovery, by stream. ``identities`` are looked up less often than shards."""
+    """The result of one discovery, by stream. ``identities`` is empty most times, since it is looked up less often."""
 
     shards: Mapping[str, list[Shard]]
     identities: Mapping[str, StreamIdentity]
@@ -52,14 +55,14 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
 
     Life cycle:
 
-    1. :meth:`start` calls for the initial discovery, and for further ones every ``shardFetchInterval``.
-    2. A discovery lists the shards. Those without parents that are still to be read are assigned
-       (:meth:`_assign_ready`); the others wait, as :meth:`pending` tells, until all their parents are done.
-    3. For each micro-batch :meth:`split_ranges` looks how far each shard can be read (:class:`ShardLog`), in threads.
-       A closed shard ends for ever, once its children are listed.
-    4. A shard that is processed to such an end is retired in :meth:`admit`, and its children are assigned in the same
-       plan. They begin at their first record.
-    5. :meth:`snapshot_state` has the shards begun and done, and what tells the stream from another of its name.
+    1. :meth:`start` starts the initial discovery, and a further discovery every ``shardFetchInterval``.
+    2. A discovery lists the shards. A shard is assigned if all its parents are processed (:meth:`_assign_ready`). The
+       other shards wait for their parents; :meth:`pending` returns their number.
+    3. For each micro-batch :meth:`split_ranges` finds how far each shard can be read (:class:`ShardLog`), in threads.
+       The end of a closed shard is final once its children are listed.
+    4. A shard that is processed up to a final end is retired in :meth:`admit`, and its children are assigned in the
+       same plan. They begin at their first record.
+    5. :meth:`snapshot_state` returns the shards that are begun and done, and the identity of each stream.
     """
 
     def __init__(
@@ -110,7 +113,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
             raise error
 
     def _on_registration(self, _: None, error: BaseException | None) -> None:
-        """Raises an error, unless it is temporary: tasks poll shards that they cannot subscribe to."""
+        """Raises ``error`` unless it is temporary; until the next check, tasks poll shards they cannot subscribe to."""
         if isinstance(error, UnreachableError):
             log.warning("The registration of consumers was not checked; it will be tried again: %s", error)
         elif error is not None:
@@ -119,7 +122,11 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
     # ---- discovery ------------------------------------------------------------------------------------------------
 
     def _discover(self) -> DiscoveredShards:
-        """Returns the shards of all streams. Raises MissingTopicError if a stream does not exist."""
+        """Returns the shards of all streams. Runs in a worker thread.
+
+        Raises:
+            MissingTopicError: a stream does not exist.
+        """
         streams = self._options.streams
         identities = {}
         if time.monotonic() - self._identified_at >= _IDENTITY_S:
@@ -150,7 +157,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         self._assign_ready()
 
     def _successor(self, stream: str, known: StreamState, identity: StreamIdentity) -> StreamState:
-        """Returns the state of a stream that was deleted and made again. Its shards have the same ids.
+        """Returns the state of a stream that was deleted and created again, whose shards have the same ids as before.
 
         Raises:
             DataLossError: ``failOnDataLoss`` is set.
@@ -262,7 +269,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         return shard.look(position, frozen=frozen, is_closed=is_closed, limit=self._limits.max_rows)
 
     def _begin(self, split: KinesisShardSplit) -> int:
-        """Returns where a new shard begins. A stream that was made again is read from its beginning."""
+        """Returns the position where a new shard begins. A stream that was created again is read from its beginning."""
         state = self._state
         if self._options.initial_position.start is Start.TRIM_HORIZON or split.generation:
             return TRIM_HORIZON
@@ -291,7 +298,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         self._take_in(DiscoveredShards({stream: self._client.shards(stream) for stream in streams}, {}))
 
     def _checked_end(self, split: KinesisShardSplit, r: SplitRange) -> SplitRange:
-        """Returns the range as final only if the children of the closed shard are known."""
+        """Returns the range of a shard, which is final only if the children of the shard are known."""
         if not r.final or self._has_children(split):
             return r
         return SplitRange(r.position, r.end, r.drained, rows=r.rows)
@@ -304,11 +311,11 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         return self._logs[name].cut_after(rows, self._looked[name].end)
 
     def describe_positions(self, positions: Mapping[str, int]) -> Mapping[str, Any]:
-        """Returns the positions in the words of the service's iterator types."""
+        """Returns the positions with the names that the service has for types of iterators."""
         return {name: described(position) for name, position in positions.items()}
 
     def snapshot_state(self) -> KinesisEnumeratorState:
-        """Returns the state without shards that were not planned yet: a restart discovers them again."""
+        """Returns the state without the shards that were not planned yet; a restart discovers these again."""
         state = self._state
         for name, split in self._context.assigned_splits().items():
             if name not in self._looked and split.stream in state.streams:
@@ -317,7 +324,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         return state
 
     def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
-        """Takes the numbers of records that tasks read. Estimates of later plans use them."""
+        """Records the numbers of records that a task has read. The estimates of later plans use them."""
         if (read := ShardRangesRead.of(event)) is not None:
             for one in read.ranges:
                 if one.split_id in self._logs:

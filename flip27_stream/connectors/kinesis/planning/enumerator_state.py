@@ -1,4 +1,4 @@
-"""What the enumerator keeps in a checkpoint."""
+"""The state that the enumerator keeps in a checkpoint, and its serializer."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class StreamState:
     """The state of one stream.
 
     Attributes:
-        arn: of the stream.
-        created: when it was made (ms); another time is another stream.
-        generation: how many streams of the name were read before this one.
-        begun: the shards that were assigned, and are not done.
-        done: shards that were read to their end, or need not be read, as far as the service still lists them.
+        arn: the ARN of the stream.
+        created: when the stream was created (ms). A stream with another time is another stream.
+        generation: the number of streams of the same name that were read before this one.
+        begun: the shards that are assigned and not done.
+        done: the shards that were read to their ends, as far as the service still lists them.
     """
 
     arn: str
@@ -40,7 +40,13 @@ class StreamState:
 
 @dataclass(frozen=True)
 class KinesisEnumeratorState:
-    """The state of all streams by name, and the time (ms) at which a new query began, ``None`` before it is known."""
+    """The state of the enumerator.
+
+    Attributes:
+        streams: the state of each stream, by its name or ARN in the options.
+        start_time: the time (ms) from which a new query reads shards, unless it reads them from the trim horizon;
+            ``None`` before the initial discovery.
+    """
 
     streams: Mapping[str, StreamState] = field(default_factory=dict)
     start_time: int | None = None
@@ -53,7 +59,7 @@ class KinesisEnumeratorState:
 
 
 class KinesisEnumeratorStateSerializer(SimpleVersionedSerializer[KinesisEnumeratorState]):
-    """``{"start": ms, "streams": {name: [arn, created, generation, [begun], [done]]}}``."""
+    """Serializes the state as ``{"start": ms, "streams": {name: [arn, created, generation, [begun], [done]]}}``."""
 
     @property
     def version(self) -> int:

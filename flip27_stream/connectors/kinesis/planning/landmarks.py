@@ -1,7 +1,7 @@
-"""Known records of a shard, and estimates of how many lie between them.
+"""The known records of a shard, and estimates of the numbers of records between them. Pure: no clock, no I/O.
 
-Pure. A *landmark* is a record that was seen. Between two landmarks there are so many records as was counted, or nobody
-knows, and then their number is estimated by the rate at which records arrive.
+A *landmark* is a record that was seen. The number of records between two landmarks is either counted, or estimated by
+the rate at which records arrive.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 _MOST_KEPT = 1000
 _LEAST_SPAN_MS = 1000
-"""Records that are put together share a millisecond, and say nothing of the rate."""
+"""The least time (ms) for which a rate is computed, since records of one PutRecords call share a millisecond."""
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,12 @@ class Landmark:
     """A record that was seen.
 
     Attributes:
-        position: before it.
-        time: when it arrived (ms).
-        since: it is the first record that arrived at this time (ms) or later; after ``time`` where that is not known.
-        rows: how many records there are from the landmark before it, with that one, to this; from the start of what is
-            known for the first landmark. ``None`` if they were not counted.
+        position: the position before the record.
+        time: when the record arrived (ms).
+        since: the least known time (ms) for which this is the first record that arrived then or later; greater than
+            ``time`` if no such time is known.
+        rows: the number of records from the previous landmark, inclusive, to this one; for the first landmark, from the
+            start of :class:`Landmarks`. ``None`` if they were not counted.
     """
 
     position: int
@@ -40,7 +41,7 @@ class Landmark:
 
 @dataclass(frozen=True)
 class Gap:
-    """The place where counting stops: unknown records follow ``landmark``, and ``rows`` more are wanted."""
+    """The place where the count of records ends: unknown records follow ``landmark``, and ``rows`` more are wanted."""
 
     landmark: Landmark
     rows: int
@@ -50,9 +51,9 @@ class Landmarks:
     """The landmarks of one shard from ``start`` on.
 
     Attributes:
-        start: next position to read.
-        tail: position behind the last record, once it was seen that nothing follows; ``None`` where more may follow.
-        rate: records a millisecond, where no others are counted; ``None`` if nothing was seen of it.
+        start: the next position to read.
+        tail: the position behind the last record; ``None`` if more records may follow.
+        rate: the mean number of records per millisecond, for estimates; ``None`` if it is not known.
     """
 
     def __init__(self, start: int) -> None:
@@ -94,11 +95,11 @@ class Landmarks:
         return 0 if follows else None
 
     def add_page(self, records: Sequence[tuple[int, int]], *, at_start: bool) -> None:
-        """Adds records that follow each other, as pairs of position and time (ms).
+        """Adds records that follow each other without a gap.
 
         Args:
-            records: in order.
-            at_start: the first is the one at ``start``; else the one behind a landmark before it, or a landmark.
+            records: the position and the arrival time (ms) of each record, in order.
+            at_start: whether the first record is the one at ``start``. Otherwise it is a landmark, or follows one.
         """
         if not records:
             return
@@ -129,7 +130,7 @@ class Landmarks:
         self._note_rate(len(records), records[0][1], records[-1][1])
 
     def add_probe(self, asked: int, position: int, time: int) -> None:
-        """Adds the first record that arrived at ``asked`` (ms) or later."""
+        """Adds the first record that arrived at ``asked`` (ms) or later: its position and its arrival time (ms)."""
         if position < self.start:
             return
         i = bisect_left(self._seen, position, key=lambda mark: mark.position)
@@ -142,7 +143,7 @@ class Landmarks:
             self._seen[i + 1] = replace(self._seen[i + 1], rows=None)
 
     def note_rows(self, rows: int, first_time: int, last_time: int) -> None:
-        """Notes that ``rows`` records arrived between these times (ms)."""
+        """Records that ``rows`` records arrived between these times (ms)."""
         self._note_rate(rows, first_time, last_time)
 
     def _note_rate(self, rows: int, first_time: int, last_time: int) -> None:
@@ -196,7 +197,7 @@ class Landmarks:
         return max((self.rate or 0.001) * (mark.time - before.time), 1.0)
 
     def after_rows(self, rows: int, end: int) -> int | Gap:
-        """Returns the position ``rows`` records behind ``start``, at most ``end``, or where counting stops."""
+        """Returns the position ``rows`` records after ``start``, at most ``end``; or the gap where the count ends."""
         count, last = 0, None
         for mark in self._seen:
             if mark.rows is None or (mark.rows > 1 and count + mark.rows > rows):

@@ -1,4 +1,4 @@
-"""One shard in the planning process: how far it can be read, and which positions belong to which times."""
+"""One shard as the planning process sees it: up to which position it can be read, and its positions by time."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, before, beh
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit
 
 _LOOK_AHEAD = 100
-"""Records of a page that is read to see what comes next."""
+"""The number of records in a page that is only read to look at what follows."""
 _COUNTED = 1000
-"""A cut so many records away is counted; one further away is estimated."""
+"""The greatest distance (records) of a cut that is found by counting. A greater distance is estimated."""
 _LARGEST_PAGE = 10_000
 _TAIL_BYTES = 1 << 20
 _STEPS = 4
-"""Questions that one plan may ask to find the end of a shard to which nothing is written."""
+"""The greatest number of requests in one plan to find the end of a shard that gets no records."""
 _STEPS_TO_FREEZE = 40
-"""The same where the end must be found in this plan."""
+"""The same number if the end must be found in this plan."""
 _EMPTY_PAGES = 50
 _CLOSING_S = 30.0
 _CLOSING_POLL_S = 0.05
@@ -32,7 +32,7 @@ _NO_END = 1 << 256
 
 @dataclass
 class _Iterator:
-    """A shard iterator and its position."""
+    """A shard iterator, and the position at which it reads."""
 
     position: int
     value: str
@@ -41,12 +41,13 @@ class _Iterator:
 class ShardLog:
     """Finds the end of one shard, and positions in it, with few calls.
 
-    * A shard to which little is written is polled behind its last record: one call a plan.
-    * A busy one is asked for the first record that arrived in the last ``settling_ms``: two calls. What is before that
-      record can be read now.
-    * Where nothing arrived of late and more is left than a page, the end is searched, some questions a plan.
+    * A shard that gets few records is polled behind its last record, with one call in each plan.
+    * For a shard that gets many records, the first record that arrived within the last ``settling_ms`` is looked up,
+      with two calls in each plan. The records before it can be read.
+    * If no records arrived recently and more than a page is left to read, the end is searched, with some calls in each
+      plan.
 
-    All ends are positions of records that were seen, so that a range never changes.
+    All ends are positions of records that were seen, so that a range always has the same records.
     """
 
     def __init__(self, client: KinesisClient, split: KinesisShardSplit, settling_ms: int) -> None:
@@ -69,15 +70,16 @@ class ShardLog:
         """Returns the range that can be read from ``position`` on.
 
         Args:
-            position: next to read.
-            frozen: the run reads up to what there is at the first such call, and no further.
-            is_closed: it was known before this look that the shard is closed, for it has children; a run to the end
-                waits until the service says so here, too, since only then nothing more becomes visible.
-            limit: rows of the batch; a small one is kept exactly, so as many records are counted.
+            position: the next position to read.
+            frozen: whether the end is frozen: the run reads up to the end that the first such call finds.
+            is_closed: whether the shard is known to be closed, because it has children. A call with ``frozen`` then
+                waits until the service reports the end of the shard, since more records can become visible before.
+            limit: the row limit of the micro-batch; ``None`` for no limit. For a small limit, as many records are read
+                to count the rows exactly.
 
         Raises:
             NotThereError: the service does not know the position any more.
-            LostRecordError: as :meth:`_begin`.
+            LostRecordError: the record at the position does not exist any more.
         """
         self._marks.advance(position)
         if self._frozen is None and not (self.closed and self._marks.tail is not None):
@@ -117,17 +119,19 @@ class ShardLog:
         return found
 
     def skip_lost(self, position: int) -> None:
-        """Continues at the first record that still exists behind ``position``, whose own record is lost."""
+        """Makes the next look begin at the first record that exists behind ``position``, whose own record is lost."""
         self._marks, self._ahead, self._busy = Landmarks(position), None, False
         page = self._page_at(TRIM_HORIZON, _LOOK_AHEAD)
         self._marks.add_page([seen for r in page.records if (seen := _seen(r))[0] > position], at_start=True)
         self._skipping = True
 
     def _begin(self, position: int) -> int:
-        """Returns the position, or that of the first record at the beginning of a shard and after a loss.
+        """Returns the position where a range begins.
+
+        It is ``position``, or that of the first record at the beginning of a shard and after lost records.
 
         Raises:
-            LostRecordError: the record at the position is gone.
+            LostRecordError: the record at the position does not exist any more.
         """
         first = self._marks.first
         if first is None or first.rows != 0 or first.position == position or is_behind(position):
@@ -144,7 +148,7 @@ class ShardLog:
             return tail
         if last is None:
             return self._marks.start
-        # A range must have an event time that is known to be in it.
+        # A range must contain a record whose event time is known.
         return last.position if self._marks.reach(last.position) is not None else last.behind
 
     def _find_end(self) -> None:
@@ -160,7 +164,7 @@ class ShardLog:
         """Looks for the end of a shard that got no records recently: bisects by time, then reads the last page.
 
         Args:
-            steps: the most questions.
+            steps: the greatest number of requests.
 
         Returns:
             Whether the end was found.
@@ -180,13 +184,13 @@ class ShardLog:
         return self._read_page(self._tail_page())
 
     def _tail_page(self) -> int:
-        """Returns how many records to read where the end may be: few large ones, for they count against the quota."""
+        """Returns how many records to read where the end may be: few large ones, since the quota counts bytes."""
         if self._client.times_are_silent:
             return _LARGEST_PAGE
         return max(min(_COUNTED, int(_TAIL_BYTES / max(self.bytes_per_row, 1))), _LOOK_AHEAD)
 
     def _go_to_tip(self, *, is_closed: bool = False) -> None:
-        """Freezes the end behind the last record. For a closed shard, waits until the service says that it ended."""
+        """Freezes the end behind the last record. For a closed shard, waits until the service reports its end."""
         if self._busy:
             self._probe(_now() - self._settling_ms)
         while self._marks.tail is None:
@@ -198,7 +202,7 @@ class ShardLog:
         self._frozen = self._marks.tail
 
     def _read_page(self, limit: int) -> bool:
-        """Reads a page behind the last known record. Returns whether nothing follows it now."""
+        """Reads a page behind the last known record. Returns whether no record follows the page now."""
         last = self._marks.last
         anchor = self._marks.start if last is None else last.behind
         page = self._page_from(anchor, limit)
@@ -212,7 +216,7 @@ class ShardLog:
         return page.at_tip
 
     def _page_from(self, position: int, limit: int) -> Page:
-        """Returns a page from a position on. Skips empty pages, after which the service can have more records."""
+        """Returns the page at a position. Skips empty pages, since more records can follow them."""
         for _ in range(_EMPTY_PAGES):
             page = self._one_page(position, limit)
             if page.records:
@@ -264,17 +268,17 @@ class ShardLog:
             iterator = page.next_iterator
         return False
 
-    # ---- where its records lie ------------------------------------------------------------------------------------
+    # ---- positions of records -------------------------------------------------------------------------------------
 
     def _find_next(self) -> None:
-        """Reads the record at the start, if it is not known."""
+        """Reads the next record to be read, if it is not known."""
         if self._marks.next_time is not None or self._marks.last is None:
             return
         page = self._page_at(self._marks.start, _LOOK_AHEAD)
         self._take(page, at_start=True)
 
     def _page_at(self, position: int, limit: int) -> Page:
-        """Returns a page from a position on, with an iterator of its own."""
+        """Returns the page at a position, with a new iterator."""
         iterator: str | None = None
         for _ in range(_EMPTY_PAGES):
             page = self._client.page(
@@ -316,7 +320,7 @@ class ShardLog:
         return self._marks.rows_to(end)
 
     def cut_after(self, rows: int, end: int) -> int:
-        """Returns the position ``rows`` records behind the start: counted if it is near, else estimated."""
+        """Returns the position ``rows`` records after the start, at most ``end``. A distant position is estimated."""
         for _ in range(_STEPS):
             found = self._marks.after_rows(rows, end)
             if not isinstance(found, Gap):
@@ -328,7 +332,7 @@ class ShardLog:
         return min(found.landmark.behind, end) if isinstance(found, Gap) else found
 
     def _jump(self, gap: Gap, end: int) -> bool:
-        """Probes the time at which the wanted records should end. Returns whether that found a later record."""
+        """Looks up a record at the time when the wanted records probably end. Returns whether it found a later one."""
         rate = self._marks.rate
         if rate is None:
             return False
@@ -345,7 +349,7 @@ class ShardLog:
         self._take(page, at_start=False)
 
     def note_rows(self, rows: int, first_time: int, last_time: int) -> None:
-        """Notes that a task read ``rows`` records, which arrived between these times (ms)."""
+        """Records that a task read ``rows`` records, which arrived between these times (ms)."""
         self._marks.note_rows(rows, first_time, last_time)
 
 

@@ -1,4 +1,4 @@
-"""Positions by event time where that is the time of arrival, for which the service has an index."""
+"""Positions by event time for streams whose event time is the arrival time, for which the service has an index."""
 
 from __future__ import annotations
 
@@ -20,10 +20,14 @@ from flip27_stream.threads import CallPool
 
 
 class TimedKinesisSourceEnumerator(KinesisSourceEnumerator, SupportsEventTimePositions):
-    """An enumerator whose splits are cut by arrival time."""
+    """An enumerator that finds positions by event time, which must be the arrival time."""
 
     def event_time_positions(self, request: PositioningRequest) -> EventTimePositions:
-        """Returns positions by arrival time. Raises AlignmentError if another event time is requested."""
+        """Returns the positions by arrival time in the ranges of ``request``.
+
+        Raises:
+            AlignmentError: the event time of the request is not the arrival time.
+        """
         if not is_arrival(request.timestamp_assigner):
             raise AlignmentError(
                 "The service finds records of a Kinesis stream by the time at which they arrived. Event time in their "

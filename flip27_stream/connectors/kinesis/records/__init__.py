@@ -1,1 +1,1 @@
-"""From records of a response to rows."""
+"""The conversion of records to rows."""

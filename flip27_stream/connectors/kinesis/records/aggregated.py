@@ -1,9 +1,9 @@
 """Decodes aggregated records of the Kinesis Producer Library (KPL).
 
-The format of ``aggregation-format.md`` of awslabs/amazon-kinesis-producer: four bytes, a protocol buffer
-``AggregatedRecord``, and its MD5 digest. As in the Kinesis Client Library, what does not have all of it is a record as
-it stands, and user records whose hash key is not in the shard are left out: the KPL sends them again to the shard that
-they belong to.
+The format is that of ``aggregation-format.md`` in awslabs/amazon-kinesis-producer: four bytes, a Protocol Buffers
+message ``AggregatedRecord``, and its MD5 digest. As in the Kinesis Client Library, a record without one of these parts
+is not an aggregated record, and user records whose hash key is not in the shard are left out: the KPL sends them again
+to the right shard.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _KEY_INDEX, _HASH_KEY_INDEX, _DATA = 1, 2, 3
 
 @dataclass(frozen=True)
 class UserRecord:
-    """A record in an aggregated record; ``number`` is its place there."""
+    """A record within an aggregated record; ``number`` is its index there."""
 
     partition_key: str
     data: bytes
@@ -33,9 +33,9 @@ def user_records(data: bytes, first_hash_key: int, last_hash_key: int) -> list[U
     """Returns the user records of this shard in an aggregated record; ``None`` if the record is not aggregated.
 
     Args:
-        data: of a record.
-        first_hash_key: of the shard.
-        last_hash_key: of the shard.
+        data: the data of the record.
+        first_hash_key: the least hash key of the shard.
+        last_hash_key: the greatest hash key of the shard.
     """
     body = data[len(MAGIC) : -_DIGEST]
     if not data.startswith(MAGIC) or len(data) <= len(MAGIC) + _DIGEST:
@@ -74,5 +74,5 @@ def _records(body: bytes, first_hash_key: int, last_hash_key: int) -> Iterator[U
 
 
 def hash_key(partition_key: str) -> int:
-    """Returns the hash key of a partition key. The service chooses the shard by it."""
+    """Returns the hash key of a partition key, by which the service chooses the shard."""
     return int.from_bytes(hashlib.md5(partition_key.encode(), usedforsecurity=False).digest(), "big")

@@ -1,4 +1,4 @@
-"""Rows of records: the columns of Databricks' Kinesis source."""
+"""Converts records to rows with the columns of Databricks' Kinesis source."""
 
 from __future__ import annotations
 
@@ -28,13 +28,17 @@ _COLUMNS = {
 
 
 def schema_of(*, sub_sequence_number: bool) -> pa.Schema:
-    """Returns the columns of the rows. One more column has the place of a row in an aggregated record."""
+    """Returns the schema of the rows.
+
+    Args:
+        sub_sequence_number: whether there is a column with the index of a row in its aggregated record.
+    """
     more = {SUB_SEQUENCE_NUMBER: pa.int64()} if sub_sequence_number else {}
     return pa.schema({**_COLUMNS, **more})
 
 
 def is_arrival(assigner: TimestampAssigner) -> bool:
-    """Returns whether event time is the time of arrival, by which the service finds records."""
+    """Returns whether event time is the arrival time, by which the service finds records."""
     return type(assigner) is RecordTimestampAssigner or assigner.column == ARRIVAL
 
 

@@ -1,1 +1,1 @@
-"""The client: pulsar-client, with its errors as ours."""
+"""The client of the Pulsar source: the package pulsar-client, whose errors become errors of this project."""

@@ -1,4 +1,4 @@
-"""The admin API, by which topics are found whose names match a pattern."""
+"""The client of the admin API, which lists the topics of a namespace for option ``topicsPattern``."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _PARTITION = re.compile(r"-partition-\d+$")
 
 
 def topics_of(options: PulsarConnectionOptions, namespace: str) -> list[str]:
-    """Returns the full names of the persistent topics in a namespace, partitioned ones without their partitions.
+    """Returns the full names of the persistent topics in a namespace, without the names of single partitions.
 
     Args:
-        options: With :attr:`~PulsarConnectionOptions.admin_url`.
-        namespace: ``tenant/namespace``.
+        options: How the servers are reached; :attr:`~PulsarConnectionOptions.admin_url` must be set.
+        namespace: The namespace, as ``tenant/namespace``.
 
     Raises:
         UnreachableError: The server does not answer.

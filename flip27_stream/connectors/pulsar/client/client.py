@@ -1,4 +1,4 @@
-"""Looks at partitions with readers that live for one look."""
+"""The calls of the Pulsar source. Each look at a partition uses a reader of its own, which is closed at its end."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _QUEUE = 100
 _MOST_BYTES = 4 << 20
 _PAUSE_S = 0.2
 _SEEN_MS = 5000
-"""How long a message may take to come that the broker says is there."""
+"""The time (ms) to wait for a message after the broker has answered that there is one."""
 _HIDDEN_MS = 500
-"""The same, where the broker is known to say so of entries that it does not send."""
+"""The same time if the broker is known to give this answer also for entries that it does not send."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Tip:
     """The end of a partition.
 
     Attributes:
-        message: The last message; ``None`` if there is none, or it is not known.
-        is_hidden: Whether the broker does not send the last entry: it belongs to a transaction that is open or was
-            aborted, or it is the marker of one. Brokers before Pulsar 3.1 count such entries.
+        message: The last message; ``None`` if the partition has no message, or if the last message is not known.
+        is_hidden: Whether the broker does not send the last entry, because it belongs to a transaction that is open or
+            was aborted, or is the marker of a transaction. Brokers before Pulsar 3.1 count such entries as messages.
     """
 
     message: Any | None
@@ -40,14 +40,14 @@ class Tip:
 
 
 class PulsarClient:
-    """The operations of the source, with errors of ours.
+    """The calls of the source to the brokers, with the errors of this project.
 
     All raise UnreachableError if the servers do not answer, AuthenticationError if they refuse these credentials,
     MissingTopicError if the topic does not exist, and ConnectorError for other refusals.
 
     Args:
         options: How the servers are reached.
-        role_prefix: The beginning of the names of subscriptions that readers have while they live.
+        role_prefix: The beginning of the names of the subscriptions that readers make and remove when they are closed.
     """
 
     def __init__(self, options: PulsarConnectionOptions, role_prefix: str | None = None) -> None:
@@ -64,13 +64,13 @@ class PulsarClient:
         return self._retried(look)
 
     def read(self, topic: str, position: int, most: int, *, is_hidden: bool = False) -> Sequence[Any]:
-        """Returns up to ``most`` messages at ``position`` or after it, as far as there are any now.
+        """Returns up to ``most`` messages that exist now at or after ``position``.
 
         Args:
             topic: The partition.
-            position: Where to begin.
+            position: The first position to read.
             most: The greatest number of messages.
-            is_hidden: Whether the end is; see :class:`Tip`.
+            is_hidden: Whether the last entry of the partition is hidden; see :class:`Tip`.
         """
 
         def look() -> Sequence[Any]:
@@ -84,7 +84,7 @@ class PulsarClient:
 
         Args:
             topic: The partition.
-            was_hidden: Whether it was hidden at the last look.
+            was_hidden: The value of :attr:`Tip.is_hidden` at the last look.
         """
 
         def look() -> Tip:
@@ -102,9 +102,9 @@ class PulsarClient:
         return self._retried(look)
 
     def last_entry(self, topic: str) -> int:
-        """Returns the position of the last entry of a partition that is not empty, be it hidden or not.
+        """Returns the position of the last entry of a partition, also if that entry is hidden. It must have an entry.
 
-        Only a consumer can ask for it, so this makes a subscription, which is removed at once.
+        Only a consumer can ask the broker for it, so this method makes a subscription and removes it at once.
         """
         with self._errors(f"The last entry of {topic}"):
             consumer = shared_client(self._options).subscribe(
@@ -119,9 +119,10 @@ class PulsarClient:
     def at_publish_time(
         self, topic: str, moment: int, most: int = 1, *, is_hidden: bool = False
     ) -> Sequence[Any]:
-        """Returns messages from the first one that was published at ``moment`` (ms) or later, by the broker's search.
+        """Returns up to ``most`` messages, beginning with the first one that was published at ``moment`` (ms) or later.
 
-        The broker searches in halves, so it is right if publish times only grow. For ``is_hidden`` see :meth:`read`.
+        The broker finds that message by bisection, so the result is right only if publish times never fall. The other
+        arguments are those of :meth:`read`.
         """
 
         def look() -> Sequence[Any]:
@@ -134,7 +135,7 @@ class PulsarClient:
         return self._retried(look)
 
     def open(self, topic: str, position: int, queue: int) -> Any:
-        """Returns a reader of pulsar-client from the entry of ``position`` on, to be given to :meth:`close`."""
+        """Returns a reader of pulsar-client that begins at the entry of ``position``. :meth:`close` must close it."""
 
         def open_reader() -> Any:
             with self._errors(f"Reading {topic}"):
@@ -144,7 +145,7 @@ class PulsarClient:
 
     @contextmanager
     def _reader(self, topic: str, start: Any, queue: int) -> Iterator[Any]:
-        """A reader for one look; errors inside the block become ours."""
+        """Provides a reader for one look and closes it. Errors of pulsar-client in the block become errors of ours."""
         with self._errors(f"Reading {topic}"):
             reader = self._create(topic, start, queue)
             try:
@@ -161,12 +162,12 @@ class PulsarClient:
             receiver_queue_size=queue,
             subscription_role_prefix=self._role_prefix,
             start_message_id_inclusive=True,
-            # An encrypted message would never come otherwise, and nobody could say why.
+            # With any other action an encrypted message would never come, and the user would not learn the reason.
             crypto_failure_action=pulsar.ConsumerCryptoFailureAction.CONSUME,
         )
 
     def consumer(self, topic: str, subscription: str) -> Any:
-        """Returns a consumer whose subscription's cursor can be moved."""
+        """Returns a consumer of a subscription; :meth:`acknowledge` moves the cursor of this subscription."""
         import pulsar
 
         with self._errors(f"Subscription '{subscription}' of {topic}"):
@@ -179,18 +180,18 @@ class PulsarClient:
             )
 
     def acknowledge(self, consumer: Any, entry: int) -> None:
-        """Moves the cursor of a consumer behind the entry at a position."""
+        """Moves the cursor of a consumer's subscription behind the entry at the position ``entry``."""
         import pulsar
 
         with self._errors(f"Moving the cursor of {consumer.topic()}"):
             consumer.acknowledge_cumulative(pulsar.MessageId(-1, ledger_of(entry), entry_of(entry), -1))
 
     def close(self, reader: Any) -> None:
-        """Closes a reader or a consumer; a failure means nothing, for the broker forgets it with the connection."""
+        """Closes a reader or a consumer. Failures are ignored: the broker removes it when the connection ends."""
         _close(reader)
 
     def _retried(self, look: Callable[[], T]) -> T:
-        """The answer, which is asked for again while a broker restarts or a topic moves to another one."""
+        """Returns the result of ``look``, which is called again while a broker restarts or a topic moves to another."""
         deadline = time.monotonic() + self._options.operation_timeout_ms / 1000
         while True:
             try:
@@ -233,7 +234,7 @@ class PulsarClient:
 
 
 def _entry_at(position: int) -> Any:
-    """The message id of an entry, without an index, so that a reader begins with the whole batch."""
+    """Returns the message id of the entry at a position. It has no index, so a reader begins with the whole batch."""
     import pulsar
 
     return (
@@ -244,7 +245,7 @@ def _entry_at(position: int) -> Any:
 
 
 def _available(reader: Any, most: int, position: int = EARLIEST, *, is_hidden: bool = False) -> list[Any]:
-    """The messages at ``position`` or after it that are there now, at most so many, and of some megabytes."""
+    """Returns the messages that exist now at or after ``position``, up to ``most``, and up to some megabytes."""
     import pulsar
 
     found: list[Any] = []
@@ -267,5 +268,5 @@ def _close(reader: Any) -> None:
     try:
         reader.close()
     except pulsar.PulsarException:
-        # What was read is right nevertheless, and the broker forgets the reader with the connection.
+        # The messages that were read are valid, and the broker removes the reader when the connection ends.
         return

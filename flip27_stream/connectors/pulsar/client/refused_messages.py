@@ -1,4 +1,4 @@
-"""Messages that cannot be read exactly, and are refused by name."""
+"""The check for messages that cannot be read exactly: encrypted ones and chunked ones are refused."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from flip27_stream.connectors.pulsar.positions import described, position_of
 from flip27_stream.errors import RecordFormatError
 
 _FIRST_CHUNK = b"\x3a"
-"""How the field of a serialized message id begins that only the id of a chunked message has."""
+"""The first byte of a field that, in serialized message ids, only those of chunked messages have."""
 
 
 def check_readable(message: Any, message_id: Any) -> bytes:
-    """Returns the serialized id of a message of pulsar-client, which has this id.
+    """Returns the id of a message in serialized form, and checks that the message can be read exactly.
+
+    Args:
+        message: A message of pulsar-client.
+        message_id: The id of that message.
 
     Raises:
-        RecordFormatError: It is encrypted or chunked.
+        RecordFormatError: The message is encrypted or chunked.
     """
     serialized: bytes = message_id.serialize()
     if message.encryption_context() is not None:

@@ -1,4 +1,4 @@
-"""Makes clients of pulsar-client."""
+"""Creates clients of pulsar-client."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ AUTH_PARAMS = "pulsar.client.authParams"
 
 @functools.lru_cache(maxsize=16)
 def shared_client(options: PulsarConnectionOptions) -> Any:
-    """Returns the client of these options, which all threads of this process use.
+    """Returns the client with these options, which all threads of this process share.
 
     Raises:
-        ConnectorError: pulsar-client is not installed.
-        OptionError: It cannot make a client of these options.
+        ConnectorError: The package pulsar-client is not installed.
+        OptionError: The package cannot create a client with these options.
     """
     try:
         import pulsar
@@ -38,7 +38,7 @@ def shared_client(options: PulsarConnectionOptions) -> Any:
             tls_allow_insecure_connection=options.tls_allow_insecure,
             tls_validate_hostname=options.tls_validate_hostname,
             listener_name=options.listener_name,
-            # It would write to standard output, and what goes wrong reaches the user as an error.
+            # Its log would go to standard output. Failures reach the user as errors.
             logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull),
         )
     except (pulsar.PulsarException, ValueError, RuntimeError) as error:
@@ -66,7 +66,7 @@ def _authentication(options: PulsarConnectionOptions) -> Any:
 
 
 def token_of(params: str) -> str:
-    """Returns the token in ``token:...`` or ``file:...``, or the text itself.
+    """Returns the token in a text of the form ``token:...`` or ``file:...``; any other text is the token itself.
 
     Raises:
         OptionError: The file cannot be read.

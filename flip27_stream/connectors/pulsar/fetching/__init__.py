@@ -1,1 +1,1 @@
-"""What runs in a task."""
+"""The reader of a task."""

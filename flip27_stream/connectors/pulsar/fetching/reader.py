@@ -1,4 +1,4 @@
-"""Reads bounded partitions, one after the other."""
+"""The reader of a task, which reads bounded partitions one after the other."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class _Reading:
 class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
     """Reads bounded splits, one after the other.
 
-    Every end is behind a message that was seen when the range was planned, or before one. So the reader gets a message
-    there, or messages were lost. It never waits for a message that is still to be published.
+    The end of a range is right before or right behind a message that planning has seen. If the reader finds no message
+    there, messages were lost. So it never waits for a message that is still to be published.
 
     Raises:
         DataLossError: Messages of a range are gone, and ``failOnDataLoss`` is set.
@@ -64,7 +64,7 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
             self._waiting.append(_Reading(split, split.end, split.start, split.start >= split.end))
 
     def notify_no_more_splits(self) -> None:
-        """Splits are known from the start."""
+        """Does nothing: all splits are added before the first poll."""
 
     def snapshot_state(self) -> Sequence[PulsarPartitionSplit]:
         return [replace(reading.split, start=reading.position) for reading in self._waiting]
@@ -95,7 +95,7 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
         self._reader = None
 
     def _next_messages(self, reading: _Reading) -> tuple[list[Any], list[Any], list[bytes]]:
-        """Returns messages, their ids and their data."""
+        """Returns the next messages of the range, their ids and their data, up to some megabytes."""
         messages: list[Any] = []
         ids: list[Any] = []
         data: list[bytes] = []
@@ -118,7 +118,7 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
         return messages, ids, data
 
     def _next_message(self, reading: _Reading) -> Any | None:
-        """Returns the next message, ``None`` if there is none."""
+        """Returns the next message; ``None`` if the partition has no further message."""
         if self._reader is None:
             return self._first_message(reading)
         if (message := self._polled()) is not None:
@@ -144,7 +144,7 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
             if not isinstance(error, pulsar.PulsarException):
                 raise
             if not isinstance(error, pulsar.Timeout):
-                # The client connects again by itself.
+                # pulsar-client connects again by itself.
                 time.sleep(_PAUSE_S)
             return None
 
@@ -157,7 +157,7 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
             return True
 
     def _first_message(self, reading: _Reading) -> Any | None:
-        """Opens the reader; the first message must be in the ledger of the range's start."""
+        """Opens the reader and returns its first message, which must be in the ledger where the range starts."""
         self._reader = self._client.open(reading.split.topic, reading.position, self._options.receiver_queue)
         message = self._next_message(reading)
         if message is None:

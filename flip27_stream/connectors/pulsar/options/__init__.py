@@ -1,1 +1,1 @@
-"""All options, in the words of the Spark connectors that people have."""
+"""The options of the Pulsar source, with the names that other Spark connectors for Pulsar use."""

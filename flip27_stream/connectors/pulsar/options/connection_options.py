@@ -1,4 +1,4 @@
-"""How the servers are reached."""
+"""The options of the connections to Pulsar."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class PulsarConnectionOptions:
-    """How the servers are reached. Secrets are not shown.
+    """The checked options of the connections to Pulsar. ``repr`` does not show secrets.
 
     Attributes:
         service_url: The URL of the brokers (``pulsar://`` or ``pulsar+ssl://``).
         admin_url: The URL of the admin API; ``None`` if it is not used.
         auth_method: ``token``, ``tls``, ``oauth2`` or ``basic``; ``None`` without authentication.
-        auth_params: The parameters of the method, as the Java client takes them.
-        operation_timeout_ms: How long an operation is tried.
-        connection_timeout_ms: How long a connection is tried.
-        io_threads: Threads of the client.
-        tls_trust_certs: A file of certificates to trust, in PEM.
+        auth_params: The parameters of the method, in the form of the Java client.
+        operation_timeout_ms: The time limit (ms) of all attempts of an operation.
+        connection_timeout_ms: The time limit (ms) of an attempt to connect.
+        io_threads: The number of threads of the client.
+        tls_trust_certs: The path of a file with trusted certificates, in PEM.
         tls_allow_insecure: Whether any certificate is accepted.
         tls_validate_hostname: Whether the host name in the certificate is checked.
         listener_name: The listener to connect to.

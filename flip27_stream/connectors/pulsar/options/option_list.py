@@ -21,7 +21,7 @@ AUTH_PLUGINS: Final[Mapping[str, str]] = {
     "org.apache.pulsar.client.impl.auth.oauth2.AuthenticationOAuth2": "oauth2",
     "org.apache.pulsar.client.impl.auth.AuthenticationBasic": "basic",
 }
-"""The classes of the Java client, and the same in pulsar-client."""
+"""The names of authentication methods in pulsar-client, by the names of the classes in the Java client."""
 
 
 def _service_url(text: str, option: str) -> str:
@@ -173,7 +173,7 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     RECEIVER_QUEUE,
     ROLE_PREFIX,
 )
-"""Every option that has an effect, in the order of the page."""
+"""All options that have an effect, in the order of the options page."""
 
 WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "waitingForNonExistedTopic": "a topic must exist when the query starts",
@@ -181,7 +181,7 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "allowDifferentTopicSchemas": "values are bytes, whatever schema a topic has",
     "useParquetSchemaForBatchRead": "values are bytes, whatever schema a topic has",
 }
-"""Options of those sources that have no effect here, and why."""
+"""The options of StreamNative's and Databricks' sources that have no effect here, and the reasons."""
 
 REFUSED: Final[Mapping[str, str]] = {
     "endingOffsets": "a batch read ends at the messages that are there when it begins",
@@ -194,7 +194,7 @@ REFUSED: Final[Mapping[str, str]] = {
     "pulsar.client.useKeyStoreTls": "pulsar-client reads PEM files; set 'pulsar.client.tlsTrustCertsFilePath'",
     "pulsar.client.authParamMap": "set 'pulsar.client.authParams'",
 }
-"""Options of those sources that cannot be honoured, and what to do."""
+"""The options of StreamNative's and Databricks' sources that are refused, and the reason or remedy."""
 
 KNOWN_OPTIONS: Final = canonical_names(OPTIONS) | {name.lower(): name for name in (*WITHOUT_EFFECT, *REFUSED)}
-"""The canonical spelling of each option that is known, by the name in lower case."""
+"""The canonical spelling of all known options, by their names in lower case."""

@@ -1,4 +1,4 @@
-"""Reads the options of the Pulsar source."""
+"""Parses the options of the Pulsar source."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ _PARAMS = {"tls": ("tlsCertFile", "tlsKeyFile"), "basic": ("userId", "password")
 
 @dataclass(frozen=True)
 class TopicPattern:
-    """Topics by pattern: those in ``namespace`` whose last part matches ``name`` altogether."""
+    """The topics in ``namespace`` whose local names match the regular expression ``name`` as a whole."""
 
     namespace: str
     name: str
 
     def matches(self, topic: str) -> bool:
-        """Whether a topic of the namespace, by its full name, is meant."""
+        """Returns whether a topic of the namespace, given by its full name, matches."""
         return re.fullmatch(self.name, topic.rpartition("/")[2]) is not None
 
 
 @dataclass(frozen=True)
 class PulsarOptions:
-    """What the options say, checked.
+    """The checked options of a Pulsar source.
 
     Attributes:
         connection: How the servers are reached.
-        topics: Full names, without repetition; or a pattern.
+        topics: The full names of the topics to read, each once; or a pattern.
         start: Where a new query begins.
-        limits: Of a micro-batch.
+        limits: The read limits of a micro-batch.
         fail_on_data_loss: Whether lost messages fail the query.
-        subscription: The subscription whose cursor follows; ``None`` for no subscription.
-        role_prefix: How names of the readers' subscriptions begin.
-        poll_timeout_ms: How long a task waits for a message.
-        discovery_interval_ms: Between two looks for new partitions; ``None`` for one look.
-        receiver_queue: Messages that a task fetches ahead.
+        subscription: The subscription whose cursors are moved behind processed messages; ``None`` for no subscription.
+        role_prefix: The beginning of the names of the subscriptions that readers make; ``None`` for the default.
+        poll_timeout_ms: How long (ms) a task waits for a message.
+        discovery_interval_ms: The time (ms) between two discoveries of partitions; ``None`` for one discovery only.
+        receiver_queue: How many messages a task fetches in advance.
     """
 
     connection: PulsarConnectionOptions
@@ -68,14 +68,14 @@ class PulsarOptions:
 
 
 def parse_pulsar_options(options: Mapping[str, str], *, bounded: bool = False) -> PulsarOptions:
-    """Checks options, whose names may be in any case.
+    """Returns the checked options.
 
     Args:
-        options: As the user gave them.
-        bounded: For a batch read, which begins at the earliest message by default and has no limits.
+        options: The options as the user gave them, with names in any case.
+        bounded: Whether this is a batch read, which begins at the earliest message by default and has no limits.
 
     Raises:
-        OptionError: One is unknown, missing, wrong or cannot be honoured.
+        OptionError: An option is unknown, missing, wrong or not supported.
     """
     given = {name.lower(): value for name, value in options.items()}
     check_known(given, KNOWN_OPTIONS)
@@ -165,7 +165,7 @@ def _connection(given: Given) -> PulsarConnectionOptions:
 
 
 def _check_params(method: str, params: str) -> None:
-    """Without a word of the value, which is secret."""
+    """Checks ``pulsar.client.authParams``. The errors have no part of the value, which is secret."""
     if not params:
         raise OptionError(
             f"Option 'pulsar.client.authPluginClassName' ({method}) needs option 'pulsar.client.authParams'."

@@ -1,4 +1,4 @@
-"""Options ``startingOffsets`` and ``startingTime``: where a new query begins."""
+"""Parses options ``startingOffsets`` and ``startingTime``, which say where a new query begins."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class AtTime:
 
 
 Begin = Place | AtTime | int
-"""Where a partition begins; a position for a message id."""
+"""The place where reading of a partition begins. A number is the position of a message."""
 
 
 @dataclass(frozen=True)
@@ -46,21 +46,25 @@ class StartPosition:
     """Where a new query begins.
 
     Attributes:
-        otherwise: For topics that are not named.
-        by_topic: By the full names of topics or partitions.
+        otherwise: Where a partition begins that is not in ``by_topic``.
+        by_topic: Where partitions begin, by the full name of the partition or of its topic.
     """
 
     otherwise: Begin = Place.LATEST
     by_topic: Mapping[str, Begin] = field(default_factory=dict)
 
     def of(self, partition: str) -> Begin:
-        """Returns where a partition begins; what is said of it counts before what is said of its topic."""
+        """Returns where a partition begins. An entry for the partition takes precedence over one for its topic."""
         topic = re.sub(r"-partition-\d+$", "", partition)
         return self.by_topic.get(partition, self.by_topic.get(topic, self.otherwise))
 
 
 def parse_starting_offsets(text: str, name: str) -> StartPosition:
-    """Raises OptionError if the text is not a position."""
+    """Returns the start position in the text of option ``startingOffsets``.
+
+    Raises:
+        OptionError: The text has no allowed form.
+    """
     word = text.strip().lower()
     if word in ("earliest", "latest"):
         return StartPosition(Place(word))
@@ -71,7 +75,11 @@ def parse_starting_offsets(text: str, name: str) -> StartPosition:
 
 
 def parse_starting_time(text: str, name: str) -> StartPosition:
-    """Raises OptionError if the text is not a time."""
+    """Returns the start position in the text of option ``startingTime``.
+
+    Raises:
+        OptionError: The text has no allowed form.
+    """
     if re.fullmatch(r"\d{1,15}", text.strip(), re.ASCII):
         return StartPosition(AtTime(int(text)))
     given = json_object(text, name, _ALLOWED_TIME)
@@ -91,7 +99,7 @@ def _begin(value: object, text: str, name: str) -> Begin:
 
 
 def _parts(listed: list[object]) -> dict[int, int] | None:
-    """The fields of a serialized message id, of which negative ones are left out."""
+    """Returns the fields of a serialized message id by number, without negative ones; ``None`` for other bytes."""
     if not all(type(byte) is int and -128 <= byte < 256 for byte in listed):
         return None
     data = bytes(byte % 256 for byte in listed if isinstance(byte, int))

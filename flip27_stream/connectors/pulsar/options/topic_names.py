@@ -1,4 +1,4 @@
-"""Full names of topics."""
+"""The full names of topics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def full_name(topic: str, option: str) -> str:
     """Returns the full name (``persistent://tenant/namespace/topic``) of a topic.
 
     Raises:
-        OptionError: It is no name, or that of a topic that is not persistent.
+        OptionError: The text is not a name of a topic, or the topic is not persistent.
     """
     found = _NAME.fullmatch(topic.strip())
     if found is None or (found[1] is not None and found[2] is None):

@@ -1,1 +1,1 @@
-"""What runs in the planning process."""
+"""The enumerator of the Pulsar source, and the ranges and event times that it finds in partitions."""

@@ -1,4 +1,4 @@
-"""Option ``predefinedSubscription``: its cursors follow what is processed."""
+"""Moves the cursors of the subscription of option ``predefinedSubscription`` behind processed messages."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ log = logging.getLogger(__name__)
 
 
 class Cursors:
-    """Acknowledges whole entries that are processed. Progress is Spark's offset, so a failure is only a warning.
+    """Acknowledges entries of which all messages are processed.
+
+    A restart goes on from Spark's offset and not from the cursors, so a failure is only logged as a warning.
 
     Args:
         client: Makes the consumers.
-        subscription: The name; ``None`` for no subscription, and then nothing is done.
+        subscription: The name of the subscription; ``None`` to do nothing.
     """
 
     def __init__(self, client: PulsarClient, subscription: str | None) -> None:
@@ -30,14 +32,14 @@ class Cursors:
         self._consumers: dict[str, Any] = {}
 
     def processed(self, positions: Mapping[str, int]) -> None:
-        """Notes that everything before ``positions`` is processed."""
+        """Records that everything before ``positions`` is processed."""
         self._processed = positions
 
     def follow(self, logs: Mapping[str, PartitionLog]) -> None:
-        """Moves the cursors to what is processed.
+        """Moves the cursors behind the processed messages.
 
         Args:
-            logs: The partitions, which say what lies behind the positions.
+            logs: The partitions by name, with the messages that follow the processed ones.
         """
         if self._subscription is None:
             return
@@ -70,11 +72,11 @@ class Cursors:
 
 
 def last_whole_entry(position: int, following: list[int]) -> int | None:
-    """Returns the position of the last entry that lies before ``position`` altogether, ``None`` if it is not known.
+    """Returns the position of the last entry whose messages are all before ``position``; ``None`` if it is not known.
 
     Args:
-        position: Everything before it is processed.
-        following: The position of the message that comes then; empty if there is none.
+        position: The position before which all messages are processed.
+        following: The position of the message that follows; empty if there is no such message.
     """
     entry = position_at(ledger_of(position), entry_of(position))
     goes_on = any(position_at(ledger_of(p), entry_of(p)) == entry for p in following)

@@ -1,4 +1,4 @@
-"""Discovers partitions, assigns them, and knows how far they can be read."""
+"""The enumerator of the Pulsar source, which discovers partitions, assigns them and finds how far each can be read."""
 
 from __future__ import annotations
 
@@ -42,13 +42,14 @@ class PulsarSourceEnumerator(
 
     Life cycle:
 
-    1. :meth:`start` calls for the initial discovery, and for further ones every ``partitionDiscoveryInterval``.
+    1. :meth:`start` starts the initial discovery, and a further discovery every ``partitionDiscoveryInterval``.
     2. A discovery lists the partitions of all topics; new ones are assigned. Those of the first discovery begin where
        the options say, later ones at their first message.
-    3. For each micro-batch :meth:`split_ranges` looks how far each partition can be read (:class:`PartitionLog`).
-    4. :meth:`notify_checkpoint_complete` says what is processed; the cursors of ``predefinedSubscription`` follow
-       at the next look.
-    5. :meth:`snapshot_state` has the partitions that are in the offset, and those of the first discovery that are not.
+    3. For each micro-batch :meth:`split_ranges` finds how far each partition can be read (:class:`PartitionLog`).
+    4. :meth:`notify_checkpoint_complete` records what is processed. The next :meth:`split_ranges` moves the cursors of
+       ``predefinedSubscription`` there.
+    5. :meth:`snapshot_state` returns the partitions that are in the offset, and those of the first discovery that are
+       not in it yet.
     """
 
     def __init__(
@@ -78,7 +79,11 @@ class PulsarSourceEnumerator(
     # ---- discovery ------------------------------------------------------------------------------------------------
 
     def _discover(self) -> frozenset[str]:
-        """Raises MissingTopicError if a topic does not exist."""
+        """Returns the full names of all partitions. Runs in a worker thread.
+
+        Raises:
+            MissingTopicError: A topic does not exist.
+        """
         wanted = self._options.topics
         if isinstance(wanted, TopicPattern):
             listed = topics_of(self._options.connection, wanted.namespace)
@@ -179,7 +184,7 @@ class PulsarSourceEnumerator(
         )
 
     def describe_positions(self, positions: Mapping[str, int]) -> Mapping[str, Any]:
-        """Returns message ids as ``ledger:entry:index``."""
+        """Returns the positions as message ids in the form ``ledger:entry:index``."""
         return {name: described(position) for name, position in positions.items()}
 
     def snapshot_state(self) -> PulsarEnumeratorState:

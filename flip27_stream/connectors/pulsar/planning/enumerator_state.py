@@ -1,4 +1,4 @@
-"""What the enumerator keeps in a checkpoint."""
+"""The state that the enumerator keeps in a checkpoint, and its serializer."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ class PulsarEnumeratorState:
     """The partitions that are known.
 
     Attributes:
-        begun: Partitions that are in the offset.
-        waiting: Partitions that were there when the query first looked, and are not in the offset yet; ``None`` before
-            the query has looked.
+        begun: The partitions that are in the offset.
+        waiting: The partitions of the initial discovery that are not in the offset yet; ``None`` before that discovery.
     """
 
     begun: frozenset[str] = field(default_factory=frozenset)
@@ -23,7 +22,7 @@ class PulsarEnumeratorState:
 
 
 class PulsarEnumeratorStateSerializer(SimpleVersionedSerializer[PulsarEnumeratorState]):
-    """``{"begun": [topic], "waiting": [topic] or null}``."""
+    """Serializes the state as ``{"begun": [topic], "waiting": [topic] or null}``."""
 
     @property
     def version(self) -> int:

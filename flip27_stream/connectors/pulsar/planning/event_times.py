@@ -1,8 +1,8 @@
 """Positions by event time.
 
-The messages at the head are read. What lies behind is found by publish time, which the broker searches: directly, where
-event time is the publish time, and else in halves of the publish time between the head and the end. From there messages
-are read on to the first at or after the wanted event time.
+The first messages of a range are read. A position behind them is found by publish time, for which the broker has a
+search. If event time is the publish time, one such search finds the position. Otherwise the publish times up to the end
+are bisected, and from the position that is found messages are read up to the first one at or after the event time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from flip27_stream.threads import CallPool
 _SCANNED = 2000
 _PAGE = 500
 _MOST_READ = 20_000
-"""Messages that are read on for one position."""
+"""The greatest number of messages that are read one after the other to find a position."""
 _SAMPLE = 20
 
 
@@ -79,7 +79,10 @@ class SplitEventTimes:
         return self._behind >= self._end
 
     def rows_before(self, event_time: int) -> int:
-        """Returns about how many messages before the end are older: counted at the head, evenly spread behind it."""
+        """Returns the estimated number of messages before the first one at or after ``event_time`` (ms).
+
+        The number is exact among the messages that were read. The event times of later ones are assumed to rise evenly.
+        """
         reached = np.flatnonzero(self._times >= event_time)
         if len(reached):
             return int(reached[0])
@@ -92,7 +95,7 @@ class SplitEventTimes:
         return count + int((max(self._rows, count) - count) * min(max(part, 0.0), 1.0))
 
     def first_at_or_after(self, event_time: int) -> tuple[int, int]:
-        """Returns the position of the first message with that event time (ms) or a later one, and the rows before."""
+        """Returns the position of the first message at or after ``event_time`` (ms), and the number of rows before."""
         reached = np.flatnonzero(self._times >= event_time)
         if len(reached):
             return self._positions[int(reached[0])], int(reached[0])
@@ -117,7 +120,7 @@ class SplitEventTimes:
         return min(at, self._end)
 
     def _below(self, event_time: int) -> int:
-        """A position before which all event times (ms) are less, were there no disorder."""
+        """Returns a position before which all event times are less than ``event_time`` (ms), if they never fall."""
         client, topic = self._log.client, self._log.topic
         if is_publish_time(self._request.timestamp_assigner):
             found = client.at_publish_time(topic, event_time)
@@ -135,7 +138,11 @@ class SplitEventTimes:
         return below
 
     def _sample(self, published: int) -> tuple[int, int] | None:
-        """The first message with an event time among some published then or later: its position and event time."""
+        """Returns a sample of the messages that were published at ``published`` (ms) or later.
+
+        It has the position of the first of them, and the first event time (ms) among them; it is ``None`` if none of
+        some messages has an event time.
+        """
         if published not in self._samples:
             messages = list(self._log.client.at_publish_time(self._log.topic, published, _SAMPLE))
             times = self._times_of(messages) if messages else np.empty(0, np.int64)

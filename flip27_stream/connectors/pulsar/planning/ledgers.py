@@ -1,4 +1,4 @@
-"""How many entries the closed ledgers of a partition have: known for ever, once it was searched."""
+"""The numbers of entries in the closed ledgers of a partition. They never change, so each is searched only once."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _FIRST_STEP = 1024
 
 
 class Ledgers:
-    """Counts entries between positions of one partition.
+    """Counts the entries between positions of one partition.
 
     Args:
-        first_at: Returns the position of the first message at a position or after it, ``None`` if there is none.
+        first_at: Returns the position of the first message at or after a position; ``None`` if there is no message.
     """
 
     def __init__(self, first_at: Callable[[int], int | None]) -> None:
@@ -22,7 +22,7 @@ class Ledgers:
         self._following: dict[int, int] = {}
 
     def entries_between(self, position: int, end: int) -> int:
-        """Returns how many entries lie from the one of ``position`` up to that of ``end``, which is not counted."""
+        """Returns the number of entries from that of ``position`` up to, not including, that of ``end``."""
         count = 0
         while ledger_of(position) < ledger_of(end):
             following = self._next(ledger_of(position), position)
@@ -33,7 +33,7 @@ class Ledgers:
         return max(count + entry_of(end) - entry_of(position), 0)
 
     def after_entries(self, position: int, entries: int, end: int) -> int:
-        """Returns the position that many entries behind ``position``, but not behind ``end``."""
+        """Returns the position of the entry that is ``entries`` entries after that of ``position``, at most ``end``."""
         while ledger_of(position) < ledger_of(end):
             following = self._next(ledger_of(position), position)
             left = self._sizes[ledger_of(position)] - entry_of(position)
@@ -44,11 +44,13 @@ class Ledgers:
         return min(position_at(ledger_of(position), entry_of(position) + entries), end)
 
     def _next(self, ledger: int, known: int) -> int | None:
-        """Returns the ledger that follows a closed one, and learns how many entries this one has.
+        """Returns the ledger that follows a closed one, and records the size of the closed one.
+
+        The result is ``None`` if no ledger with messages follows.
 
         Args:
             ledger: The closed ledger.
-            known: A position in it.
+            known: A position in the closed ledger.
         """
         if ledger not in self._sizes:
             low, step = entry_of(known), _FIRST_STEP
@@ -64,7 +66,7 @@ class Ledgers:
         return following if following >= 0 else None
 
     def _in(self, ledger: int, entry: int) -> bool | int | None:
-        """Whether an entry is in a ledger; if it is not, the ledger that follows, ``None`` without one."""
+        """Returns true if an entry is in a ledger; otherwise the ledger that follows, or ``None`` if none follows."""
         first = self._first_at(position_at(ledger, entry))
         if first is None:
             return None

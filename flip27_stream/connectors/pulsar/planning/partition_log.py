@@ -1,4 +1,4 @@
-"""One partition as the planning process sees it: how far it can be read, and how much that is."""
+"""One partition as the planning process sees it: up to which position it can be read, and how many rows that is."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from flip27_stream.connectors.pulsar.positions import EARLIEST, ENTRY, ledger_of
 _HEAD = 100
 _VISIBLE = 5000
 _MOST_COUNTED = 1000
-"""A limit of so many rows is kept exactly; a greater one is kept by estimates."""
+"""The greatest row limit that is kept exactly, by counting. A greater limit is kept by estimates."""
 
 
 class PartitionLog:
-    """Looks at one partition.
+    """Finds the ranges of one partition.
 
-    All ends are behind a message that was seen, or before one, and entries never change. So a range is the same set of
-    messages for ever.
+    Each end is right behind or right before a message that was seen, and entries never change. So a range always has
+    the same messages.
 
     Args:
-        client: Looks at it.
+        client: Makes the calls to the brokers.
         topic: The partition.
-        lose: Called if messages are lost, or may be, with the position and why; it raises, or returns to go on.
+        lose: Called if messages are lost, or may be lost, with the wanted position and the reason. It raises an error,
+            or returns if the query is to go on.
     """
 
     def __init__(self, client: PulsarClient, topic: str, lose: Callable[[int, str], None]) -> None:
@@ -62,7 +63,8 @@ class PartitionLog:
 
         Args:
             position: The next position to read.
-            limit: Rows of the micro-batch; a small one is kept exactly, so as many messages are counted.
+            limit: The row limit of the micro-batch; ``None`` for no limit. For a small limit, as many messages are read
+                to count the rows exactly.
         """
         tip = self.client.tip(self.topic, was_hidden=self._is_hidden)
         self.last, self._is_hidden = tip.message, tip.is_hidden
@@ -82,15 +84,16 @@ class PartitionLog:
         return SplitRange(start, end, drained=True, rows=self.rows_to(end))
 
     def _visible_end(self, position: int) -> int:
-        """Returns the position behind the last message that can be read; some thousands of messages are looked at."""
+        """Returns the position behind the last message that the broker sends, or behind the next some thousand."""
         at = self.scan.behind if len(self.scan) else position
         self.scan.add(self.client.read(self.topic, at, _VISIBLE, is_hidden=True))
         return self.scan.behind if len(self.scan) else position
 
     def _checked_start(self, position: int) -> int:
-        """Returns the position, or that of the first message if this is in a later ledger; a task wants it there.
+        """Returns ``position``, or the position of the first message that exists if that is in a later ledger.
 
-        Ledgers are trimmed from the first on. So nothing is lost while the position's ledger is there.
+        The reader of a task checks that its first message is in the ledger where the range starts. Brokers delete the
+        oldest ledgers first, so nothing is lost while the ledger of ``position`` exists.
         """
         first = self.scan.positions[0]
         if ledger_of(first) == ledger_of(position):
@@ -107,10 +110,13 @@ class PartitionLog:
         found = self.client.read(self.topic, position, 1)
         return position_of(found[0].message_id()) if found else None
 
-    # ---- how much it is -------------------------------------------------------------------------------------------
+    # ---- numbers of rows ------------------------------------------------------------------------------------------
 
     def extend_scan(self, count: int, position: int | None = None) -> bool:
-        """Reads up to ``count`` messages more; returns whether there are any in the scan then."""
+        """Reads up to ``count`` further messages into the scan. Returns whether the scan has messages.
+
+        If ``position`` is given, messages are read from there, and only if the scan is empty.
+        """
         at = self.scan.behind if len(self.scan) else position
         assert at is not None
         if position is None or not len(self.scan):
@@ -118,7 +124,7 @@ class PartitionLog:
         return len(self.scan) > 0
 
     def scan_to(self, count: int, end: int) -> None:
-        """Reads on until the scan has ``count`` messages, or reaches ``end``."""
+        """Adds messages to the scan until it has ``count`` messages, or reaches ``end``."""
         while len(self.scan) < count and self.scan.behind < end:
             before = len(self.scan)
             self.extend_scan(count - before)
@@ -126,14 +132,14 @@ class PartitionLog:
                 return
 
     def rows_to(self, position: int) -> int:
-        """Returns how many messages lie before ``position``; an estimate behind the scan."""
+        """Returns the number of messages before ``position``; behind the scan it is an estimate."""
         if position <= self.scan.behind:
             return bisect_left(self.scan.positions, position)
         entries = self._ledgers.entries_between(self.scan.positions[-1], position)
         return len(self.scan) + math.ceil(entries * self.scan.rows_per_entry)
 
     def cut_after(self, rows: int, end: int) -> int:
-        """Returns the position of a message so many rows behind the start: counted if it is near, else by entries."""
+        """Returns the position after ``rows`` messages, at most ``end``. Behind the scan it is estimated by entries."""
         scan = self.scan
         if rows < len(scan):
             return min(scan.positions[rows], end)

@@ -1,4 +1,4 @@
-"""The messages at the head of what is left of a partition, as the planning process has read them."""
+"""The next unprocessed messages of a partition, which the planning process has read to look at them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Longs = npt.NDArray[np.int64]
 
 
 class Scan:
-    """Messages that follow each other without a gap."""
+    """The messages of a partition from a position on, without a gap, as far as they were read."""
 
     def __init__(self) -> None:
         self._start = 0
@@ -48,12 +48,12 @@ class Scan:
 
     @property
     def rows_per_entry(self) -> float:
-        """How many messages an entry has on average."""
+        """The mean number of messages in an entry."""
         entries = len({(ledger_of(p), entry_of(p)) for p in self.positions})
         return len(self) / entries if entries else 1.0
 
     def add(self, messages: Sequence[Any]) -> None:
-        """Adds the messages that follow."""
+        """Adds the messages that follow the last message."""
         if not messages:
             return
         ids, data = [m.message_id() for m in messages], [m.data() for m in messages]
@@ -66,7 +66,7 @@ class Scan:
         self._rows, self._published = rows, published
 
     def advance(self, position: int) -> None:
-        """Forgets the messages before ``position``; all, if the scan does not go on there."""
+        """Drops the messages before ``position``; drops all of them if ``position`` is before the scan."""
         if position < self._start:
             self.positions.clear()
             self._sizes.clear()
@@ -79,7 +79,7 @@ class Scan:
         self._start = position
 
     def event_times(self, assigner: TimestampAssigner, plausible_until: int | None) -> Longs:
-        """Returns the event times (ms), -1 for messages without one and for those that are not believed."""
+        """Returns the event time (ms) of each message; -1 if the message has no plausible event time."""
         if self._rows is None:
             return np.empty(0, np.int64)
         return event_times(self._rows, self._published, assigner, plausible_until)
@@ -88,7 +88,7 @@ class Scan:
 def event_times(
     rows: pa.RecordBatch, published: pa.Int64Array, assigner: TimestampAssigner, plausible_until: int | None
 ) -> Longs:
-    """Returns the event times (ms) of rows, -1 for rows without one and for those that are not believed."""
+    """Returns the event time (ms) of each row; -1 if the row has no event time up to ``plausible_until`` (ms)."""
     column = assigner.event_times(rows, published)
     times: Longs = column.fill_null(NO_EVENT_TIME).to_numpy(zero_copy_only=False).astype(np.int64)
     if plausible_until is not None:

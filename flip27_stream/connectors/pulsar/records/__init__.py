@@ -1,1 +1,1 @@
-"""Rows of messages."""
+"""The conversion of messages to rows."""

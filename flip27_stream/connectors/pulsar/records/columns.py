@@ -1,4 +1,4 @@
-"""Rows of messages: the columns of StreamNative's and Databricks' Pulsar source."""
+"""Converts messages to rows with the columns of StreamNative's and Databricks' Pulsar sources."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def rows_of(
 
     Args:
         messages: Messages of one partition, at least one.
-        ids: Their ids, if they are known. To ask a message costs as much as to read it.
-        data: Their data, if they are known.
+        ids: The ids of the messages, if the caller has them. To get an id from a message takes as long as to read it.
+        data: The payloads of the messages, if the caller has them.
 
     Raises:
         RecordFormatError: A message is encrypted, or consists of chunks.

@@ -69,11 +69,11 @@ class GroupWait:
         self._until = self._answered = 0.0
 
     def counts(self, entry: Entry) -> bool:
-        """Whether the run waits for the member: it has made progress since it was ignored, or was never ignored."""
+        """Returns whether the run waits for a member: it was not ignored, or has made progress since it was."""
         return self._given_up.get(entry.key) != entry.mark
 
     def gives_up(self, slowest: Entry, batch: int, now: int, listened_ms: int | None) -> bool:
-        """Whether the run goes on without ``slowest``, the member that holds it.
+        """Returns whether the run goes on without ``slowest``, the member that holds it.
 
         Args:
             slowest: the newest entry of the member.
@@ -91,7 +91,7 @@ class GroupWait:
         return True
 
     def is_enough(self, batch: int, slowest: Entry | None, others: object) -> bool:
-        """Whether the plan has waited long enough, and is answered with an empty batch.
+        """Returns whether the plan has waited long enough, and is answered with an empty batch.
 
         Args:
             batch: the number of the batch before the plan that waits.

@@ -141,7 +141,7 @@ class Planner(Protocol):
         """
 
     def group_advanced(self) -> bool:
-        """Whether another member of the group that holds this source has moved since the last call."""
+        """Returns whether another member of the group that holds this source has moved since the last call."""
 
     def close(self) -> None:
         """Frees all resources. Takes limited time and never raises."""

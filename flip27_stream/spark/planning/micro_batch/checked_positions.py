@@ -103,10 +103,10 @@ class CheckedPositions(EventTimePositions):
 def checked_positions_after(
     enumerator: AnyEnumerator, ranges: Mapping[str, SplitRange]
 ) -> Callable[[Mapping[str, int]], Mapping[str, int]] | None:
-    """The enumerator's :meth:`~flip27_stream.api.SplitEnumerator.positions_after`, ``None`` if positions count rows.
+    """Returns a function that checks the results of :meth:`~flip27_stream.api.SplitEnumerator.positions_after`.
 
-    Raises:
-        ContractError: when called, an answer leads out of ``ranges`` or is not behind a record.
+    The function raises :class:`ContractError` if a position is outside of ``ranges``, or not after their beginning. The
+    result is ``None`` if positions count rows.
     """
     if enumerator.positions_after({}) is None:
         return None

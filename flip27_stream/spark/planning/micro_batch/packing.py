@@ -105,7 +105,7 @@ def pack(ranges: Sequence[PlannedRange], parallelism: int) -> list[list[PlannedR
 
 
 def _share(r: PlannedRange, total: int, tasks: int) -> int:
-    """Returns the share of a range in ``tasks``, by its size: rounded half up, and at least 1."""
+    """Returns how many of ``tasks`` tasks a range gets, in proportion to its size: rounded half up, and at least 1."""
     return max(math.floor(r.size / total * tasks + 0.5), 1)
 
 

@@ -59,7 +59,7 @@ class LeastRows:
         self._last: int | None = None
 
     def are_there(self, waiting: int, now: int) -> bool:
-        """Whether a batch runs at ``now`` (ms) if ``waiting`` rows can be read."""
+        """Returns whether a batch runs at ``now`` (ms) if ``waiting`` rows can be read."""
         if self._least is None:
             return True
         enough = self._last is None or now - self._last >= self._delay_ms or waiting >= self._least

@@ -1,4 +1,4 @@
-"""Ranges of splits whose positions do not count rows, as the planner wants them."""
+"""The costs of ranges for the planner, also of splits whose positions do not count rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from watermark_alignment.planner import SparsePositions
 
 
 def rows_to(r: SplitRange, end: int) -> int:
-    """What reading the range up to ``end`` costs; where positions do not count rows, at most so much."""
+    """Returns the cost of reading a range up to ``end``.
+
+    If positions do not count rows, it is the cost of the whole range, which is an upper bound; 0 for nothing to read.
+    """
     if r.rows is None:
         return end - r.position
     return r.cost if end > r.position else 0
@@ -19,7 +22,13 @@ def rows_to(r: SplitRange, end: int) -> int:
 def sparse_positions(
     after: PositionsAfter | None, run: Mapping[str, SplitRange], positions: EventTimePositions | None
 ) -> SparsePositions | None:
-    """How splits are planned whose positions do not count rows; ``None`` where they do."""
+    """Returns the planner's functions for positions that do not count rows; ``None`` if positions count rows.
+
+    Args:
+        after: returns the positions after numbers of rows; ``None`` if positions count rows.
+        run: the ranges that the run can read, by split id.
+        positions: the positions by event time in these ranges; ``None`` if the enumerator finds none.
+    """
     if after is None:
         return None
 

@@ -1,4 +1,7 @@
-"""What the coordinator knows of splits beyond the offset. It ends with the process; correctness never depends on it."""
+"""The coordinator's knowledge about splits that is not in the offset.
+
+It is lost when the process ends, and correctness never depends on it.
+"""
 
 from __future__ import annotations
 
@@ -119,7 +122,7 @@ class SplitTracker:
         return position, position, self.read_max(split, state), self._next.get(split), None, None, False
 
     def is_unknown(self, split: str, row: Row) -> bool:
-        """Whether nothing is known of the split: no answer in this process, and no event time in the offset.
+        """Returns whether nothing is known of the split: no answer in this process, and no event time in the offset.
 
         It may have been paused before a restart, so the other splits must not pass it.
         """

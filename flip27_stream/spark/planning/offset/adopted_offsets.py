@@ -23,11 +23,11 @@ class AdoptedOffsets:
         self._lineage = secrets.token_hex(8)
 
     def are_in(self, document: Mapping[str, Any]) -> bool:
-        """Whether ``document`` is an offset of another source, from which this source can continue."""
+        """Returns whether ``document`` is an offset of another source, from which this source can continue."""
         return MARKER not in document and self._spec.source.adopt_offset(document) is not None
 
     def start(self, document: Mapping[str, Any], lineage: str | None = None) -> AnyOffset:
-        """Returns the start offset of a batch that this source has planned.
+        """Returns the start offset of a batch that this source has planned after an offset of Spark's own source.
 
         Args:
             document: an offset for which :meth:`are_in` is true.

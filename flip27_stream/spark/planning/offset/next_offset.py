@@ -110,7 +110,7 @@ class NextOffset:
 
 
 def _with_read_max(state: AnyState, read_max: int | None) -> AnyState:
-    """Returns ``state`` with the greatest event time (ms) that reports have told. That alone makes no new offset."""
+    """Returns ``state`` with the greatest event time (ms) in reports. This change alone does not make a new offset."""
     if read_max is None or (state.read_max is not None and read_max <= state.read_max):
         return state
     return replace(state, read_max=read_max)

@@ -72,7 +72,7 @@ class OffsetLog:
         return document
 
     def has_stored(self, checkpoint: Any) -> bool:
-        """Whether the last document has this state of the enumerator; compares the JSON of both."""
+        """Returns whether the last document has this state of the enumerator; compares the JSON of both."""
         with _writing(self._source):
             return bool(self._last[0].get("enumerator") == self._codec.enumerator_to_json(checkpoint))
 

@@ -144,5 +144,5 @@ def line_end(data: bytes, start: int) -> int:
 
 
 def is_blank(data: bytes, start: int) -> bool:
-    """Whether the line that begins at ``start`` has only white space."""
+    """Returns whether the line that begins at ``start`` has only white space."""
     return not data[start : line_end(data, start)].strip()

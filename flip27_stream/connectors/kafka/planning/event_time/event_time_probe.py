@@ -76,7 +76,7 @@ class EventTimeProbe:
         return chunks
 
     def read_heads(self, wanted: Mapping[TopicPartition, FetchFrom]) -> HeadedLogs:
-        """Returns the same as :meth:`read`, with the records of most partitions not decoded, only batch headers.
+        """Returns the same as :meth:`read`, but decodes only the headers of the batches of most partitions.
 
         The event times must be the timestamps of records.
         """
@@ -103,11 +103,11 @@ class EventTimeProbe:
         wanted: Mapping[TopicPartition, FetchFrom],
         take: Callable[[Mapping[TopicPartition, Fetched]], Set[TopicPartition]],
     ) -> None:
-        """Fetches until ``take`` has said of all partitions that their answers have a record batch, 5 s at most.
+        """Fetches until there is an answer with a whole record batch for each partition, for 5 s at most.
 
         Args:
-            wanted: what to fetch first of each partition.
-            take: gets the answers of a round; returns the partitions of this round and earlier ones that are done.
+            wanted: the offset and size of the first fetch of each partition.
+            take: is called with the answers of a round, and returns all partitions with such an answer so far.
         """
         pending = dict(wanted)
         deadline = time.monotonic() + _PATIENCE_S
@@ -131,9 +131,9 @@ class EventTimeProbe:
             pending = {**hungry, **stuck}
 
     def _longer(self, pause_s: float) -> float:
-        """Returns the next pause in seconds, after a pause of ``pause_s`` brought no answer.
+        """Returns the pause (s) after the next round without an answer; ``pause_s`` is the pause after the last one.
 
-        The least is ``retry.backoff.ms``.
+        The least pause is ``retry.backoff.ms``.
         """
         least_s = max(self._client.options.retry_backoff_ms, _LEAST_BACKOFF_MS) / 1000
         return max(least_s, min(2 * pause_s, _LONGEST_PAUSE_S))

@@ -1,4 +1,4 @@
-"""The answers of one read of many partitions, of which only the headers of record batches were read yet."""
+"""The result of a read of many partitions in which only the headers of record batches are decoded so far."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class Decoder(Protocol):
 
 
 class HeadedLogs(Set[TopicPartition]):
-    """The partitions that have answered: most by their record batches, of which the headers are known.
+    """The set of the partitions whose leaders answered, with the headers of their record batches.
 
     Args:
         decoder: decodes the records of a partition when they are needed.
 
     Attributes:
-        chunks: the partitions whose records had to be decoded at once.
-        partitions: the others, in the order of the indexes in ``heads``.
-        heads: the headers of their batches.
-        size: the bytes of their batches.
+        chunks: the event times of the partitions whose records are decoded.
+        partitions: the partitions of which the headers were read, in the order of the indexes in ``heads``.
+        heads: the headers of the batches of ``partitions``.
+        size: the size of the answers that were added, in bytes.
     """
 
     def __init__(self, decoder: Decoder) -> None:
@@ -46,18 +46,18 @@ class HeadedLogs(Set[TopicPartition]):
 
     @classmethod
     def _from_iterable(cls, partitions: Iterable[Any]) -> Set[Any]:
-        """Returns the result of a set operation, which is a plain set."""
+        """Returns the result of a set operation (``collections.abc.Set``), which is a plain set."""
         return set(partitions)
 
     def add(
         self, partitions: Sequence[TopicPartition], offsets: Sequence[int], answers: Sequence[Fetched]
     ) -> None:
-        """Adds those of the partitions whose headers are enough, and that have a record batch.
+        """Adds the partitions with a complete record batch whose headers can be used; see :func:`log_heads`.
 
         Args:
-            partitions: the partitions that have answered.
-            offsets: the offset that was asked for of each.
-            answers: what the brokers answered about each, without errors and aborted transactions.
+            partitions: the partitions whose leaders answered.
+            offsets: the offset of the fetch of each partition.
+            answers: the answer about each partition, which has no error and no aborted transactions.
         """
         heads, usable = log_heads([answer.records for answer in answers], np.array(offsets, np.int64))
         taken = np.zeros(len(answers), bool)
@@ -72,19 +72,19 @@ class HeadedLogs(Set[TopicPartition]):
 
     @property
     def is_full(self) -> bool:
-        """Whether the bytes that are kept are so many (128 MB) that further answers must be decoded at once."""
+        """Whether the answers that are kept have more than 128 MB, so that further answers must be decoded at once."""
         return self.size > _MOST_UNDECODED
 
     def chunk(self, tp: TopicPartition) -> Chunk:
         """Returns the event times of a partition.
 
         Raises:
-            ConnectorError: its log is damaged.
+            ConnectorError: the log of the partition is damaged.
         """
         if tp not in self.chunks:
             offset, answer = self._answers[tp]
             decoded = self._decoder.decoded(tp, offset, answer)
-            assert decoded is not None  # its header says that it has a whole batch
+            assert decoded is not None  # its headers were read, so it has a whole batch
             self.chunks[tp] = decoded
         return self.chunks[tp]
 
@@ -101,7 +101,7 @@ class HeadedLogs(Set[TopicPartition]):
 
     @property
     def answered(self) -> Set[TopicPartition]:
-        """The same partitions as they are now, as a set of Python's own, which tells faster what it contains."""
+        """The partitions of this object as a set of Python, in which look-ups are faster than in this object."""
         return self._answers.keys() | self.chunks.keys() if self.chunks else self._answers.keys()
 
     def __contains__(self, tp: object) -> bool:

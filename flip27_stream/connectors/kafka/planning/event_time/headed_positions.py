@@ -1,8 +1,8 @@
 """Positions by event time that the headers of record batches prove, for all partitions together in columns.
 
-It answers for a partition only what a search in its records (``SplitSearch``) would answer, and leaves all other
-partitions to such searches: those with a compressed first batch, an implausible time, a position inside a batch, or
-more to read than was fetched.
+A result for a partition equals that of a search in its records (``SplitSearch``). There is no result for a partition
+with a compressed first batch, an implausible time, a position inside a batch, or more records to read than were
+fetched; such a partition must be searched.
 """
 
 from __future__ import annotations
@@ -59,8 +59,10 @@ class HeadedPositions:
         self._data = data.only(self.known[data.logs])
 
     def first_at_or_after(self, event_time: int) -> tuple[Longs, Flags]:
-        """Returns the first position with an event time at or above ``event_time`` (ms) of each log, and whether it is
-        proven. It is not if the record lies within a batch, or the log is not :attr:`known`.
+        """Returns for each log the first position with an event time at or above ``event_time`` (ms).
+
+        The second array says whether each position is proven. It is not proven if the record is not the first one of
+        its batch, or if the log is not :attr:`known`.
         """
         event_time = max(event_time, 0)
         positions, proven = self._limits.copy(), self.known.copy()
@@ -86,7 +88,7 @@ def _covered(inside: LogHeads, ends: Longs) -> Flags:
 
 
 def _plausible(data: LogHeads, latest: int | None, logs: int) -> Flags:
-    """Returns for each log whether all its batches have timestamps and none that is implausible."""
+    """Returns for each log whether all its batches have timestamps, and no implausible ones."""
     plausible = np.ones(logs, bool)
     wrong = data.greatest < 0 if latest is None else (data.greatest < 0) | (data.greatest > latest)
     plausible[data.logs[wrong]] = False

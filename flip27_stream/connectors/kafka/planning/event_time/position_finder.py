@@ -1,7 +1,7 @@
 """Positions by event time in Kafka; all splits of one plan are searched together, one request per leader and step.
 
 Where event times are the timestamps of records, the first read of a plan looks only at the headers of record batches
-(:class:`HeadedPositions`). Splits for which these are no proof are searched one by one (:class:`SplitSearch`).
+(:class:`HeadedPositions`). Splits whose positions the headers do not prove are searched (:class:`SplitSearch`).
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class PositionFinder:
         locator: finds where to begin reading.
         read_committed: whether the isolation level is ``read_committed``.
         unanswered: fails if a partition cannot be read for too long.
-        by_headers: whether event times are the timestamps of records, so that the headers of batches tell of them.
+        by_headers: whether event times are the timestamps of records, so that the headers of batches have event times.
     """
 
     def __init__(
@@ -167,9 +167,10 @@ class PositionFinder:
     def without_known_records(
         self, partitions: Mapping[str, TopicPartition], ranges: Mapping[str, SplitRange]
     ) -> dict[str, TopicPartition]:
-        """Returns the partitions to read at their positions, by split id: those of which no records are known.
+        """Returns the partitions whose batch headers are to be read first, by split id.
 
-        There are none of these if the headers of batches do not tell event times.
+        These are the partitions that have records to read, none of which is known. The result is empty if the headers
+        of batches do not have event times.
         """
         if not self._by_headers:
             return {}

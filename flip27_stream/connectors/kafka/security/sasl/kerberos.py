@@ -59,7 +59,7 @@ class Kerberos:
             raise self._refusal(error, host) from error
 
     def refused(self) -> bool:
-        """Drops the tickets from the keytab. Returns whether brokers accepted them before, so that new ones may do."""
+        """Drops the tickets from the keytab. Returns whether brokers accepted them before and may accept new ones."""
         return self.keytab is not None and TICKETS.drop(self)
 
     def _credentials(self) -> Any:

@@ -30,7 +30,7 @@ _NAMES: Final = (
     "awsStsRegion",
 )
 _WITHOUT_EFFECT: Final = ("awsDebugCreds", "awsMaxBackOffTimeMs", "awsMaxRetries")
-"""What the login module takes besides: it logs the caller, and tries again to find credentials, as boto3 does."""
+"""The other options of the login module. They have no effect: one is for its log, and boto3 has retries of its own."""
 _TIMEOUT_S: Final = 5
 
 

@@ -13,7 +13,7 @@ from flip27_stream.errors import AuthenticationError
 from flip27_stream.extras import check_installed
 
 LOGIN_HANDLER: Final = "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler"
-"""The class whose work is done here."""
+"""The Java class in place of which this module provides tokens."""
 
 _LIFE_S: Final = 900
 

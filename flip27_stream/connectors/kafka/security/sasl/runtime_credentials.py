@@ -11,13 +11,13 @@ from typing import Any, Final
 log = logging.getLogger(__name__)
 
 _PLACES: Final = (("databricks.service_credentials", ""), ("databricks.sdk.runtime", "dbutils.credentials."))
-"""The modules in which runtimes have ``getServiceCredentialsProvider``, and where in them."""
+"""The modules in which runtimes have ``getServiceCredentialsProvider``, and the attribute path to it."""
 
 MISSING: Final = (
     "runtime of Databricks that has getServiceCredentialsProvider, in module 'databricks.service_credentials' or in "
     "dbutils.credentials; this process has neither."
 )
-"""What a process lacks for which :func:`credential_providers` returns ``None``, for messages."""
+"""What is missing if :func:`credential_providers` returns ``None``, for messages."""
 
 
 def credential_providers() -> Callable[[str], Any] | None:

@@ -45,7 +45,7 @@ class KeyAndChain(NamedTuple):
 
 
 class StoreFormat(ABC):
-    """Reads one format of stores."""
+    """The base class of readers of one format of trust stores and key stores."""
 
     @staticmethod
     @abstractmethod

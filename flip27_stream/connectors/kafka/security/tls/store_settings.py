@@ -121,7 +121,16 @@ def store_type(options: Mapping[str, str], type_: Option[StoreType], pem: Option
 def refuse_without_store(
     options: Mapping[str, str], given: tuple[Option[str], ...], location: Option[str]
 ) -> None:
-    """Raises :class:`OptionError` if an option of a store is given that is not there."""
+    """Checks that no option of a store is given without the location of the store.
+
+    Args:
+        options: the options of the query, by their names in lower case.
+        given: the options that need the store.
+        location: the option with the location of the store, which is not given.
+
+    Raises:
+        OptionError: one of these options is given.
+    """
     for option in given:
         if option.is_given(options):
             raise OptionError(f"Option '{option.name}' is given, but not '{location.name}'.")

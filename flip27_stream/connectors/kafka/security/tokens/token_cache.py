@@ -92,7 +92,7 @@ class TokenCache:
     def token(self, provider: TokenProvider) -> Token:
         """Returns the cached token of a provider, or a new one if none is usable.
 
-        Raises as :meth:`TokenProvider.fetch`.
+        The errors are those of :meth:`TokenProvider.fetch`.
         """
         kept = self._usable(provider)
         if kept is None:
