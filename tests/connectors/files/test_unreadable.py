@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from flip27_stream.connectors.files.backlog.processed_files import ProcessedFiles
@@ -211,3 +213,18 @@ def test_a_file_that_could_not_be_read_when_it_was_listed(
     times = [row["ts"] for row in query.rows]
     assert times == sorted(times)
     assert query.ids() == dict.fromkeys(range(1000), 1)
+
+
+@pytest.mark.parametrize("ignore", ["false", "true"])
+def test_a_compressed_file_that_is_damaged_under_a_limit_on_rows(tmp_path: Path, ignore: str) -> None:
+    """Its lines are counted before they are read."""
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"a\n" * 10))
+    (tmp_path / "b.gz").write_bytes(gzip.compress(b"b\n" * 1000)[:-9])
+    options = {"path": str(tmp_path), "files.format": "text", "maxRowsPerTrigger": "5"}
+    query = FileQuery(options | {"ignoreCorruptFiles": ignore}, schema=pa.schema([("value", pa.string())]))
+    if ignore == "true":
+        query.run()
+    else:
+        with pytest.raises(CorruptRecordError, match=r"b\.gz does not decode.*ignoreCorruptFiles"):
+            query.run()
+    assert len(query.rows) in ({"true": [10], "false": [0, 10]}[ignore])
