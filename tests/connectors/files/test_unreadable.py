@@ -21,7 +21,7 @@ from flip27_stream.connectors.files.storage.retries import Retries
 from flip27_stream.errors import CorruptRecordError, DataLossError, UnreachableError
 from flip27_stream.spark.execution.task import read_task
 from flip27_stream.testing import wait_until
-from tests.connectors.files.support.file_query import UNLIMITED, FileQuery
+from tests.connectors.files.support.file_query import UNLIMITED, FileQuery, write
 
 
 def test_a_file_that_is_gone_before_it_is_read(folder: Path) -> None:
@@ -213,6 +213,27 @@ def test_a_file_that_could_not_be_read_when_it_was_listed(
     times = [row["ts"] for row in query.rows]
     assert times == sorted(times)
     assert query.ids() == dict.fromkeys(range(1000), 1)
+
+
+@pytest.mark.parametrize("rows", [10, 35, 200])
+@pytest.mark.parametrize("limit", [{"maxRowsPerTrigger": "40"}, {"maxBytesPerTrigger": "1"}])
+def test_a_file_that_is_begun_and_replaced_before_a_restart(
+    tmp_path: Path, rows: int, limit: dict[str, str]
+) -> None:
+    """Its units are read again, and they are of another file."""
+    for ignore in ("false", "true"):
+        write(tmp_path / "a.parquet", 1000)
+        query = FileQuery({"path": str(tmp_path), "ignoreMissingFiles": ignore} | limit)
+        query.step()
+        assert len(query.rows) == 30
+        write(tmp_path / "a.parquet", 1000, rows, ids=1000)
+        query.restart()
+        if ignore == "true":
+            query.run()
+        else:
+            with pytest.raises(DataLossError, match=rf"ends at position {rows} now: it was written anew"):
+                query.run()
+        assert len(query.rows) == 30
 
 
 @pytest.mark.parametrize("ignore", ["false", "true"])
