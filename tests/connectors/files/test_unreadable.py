@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from flip27_stream.connectors.files.backlog.listed_files import Listed, ListedFiles
 from flip27_stream.connectors.files.backlog.processed_files import ProcessedFiles
 from flip27_stream.connectors.files.formats.statistics import FileStatistics
 from flip27_stream.connectors.files.storage.retries import Retries
@@ -234,6 +235,30 @@ def test_a_file_that_is_begun_and_replaced_before_a_restart(
             with pytest.raises(DataLossError, match=rf"ends at position {rows} now: it was written anew"):
                 query.run()
         assert len(query.rows) == 30
+
+
+def test_a_file_that_is_truncated_and_written_anew_after_it_was_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it is empty, it does not count as read."""
+    file, take_in = tmp_path / "a.txt", ListedFiles.take_in
+    file.write_text("old\n")
+
+    def truncating(self: ListedFiles, look: Listed) -> None:
+        take_in(self, look)
+        file.write_text("")
+
+    options = {"path": str(tmp_path), "files.format": "text", "source.monitor-interval": "1 h"}
+    query = FileQuery(options, available_now=False, schema=pa.schema([("value", pa.string())]))
+    with monkeypatch.context() as patched:
+        patched.setattr(ListedFiles, "take_in", truncating)
+        query.step()
+    file.write_text("new\nlines\n")
+    backlog: Any = query.coordinator._enumerator._backlog  # type: ignore[union-attr]
+    backlog._not_before = 0.0
+    backlog.take_in(backlog.look())
+    query.run()
+    assert [row["value"] for row in query.rows] == ["new", "lines"]
 
 
 @pytest.mark.parametrize("ignore", ["false", "true"])
