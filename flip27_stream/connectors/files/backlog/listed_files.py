@@ -248,6 +248,8 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         self._open_generation(generations)
         rest = self._seen.rest
         self._is_complete = rest is None or rest.are_among(self._untaken()) or not self._awaits_more()
+        if self._is_complete:
+            self._seen.settle_rest(self._untaken())
 
     def _lose(self, file: FoundFile) -> None:
         waiting = self._generation.discard(file.path) or self._others.discard(file.path)

@@ -278,6 +278,13 @@ class ProcessedFiles:
         """The files of a bounded source that are not taken, or ``None`` if they are unknown (older checkpoints)."""
         return self._state.rest
 
+    def settle_rest(self, untaken: Collection[FoundFile]) -> None:
+        """Records the files that a bounded source is still to read. Some may have been added to its first listing."""
+        rest = Rest.of(untaken)
+        if self._state.rest not in (None, rest):
+            self._state = replace(self._state, rest=rest)
+            self._changed = True
+
     def note_new(self, files: Iterable[FoundFile]) -> None:
         """Records files that were found. Latecomers get a mark, as long as there is room."""
         for file in files:
