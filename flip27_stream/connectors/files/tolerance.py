@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Final
 
+from flip27_stream.api import MetricGroup
 from flip27_stream.errors import CorruptRecordError, DataLossError, RecordFormatError
+
+log = logging.getLogger(__name__)
 
 UNREADABLE: Final = (CorruptRecordError, RecordFormatError, DataLossError)
 """The errors of one file, as opposed to errors of the storage."""
@@ -26,6 +30,13 @@ class Tolerance:
     def allows(self, error: Exception) -> bool:
         """Returns whether a file is skipped that raised ``error``, one of :data:`UNREADABLE`."""
         return self.missing if isinstance(error, DataLossError) else self.corrupt
+
+    def skip(self, path: str, error: Exception, metrics: MetricGroup) -> None:
+        """Logs and counts that a file is skipped. Raises ``error`` if it is not to be skipped."""
+        if not self.allows(error):
+            raise error
+        log.warning("File %s is skipped: %s", path, error)
+        metrics.counter(metric_of(error)).inc()
 
 
 def metric_of(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import shutil
@@ -11,15 +12,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from flip27_stream.connectors.files.backlog.listed_files import Listed, ListedFiles
 from flip27_stream.connectors.files.backlog.processed_files import ProcessedFiles
 from flip27_stream.connectors.files.formats.statistics import FileStatistics
 from flip27_stream.connectors.files.storage.retries import Retries
 from flip27_stream.errors import CorruptRecordError, DataLossError, UnreachableError
 from flip27_stream.spark.execution.task import read_task
 from flip27_stream.testing import wait_until
-from tests.connectors.files.support.file_query import UNLIMITED, FileQuery
+from tests.connectors.files.support.file_query import UNLIMITED, FileQuery, write
 
 
 def test_a_file_that_is_gone_before_it_is_read(folder: Path) -> None:
@@ -217,3 +220,63 @@ def test_a_file_that_could_not_be_read_when_it_was_listed(
     times = [row["ts"] for row in query.rows]
     assert times == sorted(times)
     assert query.ids() == dict.fromkeys(range(1000), 1)
+
+
+@pytest.mark.parametrize("rows", [10, 35, 200])
+@pytest.mark.parametrize("limit", [{"maxRowsPerTrigger": "40"}, {"maxBytesPerTrigger": "1"}])
+def test_a_file_that_is_begun_and_replaced_before_a_restart(
+    tmp_path: Path, rows: int, limit: dict[str, str]
+) -> None:
+    """Its units are read again, and they are of another file."""
+    for ignore in ("false", "true"):
+        write(tmp_path / "a.parquet", 1000)
+        query = FileQuery({"path": str(tmp_path), "ignoreMissingFiles": ignore} | limit)
+        query.step()
+        assert len(query.rows) == 30
+        write(tmp_path / "a.parquet", 1000, rows, ids=1000)
+        query.restart()
+        if ignore == "true":
+            query.run()
+        else:
+            with pytest.raises(DataLossError, match=rf"ends at position {rows} now: it was written anew"):
+                query.run()
+        assert len(query.rows) == 30
+
+
+def test_a_file_that_is_truncated_and_written_anew_after_it_was_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it is empty, it does not count as read."""
+    file, take_in = tmp_path / "a.txt", ListedFiles.take_in
+    file.write_text("old\n")
+
+    def truncating(self: ListedFiles, look: Listed) -> None:
+        take_in(self, look)
+        file.write_text("")
+
+    options = {"path": str(tmp_path), "files.format": "text", "source.monitor-interval": "1 h"}
+    query = FileQuery(options, available_now=False, schema=pa.schema([("value", pa.string())]))
+    with monkeypatch.context() as patched:
+        patched.setattr(ListedFiles, "take_in", truncating)
+        query.step()
+    file.write_text("new\nlines\n")
+    backlog: Any = query.coordinator._enumerator._backlog  # type: ignore[union-attr]
+    backlog._not_before = 0.0
+    backlog.take_in(backlog.look())
+    query.run()
+    assert [row["value"] for row in query.rows] == ["new", "lines"]
+
+
+@pytest.mark.parametrize("ignore", ["false", "true"])
+def test_a_compressed_file_that_is_damaged_under_a_limit_on_rows(tmp_path: Path, ignore: str) -> None:
+    """Its lines are counted before they are read."""
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"a\n" * 10))
+    (tmp_path / "b.gz").write_bytes(gzip.compress(b"b\n" * 1000)[:-9])
+    options = {"path": str(tmp_path), "files.format": "text", "maxRowsPerTrigger": "5"}
+    query = FileQuery(options | {"ignoreCorruptFiles": ignore}, schema=pa.schema([("value", pa.string())]))
+    if ignore == "true":
+        query.run()
+    else:
+        with pytest.raises(CorruptRecordError, match=r"b\.gz does not decode.*ignoreCorruptFiles"):
+            query.run()
+    assert len(query.rows) in ({"true": [10], "false": [0, 10]}[ignore])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from datetime import datetime, timezone
@@ -212,6 +213,34 @@ def test_a_history_that_is_away_when_the_query_starts_again_is_read_to_its_end(
     wait_until(lambda: reading.query.step() is None and reading.query.index == 1, "the switch")
     assert sorted(reading.query.rows) == [(str(n), n * 10 + i) for n in range(3) for i in range(10)]
     assert reading.end == 29
+
+
+def test_files_that_are_added_to_a_history_hide_none_that_are_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have older times and come while the query is stopped, so they are read. Then the folder is empty for a
+    while."""
+    monkeypatch.setattr("flip27_stream.connectors.files.planning.enumerator._LATE_LOOK_MS", 10)
+    data = tmp_path / "data"
+    for number in range(7):
+        write(data / f"{number}.parquet", range(number * 10, number * 10 + 10), group=10)
+        os.utime(data / f"{number}.parquet", (1000 + number, 1000 + number))
+    hidden = [(data / f"{n}.parquet").rename(data / f".{n}.parquet") for n in (1, 2, 3)]
+    reading = Reading(data, False, maxFilesPerTrigger="1")
+    reading.query.step()
+    for path in hidden:
+        path.rename(data / path.name[1:])
+    reading.query.restart()
+    for _ in range(3):
+        reading.query.step()
+    bring_back = away(data)
+    reading.query.restart()
+    for _ in range(5):
+        reading.query.step()
+        assert reading.query.index == 0
+    bring_back()
+    wait_until(lambda: reading.query.step() is None and reading.query.index == 1, "the switch")
+    assert sorted(reading.query.rows) == [(str(n), n * 10 + i) for n in range(7) for i in range(10)]
 
 
 @pytest.fixture

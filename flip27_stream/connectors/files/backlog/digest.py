@@ -85,7 +85,9 @@ class Digest:
         if not self._buckets[at].files:
             del self._buckets[at]
 
-    def sort_out(self, files: Iterable[FoundFile]) -> tuple[list[FoundFile], list[BucketMismatch]]:
+    def sort_out(
+        self, files: Iterable[FoundFile]
+    ) -> tuple[list[FoundFile], list[BucketMismatch], list[AwayBucket]]:
         """Finds the files that are not in the digest, and the buckets where they cannot be found.
 
         The digest is changed to the files that are listed now, without those that were found to be new.
@@ -94,11 +96,14 @@ class Digest:
             files: All files that are listed now.
 
         Returns:
-            The files that are not in the digest, and the buckets whose difference to the listing cannot be explained.
+            The files that are not in the digest, the buckets whose difference to the listing cannot be explained, and
+            what the listing lacks.
         """
         listed: list[list[FoundFile]] = [[] for _ in self._buckets]
         strangers: list[FoundFile] = []
         unproven: list[BucketMismatch] = []
+        away: list[AwayBucket] = []
+        since = -1
         for file in files:
             at = bisect_left(self._buckets, file.modified, key=_until)
             (listed[at] if at < len(listed) else strangers).append(file)
@@ -108,14 +113,17 @@ class Digest:
             seen = _exclusive_or(hashes)
             appeared = _appeared(bucket.digest ^ seen, len(there) - bucket.files, hashes)
             if appeared is None:
-                since = observed[-1].until if observed else 0
-                unproven.append(BucketMismatch(since, bucket.until, bucket.files, len(there)))
+                unproven.append(BucketMismatch(max(since, 0), bucket.until, bucket.files, len(there)))
                 appeared = ()
+            if len(there) < bucket.files:
+                lacking = Rest(bucket.files - len(there), bucket.digest ^ seen)
+                away.append(AwayBucket(since, bucket.until, lacking))
+            since = bucket.until
             strangers += [hashes[h] for h in appeared]
             digest = seen ^ _exclusive_or(appeared)
             observed.append(Bucket(bucket.until, len(there) - len(appeared), digest))
         self._buckets = [bucket for bucket in observed if bucket.files]
-        return strangers, unproven
+        return strangers, unproven, away
 
     def _change(self, at: int, file: FoundFile, by: int) -> None:
         until, files, digest = self._buckets[at]
@@ -148,6 +156,24 @@ class BucketMismatch(NamedTuple):
     until: int
     remembered: int
     there: int
+
+
+class AwayBucket(NamedTuple):
+    """The files of a bucket that a listing lacks, if no others were added to it.
+
+    Attributes:
+        after: The files were modified after this time (ms) ...
+        until: ... and up to this time (ms).
+        files: The number and the digest of these files.
+    """
+
+    after: int
+    until: int
+    files: Rest
+
+    def has(self, file: FoundFile) -> bool:
+        """Whether the modification time of a file lies in the bucket."""
+        return self.after < file.modified <= self.until
 
 
 def identity(file: FoundFile) -> int:

@@ -238,8 +238,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         for file in look.gone:
             self._lose(file)
         generations = self._seen.generations
-        appeared = [file for file in look.new if not self._seen.returned(file)]
-        new = [*appeared, *filter(self._is_new_version, look.changed)]
+        new = [*self._seen.without_returned(look.new), *filter(self._is_new_version, look.changed)]
         times = self._times(new, look.least)
         self._seen.note_new(file for file in new if not self._seen.in_generation(file.path))
         for file in new:
@@ -249,6 +248,8 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         self._open_generation(generations)
         rest = self._seen.rest
         self._is_complete = rest is None or rest.are_among(self._untaken()) or not self._awaits_more()
+        if self._is_complete:
+            self._seen.settle_rest(self._untaken())
 
     def _lose(self, file: FoundFile) -> None:
         waiting = self._generation.discard(file.path) or self._others.discard(file.path)

@@ -24,17 +24,14 @@ if it comes back unchanged: it may have been moved out of the folder and back, o
 from __future__ import annotations
 
 import heapq
-import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from flip27_stream.connectors.files.backlog.digest import Bucket, BucketMismatch, Digest, Rest
+from flip27_stream.connectors.files.backlog.digest import Bucket, Digest, Rest
 from flip27_stream.connectors.files.backlog.marks import NAME_BYTES, GoneFiles, mark_of, name_of
-from flip27_stream.connectors.files.storage.found_file import FoundFile, time_text
-from flip27_stream.errors import DataLossError
-
-log = logging.getLogger(__name__)
+from flip27_stream.connectors.files.backlog.unmarked_files import AwayFiles, judge
+from flip27_stream.connectors.files.storage.found_file import FoundFile
 
 WINDOW: Final = 4096
 """The greatest number of marks of one kind in the checkpoint. If there are more, older ones move below the cut."""
@@ -117,6 +114,7 @@ class ProcessedFiles:
         self._late: dict[str, bytes] = {}
         self._gone = GoneFiles(_GONE_WINDOWS * window)
         self._gone.add(state.gone)
+        self._away = AwayFiles()
         self._members: set[str] = set()
         self._changed = False
         self.generations = 0
@@ -172,8 +170,10 @@ class ProcessedFiles:
             else:
                 (covered if file.modified <= self._state.bound else new).append(file)
         self._gone.add(recent.values())  # the files that are not listed
-        strangers, mismatches = self._digest.sort_out(covered)
-        self._judge(mismatches)
+        strangers, mismatches, away = self._digest.sort_out(covered)
+        judge(mismatches, fail=self._fail)
+        if self._state.until is None:  # else not all of them were taken
+            self._away.lack(away)
         unknown = {file.path for file in strangers}
         for file in covered:
             if file.path in unknown:
@@ -189,33 +189,6 @@ class ProcessedFiles:
     def _was_taken(self, file: FoundFile, key: Callable[[FoundFile, str | None], OrderKey | None]) -> bool:
         places = ((key(file, by), last) for by, last in self._state.frontiers)
         return any(place is None or (last is not None and place <= last) for place, last in places)
-
-    def _judge(self, mismatches: Sequence[BucketMismatch]) -> None:
-        """Logs a warning for each bucket in which files may have been added unnoticed.
-
-        Raises:
-            DataLossError: Files were certainly added, and ``fail_on_data_loss`` is set.
-        """
-        for after, until, count, there in mismatches:
-            which = f"modified after {time_text(after)} and up to {time_text(until)}"
-            if there < count:
-                log.warning(
-                    "Of %d files %s, which were read, %d are gone since the last run: if others were put in their "
-                    "place meanwhile, with such old modification times, they are not read",
-                    count,
-                    which,
-                    count - there,
-                )
-                continue
-            text = (
-                f"There are {there} files {which}, where {count} were read or listed before: some were added while no "
-                "query ran, and their modification times are so old that they cannot be told from those that were "
-                "read. Give the new files a new modification time, or set option failOnDataLoss to false to go on "
-                "without them."
-            )
-            if self._fail:
-                raise DataLossError(text)
-            log.warning("%s", text)
 
     # ---- files that are taken -----------------------------------------------------------------------------------
 
@@ -261,8 +234,17 @@ class ProcessedFiles:
         """
         self._gone.add([mark_of(self.forget(path))])
 
+    def without_returned(self, appeared: Iterable[FoundFile]) -> list[FoundFile]:
+        """Returns the files of a listing without those that were taken in this version before they disappeared."""
+        new = [file for file in appeared if not self.returned(file)]
+        if back := self._away.came_back([file for file in new if file.path not in self._late]):
+            self._taken.update({file.path: file for file in back})
+            self._digest.add(back)
+            self._changed = True
+        return [file for file in new if file.path not in self._taken]
+
     def returned(self, file: FoundFile) -> bool:
-        """Whether a file that is listed again was taken in this version before it disappeared."""
+        """Whether a file that is listed again was taken in this version before it disappeared, by its mark."""
         was_taken = self._gone.returned(file)
         if was_taken:
             self._remember(file, mark_of(file))
@@ -295,6 +277,13 @@ class ProcessedFiles:
     def rest(self) -> Rest | None:
         """The files of a bounded source that are not taken, or ``None`` if they are unknown (older checkpoints)."""
         return self._state.rest
+
+    def settle_rest(self, untaken: Collection[FoundFile]) -> None:
+        """Records the files that a bounded source is still to read. Some may have been added to its first listing."""
+        rest = Rest.of(untaken)
+        if self._state.rest not in (None, rest):
+            self._state = replace(self._state, rest=rest)
+            self._changed = True
 
     def note_new(self, files: Iterable[FoundFile]) -> None:
         """Records files that were found. Latecomers get a mark, as long as there is room."""

@@ -13,18 +13,15 @@ from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
-from pyarrow.fs import FileSystem
 
 from flip27_stream.api import TimestampAssigner
 from flip27_stream.connectors.files.formats.event_times import Divided, TimeRange, event_time_columns
 from flip27_stream.connectors.files.formats.format_options import FileFormat, FileUnits
-from flip27_stream.connectors.files.formats.lines.lines import codec_of
+from flip27_stream.connectors.files.formats.lines.line_format import LineFormat
 from flip27_stream.connectors.files.formats.rows import read_rows
 from flip27_stream.connectors.files.formats.schemas import constants
-from flip27_stream.connectors.files.formats.units import Int64s
 from flip27_stream.connectors.files.layout.columns import find_column
 from flip27_stream.connectors.files.layout.file_layout import PLAIN, FileLayout, Partition
-from flip27_stream.connectors.files.local_calls import open_file
 from flip27_stream.connectors.files.storage.filesystem import Storage
 from flip27_stream.connectors.files.tolerance import UNREADABLE, Tolerance
 from flip27_stream.errors import OptionError, shortened
@@ -38,7 +35,6 @@ _WAITING = 8
 only wait for each other.
 """
 
-_NEWLINE = ord("\n")
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 
 log = logging.getLogger(__name__)
@@ -122,16 +118,16 @@ class FileStatistics:
         Raises:
             Flip27Error: The errors of :class:`FileFormat`.
         """
-        fs = self.storage.filesystem()
+        fs, format = self.storage.filesystem(), self._format_of(layout)
         column = order.assigner.column if order is not None else None
         constant = self._of_partition(path, column, layout.values)
-        units = self._format_of(layout).units(fs, path, column if constant is None else None)
+        units = format.units(fs, path, column if constant is None else None)
         if constant is not None:
             units = _with(units, dict.fromkeys(range(len(units)), constant))
         elif order is not None and column is None:
             units = self._with_event_times(path, units, order.assigner, layout)
-        if units.rows is None and self.count_rows:
-            units = replace(units, rows=_lines(fs, path, units))
+        if self.count_rows and isinstance(format, LineFormat):
+            units = replace(units, rows=format.count_lines(fs, path, units.borders))
         if layout.deletion is not None:
             units = units.without(layout.deletion.deleted_rows(fs, path))
             if order is not None and column is not None and constant is None:
@@ -302,22 +298,6 @@ def _with(units: FileUnits, ranges: Mapping[int, TimeRange]) -> FileUnits:
         columns[name] = getattr(units, name).copy()
         columns[name][at] = values
     return replace(units, **columns)
-
-
-def _lines(fs: FileSystem, path: str, units: FileUnits) -> Int64s:
-    """Returns the number of lines that begin in each unit, which is an upper bound for its rows."""
-    if codec_of(path) is not None:
-        with fs.open_input_stream(path) as stream:
-            return np.array([_newlines(stream.read()) + 1], np.int64)
-    counts = []
-    with open_file(fs, path) as file:
-        for start, end in _pairs(units.borders):
-            counts.append(_newlines(file.read_at(end - start, start)) + 1)
-    return np.array(counts, np.int64)
-
-
-def _newlines(data: bytes) -> int:
-    return int(np.count_nonzero(np.frombuffer(data, np.uint8) == _NEWLINE))
 
 
 def _pairs(borders: Iterable[int]) -> Iterable[tuple[int, int]]:

@@ -23,6 +23,7 @@ from flip27_stream.api import (
 from flip27_stream.connectors.files.backlog.backlog import Backlog, Waiting
 from flip27_stream.connectors.files.backlog.processed_files import OrderKey
 from flip27_stream.connectors.files.formats.event_times import Divided
+from flip27_stream.connectors.files.formats.file_format import written_anew
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
 from flip27_stream.connectors.files.formats.units import FileUnits
 from flip27_stream.connectors.files.planning.absences import Absences, FileAwayError
@@ -33,7 +34,7 @@ from flip27_stream.connectors.files.planning.positions import FilePositions
 from flip27_stream.connectors.files.planning.units_ahead import Found, UnitsAhead
 from flip27_stream.connectors.files.split import FileSplit
 from flip27_stream.connectors.files.storage.retries import Retries
-from flip27_stream.connectors.files.tolerance import UNREADABLE, metric_of
+from flip27_stream.connectors.files.tolerance import UNREADABLE
 from flip27_stream.errors import ContractError, DataLossError, UnreachableError
 
 log = logging.getLogger(__name__)
@@ -273,7 +274,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         for split in closed:
             look = partial(self._statistics.units, split.path, order, self._backlog.layout(split))
             units = found.get(split.split_id) or self._units_or_none(split.path, look)
-            if units is None:
+            if units is None or self._was_replaced(split, units):
                 self._context.retire_splits([split.split_id])
             else:
                 self._open(split, units)
@@ -321,13 +322,24 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
             self._absences.note(path, error)
             raise
         except UNREADABLE as error:
-            if not self._statistics.tolerance.allows(error):
-                if isinstance(error, DataLossError):
-                    self._absences.note(path, error)
-                raise
-            log.warning("File %s is skipped: %s", path, error)
-            self._context.metric_group().counter(metric_of(error)).inc()
+            tolerance = self._statistics.tolerance
+            if isinstance(error, DataLossError) and not tolerance.missing:
+                self._absences.note(path, error)
+            tolerance.skip(path, error, self._context.metric_group())
             return None
+
+    def _was_replaced(self, split: FileSplit, units: FileUnits) -> bool:
+        """Whether another file is in the place of a begun one, and is skipped.
+
+        Raises:
+            DataLossError: Such files are not skipped.
+        """
+        if units.end == split.length:
+            return False
+        was, is_now = f"ended at position {split.length}", f"ends at position {units.end}"
+        error = written_anew(f"file {split.path}", was, is_now)
+        self._statistics.tolerance.skip(split.path, error, self._context.metric_group())
+        return True
 
     def _take(self, head: Waiting, budget: Budget, new: dict[int, list[FileSplit]]) -> None:
         """Assigns the next file of the backlog if the limits allow some of it. Otherwise it stays in the backlog."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from flip27_stream.connectors.files.backlog.backlog import Waiting
+from flip27_stream.connectors.files.formats.file_format import written_anew
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
 from flip27_stream.connectors.files.formats.units import FileUnits
 from flip27_stream.connectors.files.storage.found_file import FoundFile
@@ -49,14 +50,19 @@ class UnitsAhead:
             following: Returns the next files of the backlog, as many as its argument says.
 
         Raises:
+            DataLossError: The file was truncated since it was listed. It may be about to be written anew.
             Flip27Error: The file cannot be read.
         """
         if _version(head) not in self._found:
             self._found.update(self.look(following(self._at_once)))
             self._at_once = min(2 * self._at_once, _MOST)
-        if _version(head) not in self._found:
-            return self._statistics.units(head.file.path, self._order, head.layout)
-        return self._found[_version(head)]
+        units = self._found.get(_version(head))
+        if units is None:
+            units = self._statistics.units(head.file.path, self._order, head.layout)
+        if not units.end and not self._statistics.format.positions_are_rows:  # empty files are not listed
+            self._found.pop(_version(head), None)
+            raise written_anew(f"file {head.file.path}", f"had {head.file.size} bytes", "has none")
+        return units
 
     def look(self, files: Iterable[Waiting]) -> Found:
         """Returns the units of files, without those that are known or cannot be read. It can run in a worker thread."""

@@ -19,6 +19,17 @@ class FoundFile(NamedTuple):
     modified: int
     size: int
 
+    @classmethod
+    def of(cls, path: str, modified_ns: int, size: int) -> FoundFile:
+        """Returns a file of a listing. A modification time before 1970 counts as 1970, which no cut lies below.
+
+        Args:
+            path: The path in the file system.
+            modified_ns: The modification time (ns).
+            size: The size (bytes).
+        """
+        return cls(path, max(modified_ns // 1_000_000, 0), size)
+
 
 BEING_COPIED: Final = "._COPYING_"
 """The suffix of a file while Hadoop copies it."""

@@ -171,4 +171,4 @@ def _compiled(glob: str, behind: str = "") -> re.Pattern[str]:
 
 
 def _found(info: fs.FileInfo) -> FoundFile:
-    return FoundFile(info.path, (info.mtime_ns or 0) // 1_000_000, info.size)
+    return FoundFile.of(info.path, info.mtime_ns or 0, info.size)

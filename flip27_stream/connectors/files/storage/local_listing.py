@@ -85,7 +85,7 @@ class LocalWalk:
             raise
         if not S_ISREG(status.st_mode) or not (inside or self._matches(path)):
             return None
-        return FoundFile(path, status.st_mtime_ns // 1_000_000, status.st_size)
+        return FoundFile.of(path, status.st_mtime_ns, status.st_size)
 
     def _keep(self, folder: str, inside: bool, is_link: bool) -> None:
         matches = not inside and self._matches(folder)
@@ -105,4 +105,4 @@ def local_file(path: str) -> FoundFile | None:
     status = os.stat(path)
     if S_ISDIR(status.st_mode):
         return None
-    return FoundFile(path, status.st_mtime_ns // 1_000_000, status.st_size)
+    return FoundFile.of(path, status.st_mtime_ns, status.st_size)

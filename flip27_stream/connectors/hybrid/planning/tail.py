@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -18,6 +19,11 @@ from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.connectors.hybrid.planning.source_end import TailSplit
 from flip27_stream.connectors.hybrid.source_list import ActiveSource
 from flip27_stream.reader.drive import read_ranges
+
+log = logging.getLogger(__name__)
+
+_SKIPPED: Final = ("corrupt_files", "missing_files")
+"""The counters of readers that skip what cannot be read."""
 
 
 def read_again(active: ActiveSource, tail: Iterable[TailSplit], checkpoint: Any) -> Iterator[pa.RecordBatch]:
@@ -38,9 +44,17 @@ def read_again(active: ActiveSource, tail: Iterable[TailSplit], checkpoint: Any)
     stored = [serializer.deserialize(t.split.version, t.split.data) for t in wanted]
     given = active.source.splits_for_readers(stored, checkpoint)
     ranges = [PlannedRange(split, t.begin, t.end) for split, t in zip(given, wanted, strict=True)]
-    output = _Collected()
-    for _ in read_ranges(active.source, _PlannerContext(), ranges, output):
+    output, context = _Collected(), _PlannerContext()
+    for _ in read_ranges(active.source, context, ranges, output):
         yield from (active.rows(records) for records in output.take())
+    counters = context.metric_group().snapshot()
+    if skipped := [f"{name} {counters[name]}" for name in _SKIPPED if counters.get(name)]:
+        log.warning(
+            "%s was read again up to its end, to find the rows that the next source has too, and some of it was "
+            "skipped (%s): rows of it that were read before may be read twice",
+            active.name,
+            ", ".join(skipped),
+        )
 
 
 class _Collected(ReaderOutput):

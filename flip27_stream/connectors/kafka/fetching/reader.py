@@ -332,17 +332,17 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         elif not retriable(error):
             raise refused(f"a fetch of {tp} at offset {progress.position}", error)
 
-    def _act_on_range(self, tp: TopicPartition, progress: _Progress) -> None:
-        """Handles an offset that the leader does not have.
+    def _act_on_range(self, tp: TopicPartition, progress: _Progress, *, at_end: bool = False) -> None:
+        """Reports a loss if the leader does not have an offset; with ``at_end``, also if its log ends there.
 
         Compares it with the log, since a new leader may not know its end yet.
         """
         ends, starts = self._client.list_offsets({tp: LATEST}, {tp: EARLIEST}, read_committed=False)
-        if tp in ends and tp in starts and not starts[tp].offset <= progress.position <= ends[tp].offset:
-            start, end = starts[tp].offset, ends[tp].offset
-            self._lose(
-                tp, progress, f"{start} to {end}", start if start > progress.position else progress.stop
-            )
+        if tp not in ends or tp not in starts:
+            return
+        at, start, end = progress.position, starts[tp].offset, ends[tp].offset
+        if not start <= at <= end or (at_end and at == end):
+            self._lose(tp, progress, f"{start} to {end}", start if start > at else progress.stop)
 
     def _act_on_topic(self, tp: TopicPartition, progress: _Progress) -> None:
         """Handles a topic id that the broker does not know.
@@ -359,6 +359,11 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         who = f"The leader of {tp}" + (f", {self._client.address(asked)}," if asked is not None else "")
         if self._was_deleted(tp, progress):
             self._lose(tp, progress, "nothing, the partition was deleted", progress.stop)
+            return
+        position = progress.position
+        if self._fetcher.failure is None:  # the leader may have answered that there is nothing
+            self._act_on_range(tp, progress, at_end=True)
+        if progress.position != position:
             return
         why = f" ({self._fetcher.failure})" if self._fetcher.failure is not None else ""
         given = self._options.poll_timeout_ms is not None
@@ -382,7 +387,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
     def _lose(self, tp: TopicPartition, progress: _Progress, available: str, instead: int) -> None:
         what = (
             f"Records of {tp} were lost while they were read: wanted offsets {progress.position} to {progress.stop}, "
-            f"available {available}. They were aged out, or the topic was deleted."
+            f"available {available}. They were aged out, the topic was deleted, or the log lost its end."
         )
         report_data_loss(log, what, fail=self._options.fail_on_data_loss)
         self._move(tp, progress, instead)

@@ -309,7 +309,7 @@ class LogRanges:
         what = (
             f"Records of {tp} may have been lost: wanted from offset {'earliest' if offset == EARLIEST else offset}, "
             f"available {available}.{where}"
-            f"{cause or ' They were aged out, or the topic was deleted before they were read.'}"
+            f"{cause or ' They were aged out, the topic was deleted, or the log lost its end before they were read.'}"
         )
         report_data_loss(log, what, fail=self._options.fail_on_data_loss)
 

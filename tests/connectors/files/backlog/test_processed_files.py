@@ -217,6 +217,40 @@ def test_few_latecomers_are_found_among_many(late: int) -> None:
     assert sorted(file.path for file in query.take(10)) == [f"late-{n}" for n in range(late)]
 
 
+@pytest.mark.parametrize("new", [0, 20])
+def test_files_without_a_mark_that_were_away_at_a_restart(new: int) -> None:
+    """Such as those of a folder that is a mount of its own. New files come meanwhile, and a restart follows."""
+    folder = many(500)
+    query = Query(folder, window=WINDOW)
+    query.take_all()
+    for path in sorted(folder.files)[:400:2]:
+        folder.take_away(path)
+    query.start()
+    for number in range(new):
+        folder.put(f"new-{number}", 10_000 + number)
+    query.take_all()
+    for path in list(folder.away):
+        folder.bring_back(path)
+    query.take_all()
+    query.start()
+    query.take_all()
+    assert len(query.read) == 500 + new
+    assert set(query.read.values()) == {1}
+
+
+def test_files_that_may_be_those_that_were_away(caplog: pytest.LogCaptureFixture) -> None:
+    """Only some came back, and they cannot be told from new ones: they are read, and that is said."""
+    folder = many(500)
+    query = Query(folder, window=WINDOW)
+    query.take_all()
+    for path in sorted(folder.files)[:400:2]:
+        folder.take_away(path)
+    query.start()
+    folder.bring_back(min(folder.away))
+    query.take_all()
+    assert "it is unknown whether they are among them: they are read, perhaps a second time" in caplog.text
+
+
 def test_more_latecomers_than_can_be_found_fail_the_query() -> None:
     folder = many(500)
     query = Query(folder, window=WINDOW)

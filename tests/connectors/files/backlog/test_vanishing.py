@@ -131,7 +131,8 @@ def test_a_file_that_is_written_anew_while_it_is_read_fails_by_name(three: Path,
     assert ((three / "0.parquet").stat().st_size == size) == (rows == 100)
     look(reading)
     reading.restart()
-    with pytest.raises(DataLossError, match=r"0\.parquet had modification time 2001-.* written anew"):
+    was = "ended at position 100" if rows == 50 else "had modification time 2001-"
+    with pytest.raises(DataLossError, match=rf"0\.parquet {was}.* written anew"):
         reading.run()
 
 

@@ -12,8 +12,10 @@ from pyarrow import fs
 
 from flip27_stream.connectors.files.source import FileSource
 from flip27_stream.connectors.files.storage.filesystem import Storage, locate
+from flip27_stream.connectors.files.storage.found_file import FoundFile
 from flip27_stream.connectors.files.storage.glob import glob_regex
 from flip27_stream.connectors.files.storage.listing import FileListing, is_hidden
+from flip27_stream.connectors.files.storage.local_listing import local_file
 from flip27_stream.errors import ConnectorError, OptionError
 
 
@@ -34,6 +36,14 @@ def test_an_empty_file_is_not_there_yet(tmp_path: Path) -> None:
     assert listed(tmp_path) == {"written"}
     (tmp_path / "begun").write_text("now")
     assert listed(tmp_path) == {"written", "begun"}
+
+
+def test_a_modification_time_before_1970(tmp_path: Path) -> None:
+    """It counts as 1970: no cut lies below, so a restart knows which of many such files were read."""
+    make(tmp_path, "old")
+    os.utime(tmp_path / "old", (-5, -5))
+    listing = FileListing(Storage(), (str(tmp_path),))
+    assert listing() == [local_file(str(tmp_path / "old"))] == [FoundFile(str(tmp_path / "old"), 0, 3)]
 
 
 def test_folders_with_their_subfolders(tmp_path: Path) -> None:

@@ -12,13 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from flip27_stream.api import SourceReaderContext
 from flip27_stream.api.planned_range import RangeKey
 from flip27_stream.connectors.hybrid import ExactSeam, HybridSource, Overlap
 from flip27_stream.connectors.hybrid.planning.enumerator_state import HybridEnumeratorStateSerializer
 from flip27_stream.connectors.hybrid.seam import exact_seam as messages
 from flip27_stream.errors import CorruptCheckpointError, OptionError
 from tests.connectors.hybrid.kit import SOME, HybridQuery
-from tests.connectors.hybrid.seam.test_overlap import Copied, Topic, copies
+from tests.connectors.hybrid.seam.test_overlap import Copied, CopyReader, CopySource, Topic, copies
 from tests.spark.support.memory_source import MemoryReader, MemorySource, MemorySplit, World
 
 SEAM = ExactSeam(split="{split}", position="offset")
@@ -126,6 +127,24 @@ def test_what_no_task_reported_is_read_again(monkeypatch: pytest.MonkeyPatch) ->
     assert sum(split.end - split.start for split in again) == 4 + 8, (
         "the last batch, and from the second one on"
     )
+
+
+def test_what_is_skipped_when_it_is_read_again_is_warned_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such as a file that is gone, with ``ignoreMissingFiles``: its rows were read before, and may be read twice."""
+    monkeypatch.setattr(messages.SourceRangesRead, "event", lambda _: None)
+    create = CopySource.create_reader
+
+    def skipping(self: CopySource, context: SourceReaderContext) -> CopyReader:
+        context.metric_group().counter("missing_files").inc()
+        return create(self, context)
+
+    monkeypatch.setattr(CopySource, "create_reader", skipping)
+    query = HybridQuery(hybrid({"f": [("a", 0, 1)]}, World({"a": [1, 2]})))
+    query.run()
+    assert "Source 0 of the hybrid source was read again" in caplog.text
+    assert "skipped (missing_files 1): rows of it" in caplog.text
 
 
 @dataclass(frozen=True)

@@ -187,6 +187,7 @@ def test_replicas_that_name_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
         made.client.forget_leaders = lambda partitions: None  # type: ignore[method-assign]
         made.client.address = lambda node: "broker 1"  # type: ignore[method-assign]
         made.client.topics = lambda *_: {TP.topic: there}  # type: ignore[method-assign]
+        made.client.list_offsets = lambda *_, **__: [{}, {}]  # type: ignore[method-assign]
         monkeypatch.setattr(client_pool.FETCHERS, "borrow", lambda _: made)
         given = {
             "kafka.bootstrap.servers": "unused:1",

@@ -14,13 +14,14 @@ from flip27_stream.connectors.kafka.client.protocol import (
     OFFSET_OUT_OF_RANGE,
     UNKNOWN_TOPIC_ID,
     Fetched,
+    OffsetAndTimestamp,
     TopicMetadata,
 )
 from flip27_stream.connectors.kafka.fetching import reader as reader_module
 from flip27_stream.connectors.kafka.fetching.fetcher import Answer
 from flip27_stream.connectors.kafka.fetching.reader import KafkaSourceReader
 from flip27_stream.connectors.kafka.options.source_options import parse_kafka_options
-from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
+from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
 from flip27_stream.errors import ConnectorError, DataLossError, UnreachableError
 from tests.connectors.kafka.support.kit import Output, ReaderContext
 
@@ -39,6 +40,7 @@ class Cluster:
         self.exists = self.reachable = True
         self.failure: OSError | None = None
         self.throttled = 0.0
+        self.log_end = 10
         self.client = self
         self._in_flight: list[TopicPartition] = []
         self._due = 0.0
@@ -83,6 +85,15 @@ class Cluster:
         if not self.reachable:
             raise UnreachableError(f"nobody answered within {within_ms} ms")
         return {"t": TopicMetadata("id", False, dict.fromkeys(range(PARTITIONS), 0))} if self.exists else {}
+
+    def list_offsets(
+        self, *rounds: dict[TopicPartition, int], read_committed: bool
+    ) -> list[dict[TopicPartition, OffsetAndTimestamp]]:
+        offsets = {LATEST: self.log_end, EARLIEST: 0}
+        return [
+            {tp: OffsetAndTimestamp(offsets[wanted], -1) for tp, wanted in each.items() if self.reachable}
+            for each in rounds
+        ]
 
     def address(self, node: int) -> str:
         return f"broker {node}"
@@ -164,6 +175,22 @@ def test_leader_that_sends_nothing_times_out(make_reader: MakeReader) -> None:
         ConnectorError, match="The leader of t-0, broker 0, sent no records at offset 0 for 2 s"
     ):
         reader.poll_next(Output())
+
+
+@pytest.mark.parametrize("lenient", ["false", "true"])
+def test_log_that_lost_its_end_after_the_plan(
+    make_reader: MakeReader, caplog: pytest.LogCaptureFixture, lenient: str
+) -> None:
+    """Such as by an unclean leader election. A leader answers a fetch at the end of its log with nothing."""
+    cluster = Cluster(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})
+    cluster.log_end = 0
+    reader = make_reader(cluster, failOnDataLoss="false" if lenient == "true" else "true")
+    if lenient == "true":
+        read_out(reader)
+        assert "wanted offsets 0 to 10, available 0 to 0." in caplog.text
+        return
+    with pytest.raises(DataLossError, match=r"wanted offsets 0 to 10, available 0 to 0\..* lost its end"):
+        read_out(reader)
 
 
 @pytest.mark.parametrize(("poll_timeout_s", "reachable"), [(1, True), (1, False), (4, True)])

@@ -11,9 +11,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+from pyarrow.fs import FileSystem
 
 from flip27_stream.connectors.files.formats.event_times import (
     NO_TIMES,
@@ -26,6 +28,7 @@ from flip27_stream.connectors.files.formats.lines.lines import (
     LineBlock,
     bounded,
     codec_of,
+    count_lines,
     head_of,
     is_blank,
     line_end,
@@ -37,6 +40,7 @@ from flip27_stream.connectors.files.formats.lines.lines import (
 from flip27_stream.connectors.files.formats.units import FileUnits, Int64s
 from flip27_stream.connectors.files.layout.columns import find_column
 from flip27_stream.connectors.files.layout.file_layout import FileLayout
+from flip27_stream.connectors.files.local_calls import open_file
 from flip27_stream.errors import RecordFormatError
 from flip27_stream.reader import Records
 
@@ -99,6 +103,21 @@ class LineFormat(FileFormat):
             return super().of_layout(layout)
         in_file = [one for one in self.columns if one.name.lower() not in of_partition]
         return replace(self, columns=pa.schema(in_file))
+
+    def count_lines(self, fs: FileSystem, path: str, borders: Int64s) -> Int64s:
+        """Returns the number of lines that begin in each unit of a file, which is an upper bound for its rows.
+
+        Args:
+            fs: The file system.
+            path: The path of the file.
+            borders: The borders of the units.
+        """
+        with self._errors(fs, path), open_file(fs, path) as file:
+            if (codec := codec_of(path)) is not None:
+                plain = unpacked(file, codec)
+                return np.array([count_lines(plain.read) + 1], np.int64)
+            counts = [count_lines(bounded(file, *unit)) + 1 for unit in pairwise(borders.tolist())]
+            return np.array(counts, np.int64)
 
     @abstractmethod
     def _decoder(self, file: pa.NativeFile, path: str, schema: pa.Schema) -> LineDecoder:

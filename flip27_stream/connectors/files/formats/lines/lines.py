@@ -5,6 +5,7 @@ from __future__ import annotations
 import os.path
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -135,6 +136,11 @@ def bounded(file: pa.NativeFile, begin: int, stop: int) -> Callable[[int], bytes
         return piece
 
     return read
+
+
+def count_lines(read: Callable[[int], bytes]) -> int:
+    """Returns the number of line breaks in the bytes that ``read`` returns, which are read in pieces."""
+    return sum(piece.count(b"\n") for piece in iter(partial(read, BLOCK), b""))
 
 
 def line_end(data: bytes, start: int) -> int:

@@ -71,7 +71,8 @@ class BrokerConnections:
             "slow_task_threshold_secs": 0,
         }
         self._loop = NetworkSelector(**self._config)
-        self._opener = TransportOpener(self._loop, options.security.ssl_context(), options.socket_options)
+        options.security.ssl_context()  # an option that is wrong fails the first contact at once
+        self._opener = TransportOpener(self._loop, options.security.ssl_context, options.socket_options)
         self._brokers: dict[int, _Broker] = {}
 
     def close(self) -> None:

@@ -27,13 +27,14 @@ class TransportOpener:
 
     Attributes:
         loop: the ``NetworkSelector`` of kafka-python.
-        tls: the TLS context; ``None`` for connections without TLS.
+        tls: returns the TLS context, or ``None`` for connections without TLS. It is called for each connection, since
+            certificates are renewed on disk while a query runs.
         socket_options: the arguments of ``socket.setsockopt``.
         lookup: looks up host names.
     """
 
     loop: Any
-    tls: ssl.SSLContext | None
+    tls: Callable[[], ssl.SSLContext | None]
     socket_options: list[tuple[int, int, int]]
     lookup: HostLookup = field(default_factory=HostLookup)
 
@@ -92,10 +93,10 @@ class TransportOpener:
         return made
 
     async def _encrypted(self, plain: socket.socket, host: str, port: int, deadline: float) -> Any:
-        if self.tls is None:
-            return TcpTransport(self.loop, plain, host=host)
         try:
-            transport = TlsTransport(self.loop, plain, host=host, ssl_context=self.tls)
+            if (context := self.tls()) is None:
+                return TcpTransport(self.loop, plain, host=host)
+            transport = TlsTransport(self.loop, plain, host=host, ssl_context=context)
         except BaseException:
             plain.close()
             raise

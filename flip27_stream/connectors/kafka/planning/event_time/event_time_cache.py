@@ -47,6 +47,13 @@ class Chunk:
         first, end = np.searchsorted(self.offsets, (start, stop))
         return Chunk(start, stop, self.offsets[first:end], self.times[first:end])
 
+    def timed(self) -> Chunk:
+        """Returns this chunk without the records that have no event time. No search looks for them."""
+        has_time = self.times >= 0
+        if has_time.all():
+            return self
+        return Chunk(self.start, self.stop, self.offsets[has_time], self.times[has_time])
+
     def first(self, at_least: int, at_most: int | None) -> Hit | None:
         """Returns the first record with an event time (ms) from ``at_least`` to ``at_most``; ``None`` without one."""
         found = self.times >= max(at_least, 0)
@@ -70,7 +77,10 @@ class Chunk:
 
 
 class EventTimeCache:
-    """The known chunks of one partition; they do not overlap. Its length is the number of records."""
+    """The known chunks of one partition; they do not overlap. Its length is the number of records with an event time.
+
+    That there are no others costs no memory, however many records have none. So these are not read again.
+    """
 
     def __init__(self) -> None:
         self._starts: list[int] = []
@@ -86,10 +96,11 @@ class EventTimeCache:
 
     def add(self, chunk: Chunk) -> None:
         """Adds a chunk. Offsets that are known already keep their event times."""
+        timed = chunk.timed()
         for start, stop in list(self._gaps(chunk.start, chunk.stop)):
             at = bisect_right(self._starts, start)
             self._starts.insert(at, start)
-            self._chunks.insert(at, chunk.between(start, stop))
+            self._chunks.insert(at, timed.between(start, stop))
 
     def first(self, low: int, high: int, at_least: int, at_most: int | None) -> Hit:
         """Returns the first record with ``low`` <= offset < ``high`` whose event time fits the bounds.
@@ -135,8 +146,9 @@ class EventTimeCache:
     def trim(self, position: int, most: int) -> None:
         """Drops the records before ``position``, and the last chunks while there are more than ``most`` records."""
         kept = list(self.within(position, 2**63 - 1))
-        while kept and sum(len(chunk.offsets) for chunk in kept) > most:
-            kept.pop()
+        records = sum(len(chunk.offsets) for chunk in kept)
+        while records > most:
+            records -= len(kept.pop().offsets)
         self._chunks = kept
         self._starts = [chunk.start for chunk in kept]
 

@@ -76,7 +76,7 @@ class TokenCache:
     """The tokens of a process.
 
     A token is used until 95 % of its life time has passed. After 80 % it is renewed in a thread, so that no connection
-    has to wait.
+    has to wait. A token or an error with a time in the future is not used: the clock was set back.
 
     Args:
         clock: returns the time in seconds since the epoch.
@@ -113,16 +113,16 @@ class TokenCache:
         """
         with self._lock:
             kept = self._kept.pop(provider, None)
-        return kept is not None and self._clock() - kept.fetched_at > _NEW_S
+        return kept is not None and not 0 <= self._clock() - kept.fetched_at <= _NEW_S
 
     def _usable(self, provider: TokenProvider) -> _Kept | None:
         with self._lock:
             kept = self._kept.get(provider)
-        return kept if kept is not None and self._clock() < kept.usable_until else None
+        return kept if kept is not None and kept.fetched_at <= self._clock() < kept.usable_until else None
 
     def _fetch_unless_failed(self, provider: TokenProvider, since: float) -> _Kept:
         failed_at, error = self._failed.get(provider, (-math.inf, None))
-        if error is not None and failed_at > since:
+        if error is not None and since < failed_at <= self._clock():
             raise error
         try:
             return self._fetch(provider)

@@ -240,6 +240,24 @@ def test_certificate_of_one_broker_that_is_not_trusted(certificate: Path, tmp_pa
 
 
 @pytest.mark.usefixtures("quick")
+def test_certificates_that_are_renewed_on_disk(certificate: Path, tmp_path: Path) -> None:
+    """New connections read them; while they are not there, a connection fails and is tried again."""
+    renewed, trusted = make_certificate(tmp_path / "renewed.pem"), tmp_path / "trusted.pem"
+    trusted.write_bytes(certificate.read_bytes())
+    with (
+        fake_cluster(certificate=certificate) as cluster,
+        connected(cluster, security=tls(trusted), reconnect_backoff_max_ms=100) as client,
+    ):
+        until_heard(lambda: ends(client, cluster) == ALL)
+        trusted.unlink()
+        cluster.brokers[1].untrusted(renewed)
+        cluster.brokers[1].cut()
+        assert ends(client, cluster) == {FIRST, THIRD}
+        trusted.write_bytes(certificate.read_bytes() + renewed.read_bytes())
+        until_heard(lambda: ends(client, cluster) == ALL)
+
+
+@pytest.mark.usefixtures("quick")
 def test_partition_without_a_leader_costs_little(waits: dict[float, float]) -> None:
     """A partition without a leader costs one full wait for the election, and few later. Metadata is asked for
     once a second at most."""

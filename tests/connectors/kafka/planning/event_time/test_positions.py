@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flip27_stream.api import EventTimes, PositioningRequest, SplitRange
-from flip27_stream.connectors.kafka.planning.event_time import positions
+from flip27_stream.connectors.kafka.planning.event_time import position_finder, positions
 from flip27_stream.connectors.kafka.planning.event_time.position_finder import (
     KafkaEventTimePositions,
     PositionFinder,
@@ -173,6 +173,22 @@ def test_plan_after_plan_reads_nothing_twice(
         expected = first_at_or_after(log, span.position, span.end, LATEST_PLAUSIBLE, horizon)
         assert (position, rows) == (expected, expected - span.position)
     assert len(cluster.reads) == len(set(cluster.reads))
+
+
+@pytest.mark.parametrize("locator", [TimestampIndex(), Bisection(5)])
+def test_records_without_an_event_time_are_read_once(
+    locator: Locator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many they are: a plan does not read a long stretch of them again that an earlier plan has read."""
+    monkeypatch.setattr(position_finder, "_CACHED_RECORDS", 10)
+    log = [LogRecord(offset, -1) for offset in range(100)] + [LogRecord(100, 7)]
+    tp = TopicPartition("t", 0)
+    cluster = SimulatedCluster({tp: log})
+    maker = finder(cluster, locator)
+    for position in (0, 2, 4):
+        assert plan(maker, {tp: SplitRange(position, 101)}).event_times()["t-0"] == EventTimes(7, 7)
+    offsets = [offset for _, offset in cluster.reads]
+    assert sorted(set(offsets)) == offsets
 
 
 def test_first_position_already_at_the_horizon() -> None:

@@ -170,6 +170,24 @@ def test_a_refused_token_is_forgotten() -> None:
     assert cache.token(provider).value == "3"
 
 
+def test_a_clock_that_is_set_back() -> None:
+    """Neither a token nor an error outlives its time by that."""
+    now = [10_000.0]
+    cache, provider = TokenCache(lambda: now[0]), Provider(now)
+    assert cache.token(provider).value == "1"
+    now[0] -= 3600
+    assert cache.token(provider).value == "2"
+    now[0] += 96
+    provider.error = ConnectionAbortedError("down")
+    with pytest.raises(ConnectionAbortedError, match="down"):
+        cache.token(provider)
+    now[0] -= 3600
+    provider.error = None
+    assert cache.token(provider).value == "3"
+    now[0] -= 3600
+    assert cache.refused(provider)
+
+
 def test_connections_that_are_made_at_the_same_time_share_a_token(server: TokenServer) -> None:
     server.answer = lambda: granted("opaque", expires_in=100)
     cache = TokenCache()
