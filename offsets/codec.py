@@ -142,10 +142,11 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
         )
 
     def _split_to_json(self, split_id: str, state: SplitState[SplitT], begin: JsonValue) -> list[JsonValue]:
-        if state.split.split_id != split_id:
-            raise ValueError(f"split {state.split.split_id!r} is stored as {split_id!r}")
+        split = state.split
+        if split.split_id != split_id:
+            raise ValueError(f"split {split.split_id!r} is stored as {split_id!r}")
         entry: list[JsonValue] = [state.position, state.read_max, state.quiet_since, begin]
-        data = _serialize(self._splits, state.split, "state", split_id)
+        data = _serialize(self._splits, split, "state", split_id)
         if data != split_id:
             return [*entry, data]
         while entry[-1] is None:
@@ -226,6 +227,8 @@ def _serialize(
             f"{_call(serializer, field, split_id)} failed on {_shortened.repr(value)}: "
             f"{type(error).__name__}: {error}"
         ) from error
+    if type(data) is str:
+        return data
     try:
         return _canonical(data)
     except TypeError as error:

@@ -14,6 +14,7 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
+from flip27_stream.in_order import found_in
 from watermark_alignment.planner import (
     END_OF_TIME,
     GROUP,
@@ -85,6 +86,19 @@ class SplitColumns:
         """The greater of ``read_max`` and ``next`` of each split, or :data:`UNKNOWN`."""
         return np.maximum(self.read_max, self.next)
 
+    def read_max_after(self, ends: Longs, horizon: int | None) -> Longs:
+        """Returns the greatest event time read of each split after a batch, as far as it is proven.
+
+        Args:
+            ends: the position up to which the batch reads each split.
+            horizon: the horizon of the batch (ms); ``None`` without one.
+        """
+        read = np.where(ends == self.ends, self.reach, self.next)
+        proven = (ends != self.positions) & (read != UNKNOWN)
+        if horizon is not None:
+            proven &= read < horizon
+        return np.where(proven, np.maximum(self.read_max, read), self.read_max)
+
     def views(self, indexes: Longs) -> list[SplitView]:
         """Returns what is known of some splits, one by one."""
         ids = [self.ids[index] for index in indexes.tolist()]
@@ -143,7 +157,8 @@ def plan_in_columns(
     readable = _Views(splits, np.flatnonzero(splits.positions < splits.ends))
     horizon, read_to, cut = search_horizon(readable, at, limit, cap, out_of_orderness, None)
     positions = splits.positions.tolist()
-    ends = [read_to.get(split, at) for split, at in zip(splits.ids, positions, strict=True)]
+    found = found_in(list(splits.ids), read_to)
+    ends = [at if end is None else end for at, end in zip(positions, found, strict=True)]
     paused = _paused(splits, np.array(ends, np.int64), horizon)
     least = int(fronts[counting].min()) if counting.any() else None
     return Plan(

@@ -137,7 +137,7 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         """Runs ``runnable`` in the planning thread, before the next micro-batch is planned."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SplitRange:
     """What can be read of a split at one moment, in positions: from ``position`` up to, not including, ``end``.
 
@@ -304,7 +304,7 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
         """Frees all resources. Best effort: a killed process does not call it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class EventTimes:
     """The known event times (ms) in a :class:`SplitRange`; ``None`` if no record in the range has one.
 

@@ -117,6 +117,14 @@ class Source(ABC, Generic[SplitT, CheckpointT]):
         return splits
 
     @property
+    def planning_modules(self) -> Sequence[str]:
+        """The modules that :meth:`create_enumerator` and :meth:`restore_enumerator` import; by default none is named.
+
+        A process that plans begins to import them in a thread before its first plan, which then does not wait for them.
+        """
+        return ()
+
+    @property
     @abstractmethod
     def split_serializer(self) -> SimpleVersionedSerializer[SplitT]:
         """The serializer of the splits in the offset."""

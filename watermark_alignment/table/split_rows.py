@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +54,7 @@ def as_table(rows: Sequence[SplitRow]) -> pa.Table:
     return _table({name: [getattr(row, name) for row in rows] for name in SCHEMA.names})
 
 
-def columns_of(group: str, source: str, batch: int, recorded_at: int, **columns: list[Any]) -> pa.Table:
+def columns_of(group: str, source: str, batch: int, recorded_at: int, **columns: Sequence[Any]) -> pa.Table:
     """Returns the rows of one batch of one source.
 
     Args:
@@ -64,22 +64,27 @@ def columns_of(group: str, source: str, batch: int, recorded_at: int, **columns:
         recorded_at: When the rows were recorded (ms).
         columns: The other columns, as in :class:`SplitRow`.
     """
-    same = {"group": group, "source": source, "batch": batch}
+    (recorded,) = _in_microseconds([recorded_at])
+    same = {"group": group, "source": source, "batch": batch, "recorded_at": recorded}
     rows = len(columns["split"])
     repeated = {
         name: pa.repeat(pa.scalar(value, SCHEMA.field(name).type), rows) for name, value in same.items()
     }
-    times = {"recorded_at": [recorded_at] * rows}
-    return _table({name: {**columns, **repeated, **times}[name] for name in SCHEMA.names})
+    return _table(columns, repeated)
 
 
-def _table(columns: dict[str, Any]) -> pa.Table:
-    """Returns the table of columns whose times are in ms; times that its readers cannot show become null."""
-    for field in SCHEMA:
-        if field.type == _TIMESTAMP:
-            columns[field.name] = [
-                time * 1000 if time is not None and _YEAR_1_MS <= time <= _YEAR_9999_MS else None
-                for time in columns[field.name]
-            ]
-    columns["drift_ms"] = [drift and min(drift, _GREATEST_LONG) for drift in columns["drift_ms"]]
-    return pa.table(columns, schema=SCHEMA)
+def _table(columns: Mapping[str, Sequence[Any]], ready: Mapping[str, pa.Array] | None = None) -> pa.Table:
+    """Returns the table of columns whose times are in ms, and of columns that are as the table has them."""
+    times = [name for name in columns if SCHEMA.field(name).type == _TIMESTAMP]
+    shown = {name: _in_microseconds(columns[name]) for name in times}
+    drift = [
+        drift if drift is None or drift < _GREATEST_LONG else _GREATEST_LONG for drift in columns["drift_ms"]
+    ]
+    return pa.table({**columns, **shown, "drift_ms": drift, **(ready or {})}, schema=SCHEMA)
+
+
+def _in_microseconds(times: Sequence[int | None]) -> list[int | None]:
+    """Returns times (ms) in microseconds; those that readers of the table cannot show become null."""
+    return [
+        time * 1000 if time is not None and _YEAR_1_MS <= time <= _YEAR_9999_MS else None for time in times
+    ]

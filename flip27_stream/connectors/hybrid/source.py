@@ -150,6 +150,12 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
         ]
 
     @property
+    def planning_modules(self) -> Sequence[str]:
+        """The modules of the first source, with which a new query begins."""
+        first = self._sources.entries[0].made
+        return first.planning_modules if first is not None else ()
+
+    @property
     def split_serializer(self) -> HybridSourceSplitSerializer:
         return HybridSourceSplitSerializer(self._sources)
 

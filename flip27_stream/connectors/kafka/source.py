@@ -111,6 +111,10 @@ class KafkaSource(LogSource[KafkaPartitionSplit, KafkaEnumeratorState]):
         return [checkpoint.for_reader(split, self._options.trusted_cluster) for split in splits]
 
     @property
+    def planning_modules(self) -> Sequence[str]:
+        return ["flip27_stream.connectors.kafka.planning.enumerator"]
+
+    @property
     def split_serializer(self) -> KafkaPartitionSplitSerializer:
         return KafkaPartitionSplitSerializer()
 

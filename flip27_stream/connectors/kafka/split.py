@@ -47,7 +47,7 @@ class KafkaPartitionSplit(SourceSplit):
     topic_id: str = ""
 
     def __hash__(self) -> int:
-        return hash(self.topic_partition)
+        return hash(self.split_id)
 
     @cached_property
     def split_id(self) -> str:

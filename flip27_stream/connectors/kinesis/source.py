@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
@@ -77,6 +77,10 @@ class KinesisSource(LogSource[KinesisShardSplit, KinesisEnumeratorState]):
         timed = strategy is None or is_arrival(strategy.timestamp_assigner)
         kind = TimedKinesisSourceEnumerator if timed else KinesisSourceEnumerator
         return kind(context, self._options, checkpoint)
+
+    @property
+    def planning_modules(self) -> Sequence[str]:
+        return ["flip27_stream.connectors.kinesis.planning.timed_enumerator"]
 
     @property
     def split_serializer(self) -> KinesisShardSplitSerializer:

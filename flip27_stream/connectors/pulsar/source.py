@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
@@ -68,6 +68,10 @@ class PulsarSource(LogSource[PulsarPartitionSplit, PulsarEnumeratorState]):
         from flip27_stream.connectors.pulsar.planning.enumerator import PulsarSourceEnumerator
 
         return PulsarSourceEnumerator(context, self._options, checkpoint)
+
+    @property
+    def planning_modules(self) -> Sequence[str]:
+        return ["flip27_stream.connectors.pulsar.planning.enumerator"]
 
     @property
     def split_serializer(self) -> PulsarPartitionSplitSerializer:

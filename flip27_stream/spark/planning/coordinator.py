@@ -287,7 +287,9 @@ class SourceCoordinator:
         assert enumerator is not None
         enumerator.admit(limits)
         now = self._clock()
-        known = {n: s for n, s in start.splits.items() if n in assigned} if start is not None else {}
+        known = start.splits if start is not None else {}
+        if list(known) != list(assigned):
+            known = {name: state for name, state in known.items() if name in assigned}
         positions = {name: state.position for name, state in known.items()}
         log = self._looks.ranges(enumerator, assigned, positions)
         self._log = log
@@ -315,17 +317,12 @@ class SourceCoordinator:
         start = plan_input.start
         if self._recorder is None or planned.plan is None or start is None:
             return
-        retired = {
-            name: self._split_tracker.read_max(name, start.splits[name])
-            for name in self._context.retired.keys() & start.splits.keys()
-        }
-        after = replace(
-            planned.plan,
-            fronts={**planned.plan.fronts, **retired},
-            states={**planned.plan.states, **dict.fromkeys(retired, SplitStatus.FINISHED)},
-        )
-        read_max = {**planned.read_max_before, **retired}
-        log = plan_input.log
+        after, read_max, log = planned.plan, planned.read_max_before, plan_input.log
+        if left := self._context.retired.keys() & start.splits.keys():
+            retired = {name: self._split_tracker.read_max(name, start.splits[name]) for name in left}
+            states = {**after.states, **dict.fromkeys(retired, SplitStatus.FINISHED)}
+            after = replace(after, fronts={**after.fronts, **retired}, states=states)
+            read_max = {**read_max, **retired}
         behind = [log[name].end - state.position for name, state in start.splits.items() if name in log]
         self._recorder.record_processed_batch(start, after, read_max, planned.floor, plan_input.wall, behind)
 

@@ -7,6 +7,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from flip27_stream.api import (
@@ -51,7 +52,8 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
         self._handled: dict[int, int] = {}
         self._numbers = itertools.count()
         self.splits: dict[str, SourceSplit] = {}
-        """The assigned splits, by id."""
+        """The assigned splits, by id, in the order of their ids, as in offsets. A plan goes through many mappings of
+        splits; where all have one order, it reads memory from front to back."""
         self.events: dict[int, list[SourceEvent]] = {}
         """The events to send with the next micro-batch, by subtask."""
         self.retired: dict[str, SourceSplit] = {}
@@ -101,6 +103,9 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
             raise ValueError(f"Cannot assign splits {retired}: they were retired")
         self._given_back -= again
         self.splits.update({name: split for name, split in new.items() if name not in again})
+        ordered = sorted(self.splits.items(), key=itemgetter(0))
+        self.splits.clear()
+        self.splits.update(ordered)
 
     def give_back(self, splits: Sequence[SourceSplit]) -> None:
         """Marks splits of a failed reader: they stay assigned, and may be assigned again."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from flip27_stream.api import SourceSplit, SplitRange
 from flip27_stream.errors import UnreachableError
+from flip27_stream.in_order import found_in
 from flip27_stream.spark.planning import stall_detector
 from flip27_stream.spark.source_contract import check_ranges
 from flip27_stream.spark.source_spec import AnyEnumerator
@@ -46,7 +47,8 @@ class Looks:
             UnreachableError: ``split_ranges`` has raised an ``OSError`` each time for 60 s, at least three times.
         """
         try:
-            found = enumerator.split_ranges({split: positions.get(name) for name, split in assigned.items()})
+            wanted = zip(assigned.values(), found_in(list(assigned), positions), strict=True)
+            found = enumerator.split_ranges(dict(wanted))
         except _LASTING:
             raise
         except OSError as error:

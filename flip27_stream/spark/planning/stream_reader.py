@@ -23,6 +23,7 @@ from pyspark.sql.streaming.datasource import (
 
 from flip27_stream.errors import Flip27Error
 from flip27_stream.spark.execution.task import SplitTask, read_task
+from flip27_stream.spark.planning.early_imports import EarlyImports
 from flip27_stream.spark.planning.micro_batch.rate_limit import UNLIMITED
 from flip27_stream.spark.source_spec import SourceSpec
 from offsets import INITIAL
@@ -81,10 +82,16 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, spec: SourceSpec) -> None:
         self._spec = spec
+        self._imports: EarlyImports | None = None
         self._coordinator: SourceCoordinator | None = None
 
     def initialOffset(self) -> dict[str, Any]:
-        """Returns a constant. Spark does not log this offset, so it must not depend on anything."""
+        """Returns a constant. Spark does not log this offset, so it must not depend on anything.
+
+        Spark calls this before the first plan of a new query, which so finds its modules imported.
+        """
+        if self._imports is not None:
+            self._imports.wait()
         return dict(INITIAL)
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -92,7 +99,10 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Spark has one limit only, and ``Trigger.Once`` replaces it by "all". Any number stands for all limits of the
         options. An aligned source never returns "all", so that the coordinator can recognize ``Trigger.Once``.
+
+        Spark calls this in the planning process only, before anything else.
         """
+        self._imports = self._imports or EarlyImports(self._spec)
         limits = self._spec.limits
         if self._spec.alignment is None and {
             limits.max_rows,
@@ -139,7 +149,7 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._coordinator.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_coordinator": None}
+        return self.__dict__ | {"_coordinator": None, "_imports": None}
 
     def _planning(self) -> SourceCoordinator:
         if self._coordinator is None:
@@ -147,6 +157,8 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 signal.signal(signal.SIGTERM, _stop_once)
                 # The signal may come when Spark's loop has ended, before its call of stop.
                 atexit.register(self.stop)
+            if self._imports is not None:
+                self._imports.wait()
             from flip27_stream.spark.planning.coordinator import SourceCoordinator
 
             self._coordinator = SourceCoordinator(self._spec)

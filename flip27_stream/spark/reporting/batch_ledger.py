@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from flip27_stream.api.planned_range import RangeKey
+from flip27_stream.in_order import found_in, values_of
 from flip27_stream.spark.reporting.report_channel import SplitReport, TaskReport
 from watermark_alignment.planner import Plan
 from watermark_alignment.states import SplitStatus
@@ -79,7 +80,7 @@ class BatchRecord:
         for report in self.reports.values():
             if report.split in reported:
                 reported[report.split] += report.end - report.start
-        return sum(last - first > reported[name] for name, (first, last, *_) in self.splits.items())
+        return sum(last - first > reported[name] for name, (first, last, _, _) in self.splits.items())
 
     def is_unobserved(self) -> bool:
         """Returns whether rows were planned and no task has sent a report."""
@@ -126,15 +127,16 @@ class Ledger:
             recorded_at: the machine's clock (ms).
         """
         names = sorted(batch.splits)
-        splits = [batch.splits[name] for name in names]
-        states_after = list(map(after.states.get, names))
+        splits = values_of(names, batch.splits)
+        starts, ends, *_ = zip(*splits, strict=True) if splits else ((), ())
+        states_after = found_in(names, after.states)
         states = [
             split.status or split.status_before(then)
             for split, then in zip(splits, states_after, strict=True)
         ]
-        fronts = list(map(after.fronts.get, names))
-        rows = batch.rows_read()
-        seen = list(map(read_max.get, names))
+        fronts = found_in(names, after.fronts)
+        rows = values_of(names, batch.rows_read())
+        seen = found_in(names, read_max)
         least = self._least_front(fronts, states, states_after, floor)
         behind_front = self.out_of_orderness + 1
         return columns_of(
@@ -143,21 +145,24 @@ class Ledger:
             batch.batch,
             recorded_at,
             split=names,
-            start_position=[str(first) for first, *_ in splits],
-            end_position=[str(last) for _, last, *_ in splits],
-            rows=[rows[name] for name in names],
+            start_position=list(map(str, starts)),
+            end_position=list(map(str, ends)),
+            rows=list(rows),
             watermark=[None if front is None else front - behind_front for front in fronts],
-            max_event_time=seen,
-            status=[state.value for state in states],
+            max_event_time=list(seen),
+            status=states,
             # The drift is that of the records read, not of the next record of a paused split.
-            drift_ms=[None if time is None or least is None else max(time - least, 0) for time in seen],
+            drift_ms=[
+                None if time is None or least is None else time - least if time > least else 0
+                for time in seen
+            ],
         )
 
     def _least_front(
         self,
-        fronts: Sequence[int | None],
-        states: Sequence[SplitStatus],
-        states_after: Sequence[SplitStatus | None],
+        fronts: Collection[int | None],
+        states: Collection[SplitStatus],
+        states_after: Collection[SplitStatus | None],
         floor: int | None,
     ) -> int | None:
         """Returns the least front (ms) of the splits that count and of the other members; ``None`` if unknown."""

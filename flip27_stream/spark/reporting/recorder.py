@@ -153,21 +153,24 @@ class BatchRecorder:
         assert self._ledger is not None
         assert self._writer is not None
         rows = self._ledger.table(self._running, after, read_max, floor, now)
-        self._implausible += self._running.implausible()
+        implausible = self._running.implausible()
+        self._implausible += implausible
         for counted in self._running.metrics.values():
             self._reader_metrics.update(counted)
         metadata = {
             "watermark": "" if after.floor is None else str(after.floor),
-            NOTE: self._note(self._ledger, self._running, behind).to_text(),
+            NOTE: self._note(self._ledger, self._running, implausible, behind).to_text(),
         }
         self._warn_of_silence(self._running)
         self._observations.warn(self._alignment.source_id or self._reads or self._ledger.source, now)
-        if implausible := self._running.implausible():
+        if implausible:
             metadata["implausible"] = str(implausible.total())
         self._writer.submit(self._running.batch, rows, metadata)
         self._running = None
 
-    def _note(self, ledger: Ledger, batch: BatchRecord, behind: Collection[int]) -> BatchNote:
+    def _note(
+        self, ledger: Ledger, batch: BatchRecord, implausible: Counter[str], behind: Collection[int]
+    ) -> BatchNote:
         observed = self._observations.after(batch.reports.values())
         return BatchNote(
             group=ledger.group,
@@ -176,7 +179,7 @@ class BatchRecorder:
             batch=batch.batch,
             max_drift_ms=self._alignment.max_drift_ms,
             unreported=batch.unreported(),
-            implausible=_most(batch.implausible()),
+            implausible=_most(implausible),
             implausible_in_run=_most(self._implausible),
             max_out_of_orderness_ms=self._alignment.max_out_of_orderness_ms,
             reads=self._reads,

@@ -26,6 +26,18 @@ def test_a_fast_split_waits_for_a_slow_one(make: Callable[..., Query]) -> None:
     assert query.step() is None
 
 
+def test_all_mappings_of_a_plan_have_the_order_of_split_ids(make: Callable[..., Query]) -> None:
+    """Whatever the order in which splits are found: otherwise each would be looked up in each mapping."""
+    query = make({"c": [100], "a": [100]})
+    query.step()
+    query.world.logs["b"] = [100]
+    query.discover()
+    query.step()
+    start = query.coordinator._offset_log.read(query.offset)
+    assert start is not None
+    assert list(query.coordinator._context.splits) == list(start.splits) == ["a", "b", "c"]
+
+
 def test_rows_of_a_batch_are_recorded_when_the_next_is_planned(make: Callable[..., Query]) -> None:
     """The rows of a batch are recorded when the next batch is planned. The watermark in a row follows from the front,
     for which the next record counts, even if it was not read."""

@@ -37,3 +37,32 @@ def test_what_rows_of_the_table_need_is_imported_while_spark_runs_the_first_batc
         check=True,
     )
     assert done.stdout.strip() == "True"
+
+
+_EARLY = """
+import pickle, sys, threading
+
+from flip27_stream.api import WatermarkStrategy
+from flip27_stream.connectors.kafka import KafkaSource
+from flip27_stream.spark.planning.stream_reader import Flip27StreamReader
+from flip27_stream.spark.source_spec import Driver, SourceSpec
+
+source = KafkaSource({"kafka.bootstrap.servers": "nowhere:9092", "subscribe": "topic"})
+reader = Flip27StreamReader(SourceSpec(source, WatermarkStrategy(), None, Driver()))
+coordinator = "flip27_stream.spark.planning.coordinator"
+before = "kafka" in sys.modules or coordinator in sys.modules
+reader.getDefaultReadLimit()
+pickle.dumps(reader)
+for thread in threading.enumerate():
+    if thread.name == "flip27-imports":
+        thread.join()
+print(before, coordinator in sys.modules, "flip27_stream.connectors.kafka.planning.enumerator" in sys.modules)
+"""
+
+
+def test_planning_is_imported_once_spark_has_asked_for_the_limit() -> None:
+    """Spark asks in the planning process only, and then prepares the query before it asks for offsets."""
+    done = subprocess.run(
+        [sys.executable, "-c", _EARLY], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout.split() == ["False", "True", "True"]

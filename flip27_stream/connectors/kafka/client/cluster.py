@@ -167,7 +167,7 @@ class Cluster:
         response = question.get(patience_ms / 1000, ask_why)
         if response is None:
             raise self._unreachable(connections, patience_ms, ask_why=not diagnosed)
-        connections.know({})
+        connections.know(_brokers(response))
         self._note_brokers(connections, response)
 
     def _is_news(self, node: int, response: Any) -> bool:

@@ -112,6 +112,7 @@ class KafkaSourceEnumerator(
         self._options = options
         self._state = state
         self._client = KafkaClient(options.connection)
+        # Later discoveries run beside the plans. The first plan waits for the initial one, which uses its connections.
         self._discovery_client = KafkaClient(options.connection)
         self._discovery = SplitDiscovery[DiscoveredPartitions](
             context, self._take_in, log, "partitions", take_in_first=self._take_in_first
@@ -202,8 +203,8 @@ class KafkaSourceEnumerator(
             OptionError: the starting offsets do not fit the partitions, or a batch read would start after its end.
             UnreachableError: no broker answered.
         """
-        subscriber, client = self._options.subscriber, self._discovery_client
-        topics = client.topics(subscriber.topic_names)
+        subscriber = self._options.subscriber
+        topics = self._client.topics(subscriber.topic_names)
         partitions = subscriber.partitions(topics)
         options, lookups = self._options, self._lookups()
         subscriber.require(topics, self._state.partitions)
@@ -258,7 +259,7 @@ class KafkaSourceEnumerator(
     def _lookups(self) -> ClusterOffsets:
         options = self._options
         return ClusterOffsets(
-            self._discovery_client,
+            self._client,
             options.read_committed,
             options.fetch_retries,
             options.fetch_retry_interval_ms,

@@ -86,15 +86,13 @@ class KafkaEnumeratorState:
         self, partitions: Iterable[TopicPartition], trusted_cluster: str | None = None
     ) -> dict[TopicPartition, str]:
         """Returns :meth:`topic_id_for_reader` of many partitions."""
-        ids: dict[tuple[str, bool], str] = {}
-        orphans = {name: frozenset(topic.orphans) for name, topic in self.topics.items()}
-        found = {}
-        for tp in partitions:
-            kind = tp.topic, tp.partition in orphans.get(tp.topic, ())
-            if kind not in ids:
-                ids[kind] = self.topic_id_for_reader(tp, trusted_cluster)
-            found[tp] = ids[kind]
-        return found
+        ids = {
+            name: topic.topic_id if trusted_cluster in (None, topic.cluster_id) else ""
+            for name, topic in self.topics.items()
+        }
+        orphans = {TopicPartition(name, n) for name, topic in self.topics.items() for n in topic.orphans}
+        found = {tp: ids.get(tp.topic, "") for tp in partitions}
+        return found | dict.fromkeys(orphans & found.keys(), "")
 
     def with_partitions(self, new: Mapping[TopicPartition, str]) -> KafkaEnumeratorState:
         """Returns the state with newly assigned partitions; ``new`` maps each partition to the id of its topic."""

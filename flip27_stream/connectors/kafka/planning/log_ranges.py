@@ -141,13 +141,15 @@ class LogRanges:
         looked, successors = Looked(), changes.successors
         self._settle_gone({tp: wanted[tp] for tp, new in successors.items() if not new}, state, looked)
         self._settle_recreated({tp: wanted[tp] for tp in successors if successors[tp]}, state, bounds, looked)
-        ranges, verified, start, ends = looked.ranges, self._verified, bounds.start, bounds.end
+        ranges, start, ends = looked.ranges, bounds.start, bounds.end
+        special = successors.keys() | start.keys()
+        usual = self._verified - special if special else self._verified
         for split, (tp, offset) in zip(positions, wanted.items(), strict=True):
-            if tp in successors or (end := ends.get(tp)) is None:
+            if (end := ends.get(tp)) is None:
                 continue
-            if tp not in start and offset <= end and tp in verified:
-                ranges[split.split_id] = SplitRange(offset, end)  # the usual case
-            elif tp in verified or tp in start:
+            if offset <= end and tp in usual:
+                ranges[split.split_id] = SplitRange(offset, end)
+            elif tp not in successors and (tp in self._verified or tp in start):
                 self._settle(tp, offset, bounds, looked)
         self._identify(changes, wanted, state, looked)
         self._unanswered.note(_existing(wanted, successors), bounds.end)
@@ -183,7 +185,8 @@ class LogRanges:
         """
         there = _existing(wanted, changes.successors)
         new, verified = changes.successors.keys() | changes.renamed, self._verified
-        unsure = [tp for tp in there if tp in new or tp not in verified or wanted[tp] == EARLIEST]
+        verified = verified - new if new else verified
+        unsure = [tp for tp in there if wanted[tp] == EARLIEST or tp not in verified]
         end, start = self._client.list_offsets(
             dict.fromkeys(there, LATEST),
             dict.fromkeys(unsure, EARLIEST),

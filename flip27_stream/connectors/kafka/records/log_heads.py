@@ -121,11 +121,12 @@ def log_heads(logs: Sequence[bytes | memoryview], starts: Longs) -> tuple[LogHea
 
 def _walk(buffer: Bytes, ends: Longs, usable: npt.NDArray[np.bool_]) -> tuple[Longs, Longs, Bytes]:
     """Returns the place, the log and the header of all complete batches; one step takes a batch of each log."""
+    header_at = np.lib.stride_tricks.sliding_window_view(buffer, HEADER_SIZE)
     at, log = np.append(0, ends[:-1])[: len(ends)], np.arange(len(ends))
     steps: list[tuple[Longs, Longs, Bytes]] = []
     while len(log := log[inside := at + HEADER_SIZE <= ends[log]]):
         at = at[inside]
-        headers = buffer[at[:, None] + np.arange(HEADER_SIZE)]
+        headers = header_at[at]
         fields_of = headers.view(_HEADER)[:, 0]
         sizes = fields_of["size"].astype(np.int64) + _LOG_OVERHEAD
         count = fields_of["count"]

@@ -190,10 +190,12 @@ class GroupPlanner:
     def _watermark_of(self, batch: PlannedBatch, plan_input: PlanInput) -> int | None:
         """Returns the watermark (ms) to publish, without the splits that are read unaligned; they do not count."""
         assert batch.plan is not None
-        states = {split: state for split, state in batch.plan.states.items() if split not in batch.unaligned}
-        if batch.unaligned and not states:
-            return None
-        aligned = replace(batch.plan, states=states)
+        aligned = batch.plan
+        if batch.unaligned:
+            states = {split: state for split, state in aligned.states.items() if split not in batch.unaligned}
+            if not states:
+                return None
+            aligned = replace(aligned, states=states)
         return watermark_to_publish(
             aligned, self._watermark, has_pending=plan_input.has_pending, no_more=plan_input.no_more
         )

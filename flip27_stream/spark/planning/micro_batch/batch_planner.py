@@ -318,22 +318,11 @@ class BatchPlanner:
         self._unaligned = frozenset(reasons)
 
     def _rows(self, plan_input: PlanInput, times: Mapping[str, EventTimes]) -> SplitRows:
-        known, run, tracker = plan_input.known, plan_input.run, self._split_tracker
+        known, run = plan_input.known, plan_input.run
         ids = sorted([*run, *(name for name in known if name not in run)])
-        rows = [
-            tracker.row(
-                name,
-                known.get(name),
-                plan_input.log[name],
-                end=r.end,
-                times=times.get(name),
-                seen_at=plan_input.seen_at,
-                final=(plan_input.final and not r.limited) or r.final,
-            )
-            if (r := run.get(name)) is not None
-            else tracker.unknown_row(name, known[name].position, known[name])
-            for name in ids
-        ]
+        rows = self._split_tracker.rows(
+            ids, known, plan_input.log, run, times, seen_at=plan_input.seen_at, final=plan_input.final
+        )
         return SplitRows(ids, rows)
 
 

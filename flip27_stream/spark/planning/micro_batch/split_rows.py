@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
+from flip27_stream.in_order import values_of
 from flip27_stream.spark.planning.micro_batch.split_tracker import Row
 from watermark_alignment.planner import Plan, PositionsAt, SparsePositions, SplitView, plan
-from watermark_alignment.split_columns import SplitColumns, plan_in_columns
+from watermark_alignment.split_columns import SplitColumns, known_times, plan_in_columns
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,11 @@ class SplitRows:
         """The splits as the planner sees them, one by one."""
         return [SplitView(split, *row) for split, row in zip(self.ids, self.rows, strict=True)]
 
+    @cached_property
+    def columns(self) -> SplitColumns | None:
+        """The splits in columns; ``None`` if a number does not fit 64 bits."""
+        return SplitColumns.of_rows(self.ids, self.rows)
+
     def plan(
         self,
         at: PositionsAt,
@@ -44,7 +52,7 @@ class SplitRows:
 
         Arguments are those of :func:`watermark_alignment.planner.plan`.
         """
-        columns = SplitColumns.of_rows(self.ids, self.rows) if sparse is None else None
+        columns = self.columns if sparse is None else None
         if columns is None:
             return plan(
                 self.views,
@@ -78,7 +86,11 @@ class SplitRows:
 
     def read_max_after(self, planned: Plan) -> dict[str, int | None]:
         """Returns the greatest event time (ms) read after the batch, as far as it is proven; ``None`` if unknown."""
-        ends, horizon = planned.ends, planned.horizon
+        ends, horizon, columns = planned.ends, planned.horizon, self.columns
+        if columns is not None:
+            read_to = np.fromiter(values_of(list(self.ids), ends), np.int64, len(self.ids))
+            times = columns.read_max_after(read_to, horizon)
+            return dict(zip(self.ids, known_times(times), strict=True))
         return {
             split: _read_max_after(row, ends[split], horizon)
             for split, row in zip(self.ids, self.rows, strict=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from flip27_stream.api import EventTimes, SplitRange
+from flip27_stream.in_order import found_in
 from flip27_stream.spark.planning.micro_batch.split_warnings import SplitWarnings
 from flip27_stream.spark.reporting.disorder import Disorder
 from flip27_stream.spark.reporting.reports import TaskReport
@@ -63,20 +64,67 @@ class SplitTracker:
 
     def read_max(self, split: str, state: AnyState | None) -> int | None:
         """Returns the greatest event time (ms) read, from the offset and from reports; ``None`` if unknown."""
-        stored, reported = state.read_max if state else None, self._read_max.get(split)
-        if stored is None or reported is None:
-            return reported if stored is None else stored
-        return max(stored, reported)
+        return _greatest(None if state is None else state.read_max, self._read_max.get(split))
 
-    def record_log_end(self, split: str, position: int, seen_at: int) -> None:
-        """Records that the log of the split ended at ``position``, where the next batch ends, at ``seen_at`` (ms)."""
-        self._quiet[split] = position, seen_at
+    def record_log_ends(self, positions: Mapping[str, int], seen_at: int) -> None:
+        """Records that the logs of splits ended at these positions, where the next batch ends, at ``seen_at`` (ms)."""
+        self._quiet.update({split: (position, seen_at) for split, position in positions.items()})
 
-    def quiet_since(self, split: str, state: AnyState | None, log: SplitRange, seen_at: int) -> int | None:
+    def rows(
+        self,
+        ids: list[str],
+        known: Mapping[str, AnyState],
+        log: Mapping[str, SplitRange],
+        run: Mapping[str, SplitRange],
+        times: Mapping[str, EventTimes],
+        *,
+        seen_at: int,
+        final: bool,
+    ) -> list[Row]:
+        """Returns the planner's view of splits, in the order of ``ids``.
+
+        A split without an answer is not read, and its front stays: one that is not in ``run``, or that has something to
+        read at event times that are not known.
+
+        Args:
+            ids: the ids of the splits; each is in ``known`` or in ``run``.
+            known: the states of the splits in the offset; new splits have none.
+            log: what can be read of each split that the enumerator answered about.
+            run: the part of ``log`` that this run reads, for each of them.
+            times: the event times in ``run``, as far as they are known.
+            seen_at: the query's clock (ms) after ``log`` was looked up.
+            final: whether the splits are finished at the ends in ``run``.
+        """
+        rows: list[Row] = []
+        first, answered = self._next, self._answered
+        for name, state, looked, r, found, reported in zip(
+            ids,
+            found_in(ids, known),
+            found_in(ids, log),
+            found_in(ids, run),
+            found_in(ids, times),
+            found_in(ids, self._read_max),
+            strict=True,
+        ):
+            read_max = _greatest(None if state is None else state.read_max, reported)
+            quiet_since = None if r is None else self._quiet_since(name, state, looked, seen_at)
+            if r is None or (found is None and r.position < r.end):
+                position = known[name].position if r is None else r.position
+                rows.append((position, position, read_max, first.get(name), None, None, False))
+                continue
+            answered.add(name)
+            is_final = r.final or (final and not r.limited)
+            if found is None:
+                rows.append((r.position, r.end, read_max, None, None, quiet_since, is_final))
+            else:
+                first[name] = found.next
+                rows.append((r.position, r.end, read_max, found.next, found.reach, quiet_since, is_final))
+        return rows
+
+    def _quiet_since(self, split: str, state: AnyState | None, log: SplitRange, seen_at: int) -> int | None:
         """Returns when (ms) the log end was first seen at the split's position; ``None`` if the log ends elsewhere."""
         if log.position != log.end or not log.drained:
-            if split in self._quiet:
-                del self._quiet[split]
+            self._quiet.pop(split, None)
             return None
         seen = self._quiet.get(split)
         if seen is None or seen[0] != log.position:
@@ -84,42 +132,6 @@ class SplitTracker:
             seen = log.position, seen_at if stored is None else min(stored, seen_at)
             self._quiet[split] = seen
         return seen[1]
-
-    def row(
-        self,
-        split: str,
-        state: AnyState | None,
-        log: SplitRange,
-        end: int,
-        times: EventTimes | None,
-        seen_at: int,
-        final: bool,
-    ) -> Row:
-        """Returns the planner's view of a split that the enumerator answered about.
-
-        Args:
-            split: the id of the split.
-            state: the state of the split in the offset; ``None`` for a new split.
-            log: what can be read of it.
-            end: the position where this run stops.
-            times: the event times in ``log``; ``None`` if they are unknown.
-            seen_at: the query's clock (ms) after ``log`` was looked up.
-            final: whether the split is finished at ``end``.
-        """
-        position = log.position
-        quiet_since = self.quiet_since(split, state, log, seen_at)
-        if times is None:
-            if position < end:
-                return self.unknown_row(split, position, state)
-            self._answered.add(split)
-            return position, end, self.read_max(split, state), None, None, quiet_since, final
-        self._answered.add(split)
-        self._next[split] = times.next
-        return position, end, self.read_max(split, state), times.next, times.reach, quiet_since, final
-
-    def unknown_row(self, split: str, position: int, state: AnyState | None) -> Row:
-        """Returns the view of a split without an answer: it is not read, and its front stays."""
-        return position, position, self.read_max(split, state), self._next.get(split), None, None, False
 
     def is_unknown(self, split: str, row: Row) -> bool:
         """Returns whether nothing is known of the split: no answer in this process, and no event time in the offset.
@@ -149,3 +161,9 @@ class SplitTracker:
                     _SILENCE_MS // 1000,
                 )
         self._warnings.log_due(now)
+
+
+def _greatest(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return max(one, other)

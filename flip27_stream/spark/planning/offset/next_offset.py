@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import replace
 
+from flip27_stream.in_order import found_in, values_of
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.spark.planning.micro_batch.batch_planner import PlanInput, PlannedBatch
 from flip27_stream.spark.planning.micro_batch.split_tracker import SplitTracker
@@ -50,24 +51,35 @@ class NextOffset:
         """Returns the states of the splits after the batch, and the positions at which the batch begins to read splits
         that ``plan_input.start`` does not have or has at another position. Both are by split id.
         """
-        states = {name: s for name, s in plan_input.known.items() if name in self._context.splits}
+        splits, known, run = self._context.splits, plan_input.known, plan_input.run
+        states = {name: s for name, s in known.items() if name in splits}
         begin: dict[str, int] = {}
-        splits, ends, log_of = self._context.splits, planned.ends, plan_input.log
-        known, read_max, is_aligned = plan_input.known, planned.read_max, planned.plan is not None
+        at_log_end: dict[str, int] = {}
+        is_aligned = planned.plan is not None
         # Other processes compare this with the machine's clock, and the query's clock may be behind that.
         seen_at = max(plan_input.seen_at, plan_input.wall)
-        for name, run in plan_input.run.items():
-            state, end, log = known.get(name), ends[name], log_of[name]
-            if state is None or run.position != state.position:
-                begin[name] = run.position
+        names = list(run)
+        for name, position, split, state, end, log, read_max in zip(
+            names,
+            (r.position for r in run.values()),
+            values_of(names, splits),
+            found_in(names, known),
+            values_of(names, planned.ends),
+            values_of(names, plan_input.log),
+            found_in(names, planned.read_max),
+            strict=True,
+        ):
+            if state is None or position != state.position:
+                begin[name] = position
             elif end == state.position:
                 continue
             proven_end = is_aligned and end == log.end and log.drained
             quiet_since = seen_at if proven_end else None
-            states[name] = SplitState(splits[name], end, read_max.get(name), quiet_since)
+            states[name] = SplitState(split, end, read_max, quiet_since)
             if proven_end:
-                self._split_tracker.record_log_end(name, end, plan_input.seen_at)
-        return states, begin
+                at_log_end[name] = end
+        self._split_tracker.record_log_ends(at_log_end, plan_input.seen_at)
+        return dict(sorted(states.items())) if begin else states, begin
 
     def make(
         self,

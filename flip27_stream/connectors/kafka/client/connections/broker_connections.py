@@ -81,13 +81,22 @@ class BrokerConnections:
         self._loop.close()
 
     def know(self, addresses: Mapping[int, tuple[str, int]]) -> None:
-        """Sets the addresses of all brokers. Connections to other brokers, or to former addresses, are closed."""
-        for node, broker in list(self._brokers.items()):
-            if addresses.get(node) != (broker.host, broker.port):
-                self._drop(self._brokers.pop(node))
-        for node, (host, port) in addresses.items():
+        """Sets the addresses of all brokers. Connections to other brokers, or to former addresses, are closed.
+
+        A broker at the address of a bootstrap server that is left out takes its connection.
+        """
+        former = {
+            node: self._brokers.pop(node)
+            for node, broker in list(self._brokers.items())
+            if addresses.get(node) != (broker.host, broker.port)
+        }
+        servers = {(broker.host, broker.port): node for node, broker in former.items() if node < 0}
+        for node, address in addresses.items():
             if node not in self._brokers:
-                self._brokers[node] = _Broker(host, port)
+                server = servers.pop(address, None)
+                self._brokers[node] = _Broker(*address) if server is None else former.pop(server)
+        for broker in former.values():
+            self._drop(broker)
 
     def nodes(self) -> list[int]:
         """Returns the ids of the brokers: healthy brokers first, then the others, then the bootstrap servers."""

@@ -83,12 +83,13 @@ class EventTimeProbe:
         logs = HeadedLogs(self)
 
         def take(answers: Mapping[TopicPartition, Fetched]) -> Set[TopicPartition]:
-            plain = [
-                tp
+            plain = {
+                tp: fetched
                 for tp, fetched in answers.items()
-                if not (logs.is_full or fetched.error or (self._read_committed and fetched.aborted))
-            ]
-            logs.add(plain, [wanted[tp].offset for tp in plain], [answers[tp] for tp in plain])
+                if not (fetched.error or (self._read_committed and fetched.aborted))
+            }
+            if not logs.is_full:
+                logs.add(list(plain), [wanted[tp].offset for tp in plain], list(plain.values()))
             answered = logs.answered
             for tp in [tp for tp in answers if tp not in answered]:
                 if (chunk := self.decoded(tp, wanted[tp].offset, answers[tp])) is not None:

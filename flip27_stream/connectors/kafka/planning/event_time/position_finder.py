@@ -54,13 +54,11 @@ class KafkaEventTimePositions(EventTimePositions):
     def event_times(self) -> Mapping[str, EventTimes]:
         if self._event_times is None:
             asked = self._finder.without_known_records(self._partitions, self._request.ranges)
-            logs = self._finder.read_heads(
-                {tp: self._request.ranges[split].position for split, tp in asked.items()}
-            )
+            logs = self._finder.read_heads(asked)
             found = self._by_headers(logs) if logs.partitions else {}
             answered = logs.answered
-            silent = {split for split, tp in asked.items() if tp not in answered}
-            searches = self._search(self._partitions.keys() - found.keys() - silent)
+            silent = {str(tp) for tp in asked if tp not in answered}
+            searches = self._search(_without(self._partitions, found) - silent)
             times = self._finder.run({tp: search.event_times() for tp, search in searches.items()})
             found.update({str(tp): known for tp, known in times.items() if known is not None})
             self._event_times = found
@@ -73,7 +71,7 @@ class KafkaEventTimePositions(EventTimePositions):
             positions, proven = self._headed.first_at_or_after(event_time)
             answers = zip(positions.tolist(), self._headed.rows_to(positions).tolist(), strict=True)
             found = dict(compress(zip(self._headed_ids, answers, strict=True), proven.tolist()))
-        searches = self._search(known.keys() - found.keys())
+        searches = self._search(_without(known, found))
         behind = self._finder.run(
             {tp: search.first_at_or_after(event_time) for tp, search in searches.items()}
         )
@@ -166,8 +164,8 @@ class PositionFinder:
 
     def without_known_records(
         self, partitions: Mapping[str, TopicPartition], ranges: Mapping[str, SplitRange]
-    ) -> dict[str, TopicPartition]:
-        """Returns the partitions whose batch headers are to be read first, by split id.
+    ) -> dict[TopicPartition, int]:
+        """Returns the positions of the partitions whose batch headers are to be read first.
 
         These are the partitions that have records to read, none of which is known. The result is empty if the headers
         of batches do not have event times.
@@ -175,9 +173,9 @@ class PositionFinder:
         if not self._by_headers:
             return {}
         return {
-            split: tp
+            tp: span.position
             for split, tp in partitions.items()
-            if tp not in self._scanned and ranges[split].position < ranges[split].end
+            if (span := ranges[split]).position < span.end and tp not in self._scanned
         }
 
     def read_heads(self, offsets: Mapping[TopicPartition, int]) -> HeadedLogs:
@@ -209,7 +207,7 @@ class PositionFinder:
         headed, self._headed = self._headed, None
         if headed is not None:
             for tp, stop in headed.stops():
-                if tp in ranges and ranges[tp].position < stop:
+                if (span := ranges.get(tp)) is not None and span.position < stop:
                     self._known(tp).add(headed.chunk(tp))
         share = _CACHED_RECORDS // max(1, len(ranges))
         for tp in self._scanned.keys() & ranges.keys():
@@ -254,10 +252,18 @@ class PositionFinder:
 
     def _record_read(self, asked: Set[TopicPartition], answered: Set[TopicPartition]) -> None:
         self._read |= asked
-        self._unread = (self._unread | asked) - answered - self._probe.out_of_range
+        silent = [tp for tp in asked if tp not in answered]
+        self._unread = {
+            tp for tp in (*self._unread, *silent) if tp not in answered
+        } - self._probe.out_of_range
 
     def _note_unread(self) -> None:
         """Tells :class:`Unanswered` which partitions the fetches of the last plan could read."""
         if self._unanswered is not None:
-            self._unanswered.note(self._read, self._read - self._unread)
+            self._unanswered.note(self._read, self._read - self._unread if self._unread else self._read)
         self._read, self._unread = set(), set()
+
+
+def _without(splits: Mapping[str, object], others: Mapping[str, object]) -> set[str]:
+    """Returns the splits that are not among ``others``; mostly there are few."""
+    return {split for split in splits if split not in others}

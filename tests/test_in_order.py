@@ -1,0 +1,19 @@
+"""Values of mappings by a list of keys, in the order of the mapping or not."""
+
+from __future__ import annotations
+
+import pytest
+
+from flip27_stream.in_order import found_in, values_of
+
+
+@pytest.mark.parametrize("mapping", [{"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": 1, "b": 2, "c": 3}])
+def test_values_come_in_the_order_of_the_keys(mapping: dict[str, int]) -> None:
+    assert list(values_of(["a", "b"], mapping)) == [1, 2]
+    assert list(found_in(["a", "b"], mapping)) == [1, 2]
+
+
+def test_keys_that_are_missing() -> None:
+    assert list(found_in(["a", "b"], {"b": 2})) == [None, 2]
+    with pytest.raises(KeyError):
+        values_of(["a", "b"], {"b": 2})
