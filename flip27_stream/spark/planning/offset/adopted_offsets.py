@@ -22,9 +22,12 @@ class AdoptedOffsets:
         self._spec = spec
         self._lineage = secrets.token_hex(8)
 
-    def are_in(self, document: Mapping[str, Any]) -> bool:
+    def are_in(self, document: Any) -> bool:
         """Returns whether ``document`` is an offset of another source, from which this source can continue."""
-        return MARKER not in document and self._spec.source.adopt_offset(document) is not None
+        # The marker of ours has a number. In an offset of Spark's Kafka source the same key is the name of a topic.
+        if not isinstance(document, Mapping) or isinstance(document.get(MARKER), int):
+            return False
+        return self._spec.source.adopt_offset(document) is not None
 
     def start(self, document: Mapping[str, Any], lineage: str | None = None) -> AnyOffset:
         """Returns the start offset of a batch that this source has planned after an offset of Spark's own source.

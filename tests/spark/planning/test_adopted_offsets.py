@@ -1,0 +1,37 @@
+"""Offsets of Spark's Kafka source, and others that are like them. No JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from flip27_stream.connectors.kafka import KafkaSource
+from flip27_stream.errors import CheckpointError
+from flip27_stream.spark.planning.offset.offset_log import OffsetLog
+from offsets import INITIAL, MARKER
+from tests.spark.support.driven_query import Query
+
+
+@pytest.fixture
+def log(make: Callable[..., Query]) -> OffsetLog:
+    source = KafkaSource({"kafka.bootstrap.servers": "there:1", "subscribe": MARKER})
+    return OffsetLog(replace(make({}, aligned=False).spec, source=source))
+
+
+def test_a_topic_may_have_the_name_that_marks_our_offsets(log: OffsetLog) -> None:
+    start, end = log.batch({MARKER: {"0": 3}}, {MARKER: {"0": 5}})
+    assert start is not None
+    assert end is not None
+    assert [offset.splits[f"{MARKER}-0"].position for offset in (start, end)] == [3, 5]
+
+
+@pytest.mark.parametrize("document", [5, "5", [5], {MARKER: "5"}, {MARKER: 1}, {"logOffset": 5}], ids=str)
+def test_an_offset_of_another_kind_is_refused_in_words(log: OffsetLog, document: Any) -> None:
+    """Spark's rate source stores a number, its file source ``{"logOffset": 5}``."""
+    with pytest.raises(CheckpointError):
+        log.read(document)
+    with pytest.raises(CheckpointError):
+        log.batch(dict(INITIAL), document)
