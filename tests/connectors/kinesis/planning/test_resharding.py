@@ -111,6 +111,7 @@ def test_under_available_now(server: KinesisServer, stream: str) -> None:
                 rows += [row for task in query.tasks(*batch) for row in query.read(task)]
                 query.offset = batch[1]
                 writer.put(3)
+                assert writer.count < 100, "the run reads what is written after each batch, and does not end"
             offset = query.offset
         numbers = sorted(map(int, data_of(rows)))
         assert len(numbers) < writer.count
