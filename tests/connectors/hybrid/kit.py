@@ -79,11 +79,15 @@ class TimedSource(MemorySource):
 
 @dataclass
 class Made:
-    """A factory of a source that begins at the switch's start time. It keeps the contexts that it was called with."""
+    """A factory of a source that begins at the switch's start time. It keeps the contexts that it was called with.
+
+    Factories are called on the driver only: the copy that tasks get fails if it is called.
+    """
 
     logs: dict[str, list[int | None]]
     boundedness: Boundedness = Boundedness.CONTINUOUS_UNBOUNDED
     calls: list[SourceSwitchContext] = field(default_factory=list)
+    is_on_driver: bool = field(default=True, init=False)
     world: World = field(init=False)
 
     def __post_init__(self) -> None:
@@ -91,9 +95,10 @@ class Made:
         self.world = World(dict(self.logs), finished=set(self.logs) if bounded else set())
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"calls": []}
+        return self.__dict__ | {"calls": [], "is_on_driver": False}
 
     def __call__(self, switch: SourceSwitchContext) -> Source[Any, Any]:
+        assert self.is_on_driver, "a task calls a factory"
         self.calls.append(switch)
         return TimedSource(self.world, self.boundedness, "made", start_ms=switch.start_time_ms)
 

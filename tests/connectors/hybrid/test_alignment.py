@@ -60,6 +60,7 @@ def test_a_watermark_over_all_never_drops_a_row_of_the_live_source(tmp_path: Pat
         times = [t for _, t in rows if t is not None]
         assert min(times) >= greatest - DRIFT
         greatest = max(greatest, *times)
+    assert {name for name, _ in query.rows} == {*OLD, *NEW}
 
 
 def test_the_table_names_splits_of_all_sources(tmp_path: Path) -> None:

@@ -54,13 +54,13 @@ def decoded(request: Any, version: int, correlation_id: int, body: bytes) -> Any
 
 
 def bootstrap_addresses(servers: str, *, canonical: bool) -> list[tuple[str, int]]:
-    """Returns host and port of each bootstrap server.
+    """Returns host and port of each bootstrap server, in the order in which they are given.
 
     Args:
         servers: ``host:port``, several with commas between.
         canonical: whether each name is replaced by the canonical names of its addresses.
     """
-    hosts = collect_hosts(servers)
+    hosts = collect_hosts(servers, randomize=False)
     if canonical:
         hosts = expand_to_canonical_bootstrap_hosts(hosts)
     return [(host, port) for host, port, _ in hosts]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -102,12 +103,22 @@ def test_starting_at_the_latest_version_reads_only_what_comes(table: Path) -> No
     assert reading.ids() == ids(6)
 
 
-def test_starting_timestamp(table: Path) -> None:
-    times = {c["version"]: c["timestamp"] for c in DeltaTable(table).history()}
-    at = np.datetime64(times[3], "ms").item().isoformat() + "Z"
+def say_when_committed(table: Path, *said: Mapping[str, object]) -> None:
+    """Replaces the ``commitInfo`` of each version, and sets the modification time of each commit file to 8 s."""
+    for version, info in enumerate(said):
+        file = table / "_delta_log" / f"{version:020}.json"
+        others = [line for line in file.read_text().split("\n") if "commitInfo" not in line]
+        file.write_text("\n".join([json.dumps({"commitInfo": info}), *others]))
+        os.utime(file, (8, 8))
+
+
+@pytest.mark.parametrize("at", ["2026-01-04", "2026-01-03T00:00:00.001Z", "2026-01-04T05:00:00+05:00"])
+def test_starting_timestamp(table: Path, at: str) -> None:
+    days = [datetime(2026, 1, day, tzinfo=timezone.utc) for day in range(1, 7)]
+    say_when_committed(table, *({"timestamp": int(day.timestamp() * 1000)} for day in days))
     reading = query(table, startingTimestamp=at)
     reading.run()
-    assert set(reading.ids()) >= set(ids(3, 4, 5))
+    assert reading.ids() == ids(3, 4, 5)
     with pytest.raises(OptionError, match=r"startingTimestamp.*after the latest version"):
         query(table, startingTimestamp="2999-01-01").run()
 
@@ -272,19 +283,15 @@ def test_a_commit_without_commit_info_was_made_when_its_file_was_modified(table:
 def test_times_of_commits_rise(table: Path) -> None:
     """Times of commits rise, as in Delta (``monotonizeCommitTimestamps``), though the clock of a writer is late or
     repeats a time. In-commit timestamps come before the writer's own."""
-    said = [
+    say_when_committed(
+        table,
         {"timestamp": 5_000},
         {"timestamp": 4_000},
         {"timestamp": 5_000},
         {"timestamp": 1, "inCommitTimestamp": 7_000},
         {"timestamp": "not a number"},
         {"timestamp": 9_000},
-    ]
-    for version, info in enumerate(said):
-        file = table / "_delta_log" / f"{version:020}.json"
-        others = [line for line in file.read_text().split("\n") if "commitInfo" not in line]
-        file.write_text("\n".join([json.dumps({"commitInfo": info}), *others]))
-        os.utime(file, (8, 8))
+    )
     begins = {ms: min(starting_at(table, ms)) for ms in (5_000, 5_001, 5_002, 5_003, 7_001, 8_001)}
     assert begins == {5_000: 0, 5_001: 1, 5_002: 2, 5_003: 3, 7_001: 4, 8_001: 5}
 

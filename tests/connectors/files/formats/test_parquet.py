@@ -228,7 +228,7 @@ def test_schema_that_spark_cannot_have(tmp_path: Path, table: dict[str, object],
 
 
 TIMES = [5000, 1000, 9000, -3000, None, None, -7000, -8000, 20_000, 30_000]
-"""In groups of two: disorder, one before the epoch, none, both before the epoch, order."""
+"""In groups of two: descending, one before the epoch, both ``None``, both before the epoch, ascending."""
 
 
 @pytest.mark.parametrize("statistics", [True, False])

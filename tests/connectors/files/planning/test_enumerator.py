@@ -19,7 +19,8 @@ from flip27_stream.connectors.files.formats.statistics import EventTimeOrder
 from flip27_stream.connectors.files.formats.units import FileUnits
 from flip27_stream.errors import Flip27Error, OptionError
 from flip27_stream.testing import wait_until
-from tests.connectors.files.support.file_query import SECOND, UNLIMITED, FileQuery, write
+from tests.connectors.files.support.file_query import SECOND, UNLIMITED, FileQuery, Piece, write
+from tests.connectors.files.support.reading import units_of
 
 DAY = 86_400 * SECOND
 
@@ -92,10 +93,21 @@ def test_rows_of_a_batch_are_limited(folder: Path) -> None:
 
 
 def test_bytes_of_a_batch_are_limited(folder: Path) -> None:
-    size = next(folder.iterdir()).stat().st_size
-    query = FileQuery({"path": str(folder), "maxBytesPerTrigger": str(size * 3 // 2)})
-    batches = query.run()
-    assert len(batches) >= 6
+    """I2: a batch has as many row groups as the limit has room for."""
+    units = {path.name: units_of(ParquetFormat(), path) for path in folder.iterdir()}
+    groups = {
+        name: dict(zip(u.borders.tolist(), u.sizes.tolist(), strict=False)) for name, u in units.items()
+    }
+
+    def bytes_of(pieces: list[Piece]) -> int:
+        return sum(size for name, a, b in pieces for at, size in groups[name].items() if a <= at < b)
+
+    limit = next(folder.iterdir()).stat().st_size * 3 // 2
+    query = FileQuery({"path": str(folder), "maxBytesPerTrigger": str(limit)})
+    sizes = [bytes_of(pieces) for pieces in query.run()]
+    largest = max(size for of_file in groups.values() for size in of_file.values())
+    assert max(sizes) <= limit
+    assert min(sizes[:-1]) > limit - largest, "no further row group fits"
     assert query.ids() == dict.fromkeys(range(1000), 1)
 
 

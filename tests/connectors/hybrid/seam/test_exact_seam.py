@@ -225,6 +225,8 @@ def test_a_leader_that_falls_silent_between_two_questions() -> None:
 
     world.calls = Silencing(asked)
     query.step()
+    assert world.silent == {"a"}, "the plan of the switch asked twice"
+    assert query.index == 1
     world.silent.clear()
     query.run()
     assert Counter(query.rows) == everything(logs)

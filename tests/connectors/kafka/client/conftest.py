@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+from types import SimpleNamespace
+
 import pytest
 
 from flip27_stream.connectors.kafka.client import answer_deadlines as patience
 from flip27_stream.connectors.kafka.client import calls, first_answer
+from flip27_stream.connectors.kafka.client.connections import broker_connections
 from flip27_stream.connectors.kafka.split import TopicPartition
 from tests.connectors.kafka.support.fake_cluster_client import SECOND
 
@@ -25,6 +30,23 @@ def unhurried(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes rounds wait for every answer, however busy the machine is. The other waits are short."""
     monkeypatch.setattr(patience, "FULL_S", 60.0)
     monkeypatch.setattr(patience, "_GLANCE_S", 60.0)
+
+
+@pytest.fixture
+def try_first(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Returns a function that sets which server clients try first, by its place among the bootstrap servers. The
+    others follow in turn. Otherwise the order is random."""
+
+    def set_first(place: int) -> None:
+        def turned(nodes: list[int], count: int) -> list[int]:
+            assert count == len(nodes)
+            return nodes[place:] + nodes[:place]
+
+        monkeypatch.setattr(
+            broker_connections, "random", SimpleNamespace(sample=turned, uniform=random.uniform)
+        )
+
+    return set_first
 
 
 @pytest.fixture

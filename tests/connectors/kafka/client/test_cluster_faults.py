@@ -238,11 +238,13 @@ def test_frozen_leader_that_nobody_replaces(cluster: KafkaCluster) -> None:
 def test_metadata_comes_from_a_broker_that_answers(cluster: KafkaCluster, frozen: int) -> None:
     """Metadata comes from the other brokers while one broker is frozen."""
     options = ConnectionOptions(cluster.bootstrap_servers, request_timeout_ms=1000, api_timeout_ms=30_000)
+    cluster.create_topic(f"known-{frozen}")
     with closing(KafkaClient(options)) as client:
-        client.topics(None)
+        there = client.topics(None).keys()
+        assert f"known-{frozen}" in there
         with paused(cluster, frozen):
             for _ in range(5):
-                client.topics(None)
+                assert client.topics(None).keys() == there
 
 
 @pytest.mark.timeout(400)

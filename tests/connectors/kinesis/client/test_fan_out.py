@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from flip27_stream.connectors.kinesis import KinesisSource
+from flip27_stream.connectors.kinesis.client.subscription import Subscription
 from flip27_stream.connectors.kinesis.options.source_options import parse_kinesis_options
 from flip27_stream.errors import (
     AuthenticationError,
@@ -248,10 +249,29 @@ def test_records_that_expire_before_they_are_sent(filled: KinesisServer, stream:
                 assert data_of(tolerant.read(task)) == EXPECTED
 
 
-def test_a_task_that_is_killed_leaves_no_subscription(filled: KinesisServer, stream: str) -> None:
+def test_a_task_that_is_killed_leaves_no_subscription(
+    filled: KinesisServer, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task is killed after the first event of its subscription. The subscription is closed, and the range can be read
+    again."""
+    opened = list[Any]()
+    subscribe = Subscription._subscribe
+
+    def noted(self: Subscription, position: int) -> Any:
+        opened.append(subscribe(self, position))
+        return opened[-1]
+
+    def in_threes(asked: dict[str, Any]) -> Any:
+        records = some_records(filled, stream, asked, 20)
+        return 200, subscription(*(records_event(records[i : i + 3]) for i in range(0, len(records), 3)))
+
+    monkeypatch.setattr(Subscription, "_subscribe", noted)
     with SourceQuery(fan_out(filled, stream)) as query:
         batch = query.wait_for_batch()
-        query.abandon(query.tasks(*batch)[0])
+        with subscriptions(filled, in_threes):
+            query.abandon(query.tasks(*batch)[0])
+            wait_until(lambda: opened[0]._raw_stream.closed, "the subscription to be closed")
+        assert len(opened) == 1
         assert data_of(query.read_all(*batch)) == EXPECTED
 
 

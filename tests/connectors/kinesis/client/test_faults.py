@@ -204,7 +204,7 @@ def test_a_stream_deleted_and_made_again_is_noticed(kinesis: KinesisServer, stre
     assert data_of(rows) == [b"%d" % i for i in range(10, 20)]
 
 
-def test_a_network_that_loses_all_is_got_over(filled: KinesisServer, stream: str) -> None:
+def test_a_network_that_loses_all_fails_the_query(filled: KinesisServer, stream: str) -> None:
     """A query fails and names the address if answers are lost for longer than ``requestTimeout``.
     Started again, it goes on."""
     with FaultyNetwork() as network:

@@ -101,10 +101,9 @@ class _Stream(BytesIO):
     """Reads numbers and texts as Java's ``DataInputStream`` does."""
 
     def take(self, size: int) -> bytes:
-        taken = self.read(size)
-        if len(taken) != size:
+        if size > self.getbuffer().nbytes - self.tell():
             raise ValueError(_CUT_SHORT)
-        return taken
+        return self.read(size)
 
     def number(self) -> int:
         return int(struct.unpack(">I", self.take(4))[0])

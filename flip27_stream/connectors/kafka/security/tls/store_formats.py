@@ -130,7 +130,7 @@ class Jks(StoreFormat):
     def certificates(data: bytes, password: str | None) -> list[bytes]:
         """Returns the trusted certificates, and those of private keys, which Java's trust manager trusts, too."""
         store = read_jks(data, password)
-        return [*store.trusted, *(key.chain[0] for key in store.keys)]
+        return [*store.trusted, *(key.chain[0] for key in store.keys if key.chain)]
 
     @staticmethod
     def keys(data: bytes, password: str | None, key_password: str | None) -> list[KeyAndChain]:

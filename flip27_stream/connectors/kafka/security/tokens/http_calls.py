@@ -54,7 +54,11 @@ def call(
     opener = urllib.request.build_opener(_NoRedirects, *handlers)
     try:
         with opener.open(request, timeout=timeout_s) as response:
-            return _body(response, deadline, most_bytes)
+            announced = response.length or 0
+            body = _body(response, deadline, most_bytes)
+            if len(body) < announced:  # read1() takes a lost connection for the end
+                raise ConnectionAbortedError(f"its answer ends after {len(body)} of {announced} bytes")
+            return body
     except urllib.error.HTTPError as error:
         with error:
             if error.code >= 500 or error.code in _TRY_AGAIN:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -45,7 +46,9 @@ def tls(certificate: Path) -> SecurityOptions:
 @pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("hung", [1, 2])
 @pytest.mark.parametrize("encrypted", [False, True])
-def test_bootstrap_servers_that_hang(certificate: Path, hung: int, encrypted: bool) -> None:
+def test_bootstrap_servers_that_hang(
+    certificate: Path, hung: int, encrypted: bool, try_first: Callable[[int], None]
+) -> None:
     """The brokers accept connections, and answer neither ApiVersions nor the TLS handshake.
 
     Every start of a client succeeds, whichever broker it tries first.
@@ -54,9 +57,12 @@ def test_bootstrap_servers_that_hang(certificate: Path, hung: int, encrypted: bo
     with fake_cluster(certificate=certificate if encrypted else None) as cluster:
         for broker in cluster.brokers[:hung]:
             broker.hang()
-        for _ in range(4):
+        for place, first in enumerate(cluster.brokers):
+            try_first(place)
+            before = first.connections
             with connected(cluster, security=security, first_contact_timeout_ms=60_000) as client:
                 assert client.topics(["t"]).keys() == {"t"}
+                assert first.connections > before
                 assert client.list_offsets({THIRD: LATEST}, read_committed=False)[0].keys() == {THIRD}
 
 
@@ -69,6 +75,23 @@ def test_all_bootstrap_servers_are_slow() -> None:
             broker.delay_s = 0.4
         with connected(cluster, first_contact_timeout_ms=60_000) as client:
             assert client.topics(["t"]).keys() == {"t"}
+
+
+@pytest.mark.usefixtures("quick")
+def test_silent_broker_is_not_asked_for_metadata_again(try_first: Callable[[int], None]) -> None:
+    """A client asks another broker for metadata while one of them has not answered."""
+    with fake_cluster() as cluster, connected(cluster) as client:
+        try_first(0)
+        client.topics(["t"])
+        silent = cluster.brokers[0]
+        silent.silent_about.add("MetadataRequest")
+        assert client.any_node() == silent.node
+        client.topics(["t"])
+        until_heard(lambda: client.any_node() != silent.node)
+        before = silent.requests["MetadataRequest"]
+        for _ in range(5):
+            assert client.topics(["t"]).keys() == {"t"}
+        assert silent.requests["MetadataRequest"] == before
 
 
 @pytest.mark.usefixtures("quick")

@@ -6,6 +6,7 @@ import base64
 import datetime
 import json
 import sys
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,7 +15,7 @@ from aws_msk_iam_sasl_signer import MSKAuthTokenProvider
 from kafka.net.sasl.msk import AwsMskIamClient
 
 from flip27_stream.connectors.kafka.options.source_options import parse_kafka_options
-from flip27_stream.connectors.kafka.security.sasl import msk_iam
+from flip27_stream.connectors.kafka.security.sasl import msk_iam, msk_token
 from flip27_stream.connectors.kafka.security.sasl.msk_iam import MskIam, region_of
 from flip27_stream.connectors.kafka.security.sasl.msk_token import MskToken
 from flip27_stream.errors import AuthenticationError, MissingExtraError, OptionError
@@ -102,10 +103,12 @@ def test_the_signature_is_that_of_aws(session_token: str | None, monkeypatch: py
 
 @pytest.mark.parametrize("region", ["eu-west-1", None])
 def test_a_token_is_that_of_aws(region: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A token has the query of the library's token, and the same signature if both are made at the same time."""
+    """A token has the query of the library's token, and the same signature and expiry if both are made at the same
+    time."""
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
-    at = datetime.datetime(2026, 11, 1, tzinfo=datetime.timezone.utc).replace(tzinfo=None)
-    monkeypatch.setattr("botocore.auth.get_current_datetime", lambda *_, **__: at)
+    at = datetime.datetime(2026, 11, 1, tzinfo=datetime.timezone.utc)
+    monkeypatch.setattr("botocore.auth.get_current_datetime", lambda *_, **__: at.replace(tzinfo=None))
+    monkeypatch.setattr(msk_token, "time", SimpleNamespace(time=at.timestamp))
     ours = MskToken(MskIam(), region).fetch()
     theirs, expires_ms = MSKAuthTokenProvider.generate_auth_token("eu-west-1")
 
@@ -117,8 +120,8 @@ def test_a_token_is_that_of_aws(region: str | None, monkeypatch: pytest.MonkeyPa
     said = query(theirs)
     assert query(ours.value) == said | {"User-Agent": ["flip27-stream"]}
     assert said["X-Amz-Date"] == ["20261101T000000Z"]
-    assert ours.expires_at is not None
-    assert expires_ms > 0
+    assert said["X-Amz-Expires"] == ["900"]
+    assert ours.expires_at == at.timestamp() + 900 == expires_ms / 1000
 
 
 def test_no_region_is_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,8 @@ from cryptography.x509 import load_der_x509_certificate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flip27_stream.connectors.kafka.security.tls.jks_store import read_jks
+from flip27_stream.connectors.kafka.security.tls.jks_store import JKS_MAGIC, read_jks
+from flip27_stream.connectors.kafka.security.tls.store_formats import Jks
 from flip27_stream.testing.java import java
 
 
@@ -67,7 +68,38 @@ def test_wrong_password_and_damage(key_store: Path) -> None:
         read_jks(data[:-30], None)
 
 
-@given(st.binary(max_size=60))
+PARTS = st.sampled_from(
+    [
+        *(b"\0\0\0\1\0\0", b"\0\0\0\2\0\0"),  # an entry of a key, and of a certificate, without alias
+        *(bytes(8), b"\0\0\0\4", b"\0\0\0\x10"),  # a time, and lengths
+        *(b"\x30\x02", b"\x30\x00", b"\x30\x82\0\2", b"\x30\xff"),  # elements in DER
+    ]
+)
+
+
+def store(entries: int, data: bytes) -> bytes:
+    """Returns a store that says that it has ``entries`` entries. Its digest is wrong."""
+    return JKS_MAGIC + b"\0\0\0\2" + entries.to_bytes(4, "big") + data + bytes(20)
+
+
+def key_entry(der: bytes) -> bytes:
+    """Returns the entry of a key without alias and without certificates."""
+    return b"\0\0\0\1" + bytes(2 + 8) + len(der).to_bytes(4, "big") + der + bytes(4)
+
+
+@given(st.lists(PARTS | st.binary(max_size=9), max_size=9).map(b"".join))
 def test_garbage_is_refused(garbage: bytes) -> None:
-    with pytest.raises(ValueError, match="it "):
-        read_jks(b"\xfe\xed\xfe\xed\0\0\0\2\0\0\0\3" + garbage, None)
+    """A store that says that it has 99 entries is refused if it has fewer, whatever they are."""
+    with pytest.raises(ValueError, match=r"^it (ends too early|holds an entry of unknown kind \d+)$"):
+        read_jks(store(99, garbage), None)
+
+
+def test_a_length_that_does_not_fit_64_bits() -> None:
+    """DER has lengths of up to 127 bytes. A damaged key may have one."""
+    with pytest.raises(ValueError, match=r"^it ends too early$"):
+        read_jks(store(1, key_entry(b"\x30\xff" + b"\xff" * 127)), None)
+
+
+def test_a_key_without_certificates() -> None:
+    """Nothing is trusted because of a key without certificates. Java writes no such key."""
+    assert Jks.certificates(store(1, key_entry(bytes.fromhex("3004 3000 0400"))), None) == []
