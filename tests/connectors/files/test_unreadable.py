@@ -105,7 +105,9 @@ def test_a_file_that_cannot_be_reached_for_long_fails_the_query_by_name(
 ) -> None:
     monkeypatch.setattr(Retries, "patience_s", 0.1)
     monkeypatch.setattr(FileStatistics, "units", unreachable)
-    with pytest.raises(UnreachableError, match=r"Stale file handle It was looked for again and again for"):
+    with pytest.raises(
+        UnreachableError, match=r"Stale file handle Reading the file was tried repeatedly for"
+    ):
         FileQuery({"path": str(folder)}).run()
 
 
@@ -145,7 +147,9 @@ def test_a_file_that_is_begun_and_gone_after_a_restart(
     monkeypatch.setattr(Retries, "patience_s", 0.3)
     query.restart()
     if option is None:
-        with pytest.raises(DataLossError, match=r"is gone.*ignoreMissingFiles.*looked for again and again"):
+        with pytest.raises(
+            DataLossError, match=r"is gone.*ignoreMissingFiles.*Reading the file was tried repeatedly"
+        ):
             query.run()
         return
     query.run()
