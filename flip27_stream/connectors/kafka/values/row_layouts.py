@@ -146,7 +146,7 @@ def _refuse_inside(column: str, kind: pa.DataType) -> None:
     """
     if tagged := _tagged(kind):
         raise OptionError(
-            f"Column '{column}' of the schema is {tagged} or contains it, and values cannot be decoded into that type. "
+            f"Column '{column}' of the schema is {tagged} or has it inside; values cannot be decoded into that type. "
             "Declare it as string or binary, and convert it in the query."
         )
     inner = [kind.field(i) for i in range(kind.num_fields)]
