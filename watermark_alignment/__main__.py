@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Otherwise Python would fail once more when it flushes the output at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):  # the reader of a pipe has ended, as ``head`` does
-            print(f"The answer cannot be written: {error}.", file=sys.stderr)
+            print(f"The output cannot be written: {error}.", file=sys.stderr)
             return _FAILED
     return 0
 
@@ -82,12 +82,14 @@ def _parser() -> argparse.ArgumentParser:
         type=_storage_option,
         action="append",
         default=[],
-        help="what reaching the table takes; may be repeated. What the environment has needs no option",
+        help="storage option that is needed to reach the table and is not set in the environment; may be repeated",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    status = commands.add_parser("status", parents=[common], help="where every split stands")
+    status = commands.add_parser(
+        "status", parents=[common], help="the state and the watermark of every split"
+    )
     status.add_argument(
-        "--json", action="store_true", help="one line of JSON, by the names of Flink's metrics"
+        "--json", action="store_true", help="one line of JSON, with the names of Flink's metrics"
     )
     status.add_argument("--all", action="store_true", help="also sources that have been silent for a day")
     status.add_argument(
@@ -96,19 +98,24 @@ def _parser() -> argparse.ArgumentParser:
         nargs="?",
         type=_seconds,
         const=2.0,
-        help="go on showing, every 2 seconds or as often as said",
+        help="repeat every 2 seconds, or at the given interval",
     )
     status.set_defaults(show=_status)
     picture = commands.add_parser("plot", parents=[common], help="a picture of the watermarks over time")
     picture.add_argument(
         "-o", "--output", metavar="FILE", type=_picture, required=True, help="PNG, SVG or PDF"
     )
-    picture.add_argument("--source", action="append", dest="sources", help="this source; may be repeated")
     picture.add_argument(
-        "--batches", type=_count, default=1000, help="newest batches of a source (%(default)s)"
+        "--source", action="append", dest="sources", help="draw this source only; may be repeated"
+    )
+    picture.add_argument(
+        "--batches",
+        type=_count,
+        default=1000,
+        help="how many of the newest batches of a source to draw (%(default)s)",
     )
     picture.add_argument("--over", choices=["time", "batch"], default="time", help="(%(default)s)")
-    picture.add_argument("--max-drift", metavar="DURATION", help="draw how far splits may drift")
+    picture.add_argument("--max-drift", metavar="DURATION", help="draw the allowed drift")
     picture.set_defaults(show=_plot)
     return parser
 

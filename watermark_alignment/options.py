@@ -25,7 +25,7 @@ def _parse_timeout(text: str, option: str) -> int:
             option,
             text,
             f"It must be at least {_SHORTEST_TIMEOUT_S} s, and many times as long as a commit to the table takes: a "
-            "member renews its entry four times in it.",
+            "member renews its entry in the table four times within it.",
         )
     return timeout
 
@@ -37,7 +37,7 @@ GROUP: Final = Option(
     "scan.watermark.alignment.group",
     TEXT,
     None,
-    "Turns alignment on. Name of the group, as it stands in the split-watermark table.",
+    "Turns alignment on. Name of the group, as in the split-watermark table.",
     default_words="alignment is off",
 )
 MAX_DRIFT: Final = Option(
@@ -50,7 +50,7 @@ TABLE: Final = Option(
     "scan.watermark.alignment.table",
     _LOCATION,
     None,
-    "Path or URI of the Delta table of split watermarks. It is made if it is not there. It must not contain "
+    "Path or URI of the Delta table of split watermarks. It is created if it does not exist. It must not contain "
     "`[`, `]`, `^` or pipes; in a URI, write `%23` for `#` and `%3F` for `?`. For a single source also a "
     "[name in a catalog](deploy.md#a-table-of-a-catalog). Required with a group.",
 )
@@ -82,33 +82,33 @@ ALLOW_UNALIGNED: Final = Option(
     BOOLEAN,
     "false",
     "Some splits can neither be cut by event time nor be paused by the reports of tasks, since no report "
-    "reaches the driver. `true`: they run unaligned. `false`: the query fails. Such a split holds no other; "
-    "the other splits of the source stay aligned. Kafka's splits can always be cut.",
+    "reaches the driver. `true`: they run unaligned. `false`: the query fails. Such a split holds back no "
+    "other split; the other splits of the source stay aligned. Kafka's splits can always be cut.",
 )
 IDLE_TIMEOUT: Final = Option(
     "scan.watermark.idle-timeout",
     DURATION,
     "1 minute",
-    "A split that has stood at its end for longer is idle and does not count. `0`: never.",
+    "A split that has been at its end without new data for longer is idle and does not count. `0`: never.",
 )
 MAX_OUT_OF_ORDERNESS: Final = Option(
     "scan.watermark.max-out-of-orderness",
     DURATION,
     "0 s",
-    "How far event times may fall back within a split. More is warned of, once per split.",
+    "How far event times may fall back within a split. A larger fall is logged as a warning, once for each split.",
 )
 MAX_FUTURE: Final = Option(
     "scan.watermark.max-future",
     DURATION,
     "1 hour",
-    "How far after the clock an event time may lie and be believed. `0`: any.",
+    "An event time that is further after the clock than this is implausible. `0`: every event time is plausible.",
 )
 IMPLAUSIBLE_EVENT_TIME: Final = Option(
     "scan.watermark.implausible-event-time",
     words("fail", "skip", "pass"),
     "fail",
-    "What happens to a record whose event time is not believed: the query fails, the record is left out, or "
-    "it is passed on.",
+    "What happens to a record whose event time is implausible: `fail` ends the query, `skip` leaves the record "
+    "out, `pass` passes it on.",
 )
 EVENT_TIME: Final = Option(
     "scan.watermark.event-time",

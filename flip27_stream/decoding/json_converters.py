@@ -248,7 +248,7 @@ def _timestamp(value: Any, *, zoned: bool, pattern: TimePattern | None) -> int:
         found = int(value) * 1_000_000
     if found is None or not -(1 << 63) <= found < 1 << 63:
         raise _NotOfTypeError(
-            "a time of the form that is asked for" if pattern else "a time such as 2026-01-31T12:00:00Z"
+            f"a time that matches {pattern.name}" if pattern else "a time such as 2026-01-31T12:00:00Z"
         )
     return found
 

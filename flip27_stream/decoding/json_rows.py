@@ -94,7 +94,7 @@ class JsonRows:
         except RecursionError:
             return {}, _TOO_DEEP
         if type(value) is not tuple:
-            return {}, ("it is no object",)
+            return {}, ("it is not an object",)
         wrong: list[TypeMismatch] = []
         return self._convert(value, wrong), wrong
 

@@ -36,10 +36,12 @@ class TimePattern:
     Attributes:
         expression: A regular expression for a whole text, with a group for each letter of the pattern.
         iso_8601: The same time in ISO 8601, with references to these groups.
+        name: The pattern and its option, for errors.
     """
 
     expression: str
     iso_8601: str
+    name: str
 
     @classmethod
     def of(cls, option: str, pattern: str) -> TimePattern:
@@ -64,7 +66,7 @@ class TimePattern:
         places = {letters: rf"\{number}" for number, letters in enumerate(groups, 1)}
         clock = "".join(places.get(letters, default) + end for letters, default, end in _ISO_8601)
         zone = next((places[letters] for letters in _ZONES if letters in places), "Z")
-        return cls(f"^{expression}$", clock + zone)
+        return cls(f"^{expression}$", clock + zone, f"pattern '{pattern}' of option '{option}'")
 
     def times(self, text: pa.StringArray, kind: pa.DataType) -> pa.TimestampArray:
         """Returns the times of a text column, with the type ``kind``, :data:`INSTANT` or :data:`LOCAL`.
@@ -75,7 +77,7 @@ class TimePattern:
         fits = pc.match_substring_regex(text, self.expression)
         if pc.any(pc.invert(fits)).as_py():
             odd = text.filter(pc.invert(fits))[0].as_py()
-            raise pa.ArrowInvalid(f"{odd!r} is not of the form that is asked for")
+            raise pa.ArrowInvalid(f"{odd!r} does not match {self.name}")
         found = pc.replace_substring_regex(text, self.expression, self.iso_8601).cast(INSTANT)
         return found.cast(LOCAL) if kind == LOCAL else found
 

@@ -140,5 +140,5 @@ def _one_by_one(text: pa.StringArray, kind: pa.DataType, convert: Callable[[str]
     found = [None if value is None else convert(value) for value in values]
     for value, number in zip(values, found, strict=True):
         if number is None and value is not None:
-            raise pa.ArrowInvalid(f"{value!r} is no date or time in a form that is known")
+            raise pa.ArrowInvalid(f"{value!r} is not a date or time in a known form")
     return pa.array(found, kind)

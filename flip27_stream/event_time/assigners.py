@@ -177,13 +177,15 @@ def _function_assigner(spec: str, schema: pa.Schema, option: str, unit: str) -> 
         wrong = f"it cannot be imported ({type(error).__name__}: {error})"
         raise _refused(option, spec, wrong, schema) from error
     if not callable(function):
-        raise _refused(option, spec, f"it is no function but {type(function).__name__}", schema)
+        raise _refused(
+            option, spec, f"it is an object of type {type(function).__name__}, not a function", schema
+        )
     return FunctionTimestampAssigner(spec, unit)
 
 
 def _load(spec: str) -> Callable[[pa.RecordBatch], Any]:
     if (parts := _FUNCTION.fullmatch(spec)) is None:
-        raise ValueError("not of the form module:function")
+        raise ValueError("expected module:function")
     function: Callable[[pa.RecordBatch], Any] = attrgetter(parts[2])(import_module(parts[1]))
     return function
 

@@ -85,7 +85,7 @@ def _first_error(values: Sequence[Any], kind: pa.DataType) -> tuple[int, Excepti
             pa.array([value], kind)
     except _CONVERSION_ERRORS as e:
         return number, e
-    raise ValueError("each of the values converts, but not all of them together")
+    raise ValueError("single values fit, but the column as a whole does not")
 
 
 def _shape(row: object, known: frozenset[str]) -> str:

@@ -240,7 +240,7 @@ def test_maps_and_binaries() -> None:
     ("value", "why"),
     [
         (b'{"id": 1', "Expecting ',' delimiter at character 8"),
-        (b"[1]", "it is no object"),
+        (b"[1]", "it is not an object"),
         (b'{"place": {"x": "a"}}', "field place.x is not a whole number from -2147483648 to 2147483647"),
         (
             b'{"tags": ["a"], "day": "x", "ok": 3}',

@@ -365,9 +365,9 @@ def test_an_error_in_a_function_names_it(functions: types.ModuleType) -> None:
         ("/a~2", "'~' is written '~0'"),
         ("no_such_module:f", "No module named 'no_such_module'"),
         ("json:no_such_function", "no_such_function"),
-        ("json:__name__", "it is no function but str"),
-        ("json:", "not of the form module:function"),
-        ("a b:c", "not of the form module:function"),
+        ("json:__name__", "it is an object of type str, not a function"),
+        ("json:", "expected module:function"),
+        ("a b:c", "expected module:function"),
     ],
 )
 def test_a_bad_spec_is_an_option_error_that_lists_what_is_there(spec: str, wrong: str) -> None:

@@ -260,12 +260,12 @@ class Membership:
         try:
             news = self._log.news()
         except Exception as error:  # noqa: BLE001 - the thread has to survive
-            self._warn_of(error, "what was last known of the group stands")
+            self._warn_of(error, "the last known state of the group is used")
             with self._changed:
                 self._hearing, self._failure = self._hearing.after_failure(), error
             return False
         if unpublished is not None:
-            self._warn_of(unpublished, "the group hears nothing of this source")
+            self._warn_of(unpublished, "the other members get no news of this source")
         self._failing = unpublished is not None
         with self._changed:
             self._failure = None

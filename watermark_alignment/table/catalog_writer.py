@@ -190,6 +190,6 @@ def _create_table(spark: SparkSession, table: str) -> None:
     if found != _COLUMNS:
         wrong = sorted(found.items() ^ _COLUMNS.items())[0][0]
         raise AlignmentError(
-            f"The split-watermark table '{table}' has not the columns of one: see column '{wrong}'. Give the name of "
-            f"another table, or a new one. The columns: {columns}."
+            f"Table '{table}' does not have the columns of a split-watermark table; column '{wrong}' differs. Name "
+            f"another table, or one that does not exist yet. The columns are: {columns}."
         )

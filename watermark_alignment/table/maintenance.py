@@ -179,7 +179,9 @@ class Maintenance:
             self._table.delta.update_incremental()
             if not {file.path for file in small} <= {file.path for file in self._files()}:
                 return  # another member's round was faster; the next vacuum removes our file
-        raise CommitFailedError(f"no compaction in {_ATTEMPTS} attempts, so many others commit")
+        raise CommitFailedError(
+            f"given up after {_ATTEMPTS} attempts, because other processes committed each time"
+        )
 
     def _merge(self, files: Sequence[_File]) -> AddAction:
         """Writes the rows of the files into one. Only some of them are in memory at a time."""

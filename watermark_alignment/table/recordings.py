@@ -150,7 +150,7 @@ class Recordings:
         return AlignmentError(
             f"The split-watermark table at '{self._table.uri}' has a row that no source of this release writes: {row}. "
             f"A status is one of {', '.join(SplitStatus)}, and only times and drift may be unknown. If a later release "
-            "wrote it, look with that one; else delete the row."
+            "wrote it, look at the table with that release; else delete the row."
         )
 
     @property

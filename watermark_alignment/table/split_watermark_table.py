@@ -244,7 +244,9 @@ class SplitWatermarkTable:
         held = self._contents()
         if held:
             # Unless another process has just created the table, this is no place for one.
-            return self._load() or self._refuse(f"is no Delta table, its path holds {held}: give a new path")
+            return self._load() or self._refuse(
+                f"is not a Delta table, its path holds {held}: give a new path"
+            )
         try:
             DeltaTable.create(
                 self.uri,

@@ -109,7 +109,9 @@ class TableWriter:
         if self._thread is not None:
             self._thread.join(timeout_s)
         if not is_again and (lost := self._pending.lost()).number:
-            _LOG.warning("%r ends without the rows of %s.", self._table, lost)
+            _LOG.warning(
+                "%r is closed without the rows of %s: they could not be written in time.", self._table, lost
+            )
 
     def _wake(self) -> None:
         if self._thread is None:

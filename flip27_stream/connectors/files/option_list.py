@@ -66,19 +66,19 @@ PATH: Final = Option(
     "path",
     any_text("file, folder, glob or Delta table, local or URI"),
     None,
-    "What to read; what `load` is given.",
+    "What to read. `load(path)` sets this option.",
 )
 PATHS: Final = Option(
     "paths",
     Kind("JSON array", _paths),
     None,
-    "Several of them; what `load` is given as a list.",
+    "Several paths to read. `load([path, ...])` sets this option.",
 )
 FORMAT: Final = Option(
     "files.format",
     words(*FORMAT_OPTIONS, "delta"),
     "parquet",
-    "How files are written.",
+    "The format of the files.",
 )
 BASE_PATH: Final = Option(
     "basePath",
@@ -116,31 +116,31 @@ MONITOR_INTERVAL: Final = Option(
     "source.monitor-interval",
     DURATION_OR_NEVER,
     "1 s",
-    "How often new files are looked for. `0`: never, what is there first is all.",
+    "How often new files are looked for. `0`: never; only the files of the first listing are read.",
 )
 MAX_FILES: Final = Option(
     "maxFilesPerTrigger",
     whole(),
     "1000",
-    "Files of a micro-batch.",
+    "How many files a micro-batch reads at most.",
 )
 MAX_BYTES: Final = Option(
     "maxBytesPerTrigger",
     Kind("whole number from 1, also with a unit: `64m`, `10g`", _bytes),
     None,
-    "Bytes of a micro-batch, to a row group or a megabyte of lines.",
+    "How many bytes a micro-batch reads at most, to a row group or a megabyte of lines.",
 )
 MAX_ROWS: Final = Option(
     "maxRowsPerTrigger",
     whole(),
     None,
-    "Rows of a micro-batch.",
+    "How many rows a micro-batch reads at most.",
 )
 MIN_PARTITIONS: Final = Option(
     "minPartitions",
     whole(),
     None,
-    "Tasks of a micro-batch, at least; without it there are as many as run at the same time.",
+    "How many tasks a micro-batch has at least. Without this option it has as many as run at the same time.",
 )
 IGNORE_CORRUPT: Final = Option(
     "ignoreCorruptFiles",
@@ -152,14 +152,14 @@ IGNORE_MISSING: Final = Option(
     "ignoreMissingFiles",
     BOOLEAN,
     "false",
-    "Skip files that are gone, or were written anew.",
+    "Skip files that were deleted or overwritten before they were read.",
 )
 FAIL_ON_DATA_LOSS: Final = Option(
     "failOnDataLoss",
     BOOLEAN,
     "true",
-    "Fail if files may have come unseen that cannot be told from those that were read; with Delta, if "
-    "versions to be read are no longer in the log.",
+    "Fail if files may have been added unnoticed; with Delta, if versions that are still to be read are no longer in "
+    "the log.",
 )
 STARTING_VERSION: Final = Option(
     "startingVersion",
@@ -177,7 +177,7 @@ IGNORE_DELETES: Final = Option(
     "ignoreDeletes",
     BOOLEAN,
     "false",
-    "Delta: pass over commits that only remove rows.",
+    "Delta: skip commits that only remove rows.",
 )
 IGNORE_CHANGES: Final = Option(
     "ignoreChanges",
@@ -189,14 +189,14 @@ SKIP_CHANGE_COMMITS: Final = Option(
     "skipChangeCommits",
     BOOLEAN,
     "false",
-    "Delta: pass over commits that remove or change rows, whatever they add.",
+    "Delta: skip commits that remove or change rows, also if they add rows.",
 )
 SCHEMA_CHANGE: Final = Option(
     "files.schema-change",
     one_of({word.value: word for word in SchemaChange}),
     "fail",
-    "Delta: when the table gets columns that the query cannot read with its own, the query fails; or it goes "
-    "on with its columns, and warns.",
+    "Delta: what happens when the columns of the table no longer fit those of the query: `fail` ends the query, "
+    "`ignore` goes on with the columns of the query and logs a warning.",
 )
 
 FOLDER_OPTIONS: Final[tuple[Option[Any], ...]] = (BASE_PATH, NAME_GLOB, RECURSIVE, PATH_REGEX, MODIFIED)

@@ -195,7 +195,7 @@ def _delta(paths: list[str], storage: Mapping[str, str]) -> DeltaLog:
     place, path = places[0]
     if not place.uri and _ESCAPE.search(path):
         raise OptionError.of(
-            "path", path, "Of a Delta table it must have no escape such as %20: delta-rs decodes it."
+            "path", path, "The path of a Delta table must have no escape such as %20: delta-rs decodes it."
         )
     return DeltaLog(path if not place.uri else paths[0], place, path, for_delta_rs(storage))
 
@@ -204,7 +204,7 @@ def _located(path: str, storage: Mapping[str, str]) -> tuple[Storage, str]:
     place, inside = locate(path, storage)
     if storage and not place.uri:
         raise OptionError(
-            f"Option '{OPTION_PREFIX}{min(storage)}' is for object stores and the like; the local file system, where "
+            f"Option '{OPTION_PREFIX}{min(storage)}' is for object stores only; the local file system, where "
             f"'{path}' is, has no such parameters. Leave it out."
         )
     return place, inside

@@ -100,7 +100,7 @@ def _check(name: str, details: Mapping[str, str], path: str, kind: str) -> None:
     """
     what = details.get("Type", "").upper()
     if not details or what not in _TABLES:
-        raise _cannot(name, f"it is no table of files ({what.lower().replace('_', ' ') or 'view'})")
+        raise _cannot(name, f"it is not a table of files ({what.lower().replace('_', ' ') or 'view'})")
     for protection in ("Row Filter", "Column Masks"):
         if details.get(protection):
             raise _cannot(name, f"it has a {protection.lower()}, which only its catalog applies")

@@ -167,8 +167,8 @@ class HybridSplitOutput(SourceOutput):
     ) -> tuple[pa.RecordBatch, pa.Int64Array | None, pa.Int64Array | None]:
         if positions is None:
             raise ConnectorError(
-                f"The reader of {self._active.source.fingerprint} does not say at which position of split {self._name} "
-                "its rows stand, so an overlap cannot be told apart. Leave the overlap out."
+                f"The reader of {self._active.source.fingerprint} does not tell the positions of its rows in split "
+                f"{self._name}, so rows of the overlap cannot be recognised. Leave the overlap out."
             )
         wanted = not_among(positions, self._known)
         if wanted is None:

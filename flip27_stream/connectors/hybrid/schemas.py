@@ -57,7 +57,7 @@ def conform(rows: pa.RecordBatch, wanted: pa.Schema, whose: str) -> pa.RecordBat
         return rows
     if differences := _differences(rows.schema, wanted):
         raise RecordFormatError(
-            f"{whose} gives rows without the columns of the hybrid source: {'; '.join(differences)}."
+            f"{whose} returns rows that do not have the columns of the hybrid source: {'; '.join(differences)}."
         )
     if not wanted.names:
         return rows
@@ -74,7 +74,7 @@ def _differences(found: pa.Schema, wanted: pa.Schema) -> list[str]:
             if field.name in wanted.names and field.type != wanted.field(field.name).type
         ),
         *(
-            f"column '{field.name}' ({field.type}) is too many"
+            f"column '{field.name}' ({field.type}) is not a column of the hybrid source"
             for field in found
             if field.name not in wanted.names
         ),

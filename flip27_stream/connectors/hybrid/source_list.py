@@ -77,8 +77,8 @@ class SourceSwitchContext:
             return 0
         if type(end) is not int:
             raise OptionError(
-                f"The end position of the source before is {end!r}, which is no event time in milliseconds; make the "
-                "next source's start of end_position."
+                f"The end position of the previous source is {end!r}, which is not an event time in milliseconds. "
+                "Compute the start of the next source from end_position."
             )
         return max(end + 1 - self.overlap_ms, 0)
 

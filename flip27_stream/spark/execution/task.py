@@ -171,7 +171,7 @@ class TaskOutput(SplitOutputs):
     def _of(self, split_id: str) -> SplitOutput:
         if split_id not in self._outputs:
             raise ContractError(
-                f"The reader emits into split {split_id!r}, or ends it, which this task was not given. The task has "
+                f"The reader emitted records of split {split_id!r} or ended it, but this task has only "
                 f"{some_of(list(self._outputs))}."
             )
         return self._outputs[split_id]

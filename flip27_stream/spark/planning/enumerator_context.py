@@ -87,12 +87,14 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
             i for i, splits in assignment.assignment.items() if splits and i in self._no_more_splits
         )
         if told:
-            raise ValueError(f"Cannot assign splits to readers {told}: they were told that there are no more")
+            raise ValueError(
+                f"Cannot assign splits to readers {told}: signal_no_more_splits() was called for them"
+            )
         all_new = [split for splits in assignment.assignment.values() for split in splits]
         new = {split.split_id: split for split in all_new}
         if len(new) < len(all_new):
             raise ValueError(
-                f"Cannot assign {len(all_new)} splits: they have only {len(new)} ids: {sorted(new)}"
+                f"Cannot assign {len(all_new)} splits: they have only {len(new)} different ids: {sorted(new)}"
             )
         again = new.keys() & self._given_back
         twice = sorted((new.keys() - again) & self.splits.keys())
@@ -125,7 +127,7 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
         self._given_back -= self.retired.keys()
 
     def signal_no_more_splits(self, subtask_id: int) -> None:
-        self._check_reader("tell there are no more splits to", subtask_id)
+        self._check_reader("signal no more splits to", subtask_id)
         self._no_more_splits.add(subtask_id)
 
     def has_no_more_splits(self, subtask_id: int) -> bool:
@@ -219,7 +221,7 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
     def _check_reader(self, what: str, subtask_id: int) -> None:
         if subtask_id not in self._readers:
             raise ValueError(
-                f"Cannot {what} reader {subtask_id!r}: registered are 0 to {len(self._readers) - 1}"
+                f"Cannot {what} reader {subtask_id!r}: only readers 0 to {len(self._readers) - 1} are registered"
             )
 
     def close(self) -> None:

@@ -6,7 +6,6 @@ import base64
 import uuid
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from flip27_stream.testing.child import free_port
 from flip27_stream.testing.faulty_network.link import Through
@@ -14,9 +13,6 @@ from flip27_stream.testing.kafka.node import PLAINTEXT, Node, Plain, node_proper
 from flip27_stream.testing.kafka.secure_listeners import SecureListener, SecureListeners
 from flip27_stream.testing.kafka.topics import Topics
 from flip27_stream.testing.server import Server
-
-if TYPE_CHECKING:
-    pass
 
 _HEAP = "512m"
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flip27_stream.errors import ConnectorError
 from flip27_stream.testing.child import Child, free_port
 from flip27_stream.testing.kinesis import node_packages
 from flip27_stream.testing.server import Server
 from flip27_stream.testing.waiting import wait_until
-
-if TYPE_CHECKING:
-    pass
 
 EMULATORS = ("kinesis-local", "kinesalite")
 

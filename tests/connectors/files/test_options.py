@@ -175,6 +175,6 @@ def test_parameters_of_a_store_are_refused_for_local_paths(format_: str) -> None
 
 def test_a_delta_table_under_a_path_that_delta_rs_would_read_otherwise() -> None:
     """delta-rs decodes escapes in local paths. The log of one table would be read with the metadata of another."""
-    with pytest.raises(OptionError, match="it must have no escape such as %20: delta-rs decodes it"):
+    with pytest.raises(OptionError, match="must have no escape such as %20: delta-rs decodes it"):
         parse_file_options({"path": "/data/t%41", "files.format": "delta"})
     assert parse_file_options({"path": "/data/100%", "files.format": "delta"}).delta

@@ -35,7 +35,7 @@ def test_tables_of_spark(spark: SparkSession, tmp_path: Path) -> None:
         for name, why in {
             "lines": r"table of format 'csv'.*its location \(file:",
             "newer": "variantType: columns of type variant are not read",
-            "seen": "no table of files",
+            "seen": "not a table of files",
             "default.not_there": "There is no table default.not_there",
         }.items():
             with pytest.raises(ConnectorError, match=why):
@@ -108,7 +108,7 @@ def test_what_is_needed(location: str, path: str, needs: str | None) -> None:
             {"features": ["catalogManaged"], "Location": "s3://b/a"},
             "catalogManaged: its catalog has the newest",
         ),
-        ({"Type": "VIEW"}, r"no table of files \(view\)"),
+        ({"Type": "VIEW"}, r"not a table of files \(view\)"),
         ({"Type": "MATERIALIZED_VIEW", "Location": "s3://b/a"}, "materialized view"),
         ({"Type": "FOREIGN", "Provider": "postgresql"}, "foreign"),
         ({"Provider": "iceberg", "Location": "s3://b/a"}, r"format 'iceberg'.*\(s3://b/a\)"),

@@ -108,7 +108,9 @@ def test_a_file_that_cannot_be_reached_for_long_fails_the_query_by_name(
 ) -> None:
     monkeypatch.setattr(Retries, "patience_s", 0.1)
     monkeypatch.setattr(FileStatistics, "units", unreachable)
-    with pytest.raises(UnreachableError, match=r"Stale file handle It was looked for again and again for"):
+    with pytest.raises(
+        UnreachableError, match=r"Stale file handle Reading the file was tried repeatedly for"
+    ):
         FileQuery({"path": str(folder)}).run()
 
 
@@ -148,7 +150,9 @@ def test_a_file_that_is_begun_and_gone_after_a_restart(
     monkeypatch.setattr(Retries, "patience_s", 0.3)
     query.restart()
     if option is None:
-        with pytest.raises(DataLossError, match=r"is gone.*ignoreMissingFiles.*looked for again and again"):
+        with pytest.raises(
+            DataLossError, match=r"is gone.*ignoreMissingFiles.*Reading the file was tried repeatedly"
+        ):
             query.run()
         return
     query.run()
@@ -238,7 +242,7 @@ def test_a_file_that_is_begun_and_replaced_before_a_restart(
         if ignore == "true":
             query.run()
         else:
-            with pytest.raises(DataLossError, match=rf"ends at position {rows} now: it was written anew"):
+            with pytest.raises(DataLossError, match=rf"ends at position {rows} now: it was overwritten"):
                 query.run()
         assert len(query.rows) == 30
 

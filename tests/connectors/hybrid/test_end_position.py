@@ -278,7 +278,7 @@ def test_files_of_a_history_that_stay_away_fail_the_query_by_name_or_are_skipped
     with (
         nullcontext()
         if skipped
-        else pytest.raises(DataLossError, match=r"[12] of the files .* still to be read.*ignoreMissingFiles")
+        else pytest.raises(DataLossError, match=r"[12] of the files .* not read yet.*ignoreMissingFiles")
     ):
         wait_until(lambda: begun.query.step() is None and begun.query.index == 1, "the switch")
     assert {name for name, _ in begun.query.rows} == {"0", *"012"} - {*names} | {"0"}

@@ -81,7 +81,7 @@ def test_a_mismatch_fails_at_the_start_and_names_the_columns(deferred: bool) -> 
         "Source 1 of the hybrid source (other)",
         "column 'split' (string) is missing",
         "column 'event_time' (int64) is missing",
-        "column 'at' (timestamp[ms]) is too many",
+        "column 'at' (timestamp[ms]) is not a column of the hybrid source",
         "a converter to (split string, event_time int64)",
     ):
         assert part in text

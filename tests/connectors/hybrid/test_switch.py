@@ -280,7 +280,7 @@ def test_an_enumerator_can_say_where_its_source_ends(monkeypatch: pytest.MonkeyP
     query.restart()
     query.step()
     assert seen == [0, position, 0, position]
-    with pytest.raises(OptionError, match="no event time in milliseconds"):
+    with pytest.raises(OptionError, match="not an event time in milliseconds"):
         SourceSwitchContext(known_end=position).start_time_ms  # noqa: B018
 
 

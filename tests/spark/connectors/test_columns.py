@@ -52,7 +52,7 @@ def test_a_schema_prunes(queries: KafkaQueries, topic: MakeTopic) -> None:
     assert sorted(output.rows(), key=lambda row: row["offset"]) == [
         {"value": value, "offset": i} for i, value in enumerate([b"a", None, b"c"])
     ]
-    with pytest.raises(PySparkException, match="offset 1 has nothing for column 'value'"):
+    with pytest.raises(PySparkException, match="offset 1 has no value for column 'value'"):
         read(queries, name, "value binary NOT NULL", {}).collect()
     with pytest.raises(PySparkException, match="Column 'value' of the schema is string; allowed: binary"):
         read(queries, name, "value string", {}).collect()

@@ -282,7 +282,7 @@ def test_a_table_that_cannot_be_read_keeps_the_last_minimum(
         listen(fast, 10 * TIMEOUT)
         fast.world.logs["b"][1:] = [105, 500]
         assert [step(fast), step(fast), step(fast)] == [[105], None, None]
-    assert caplog.messages == ["The store is down. Meanwhile what was last known of the group stands."]
+    assert caplog.messages == ["The store is down. Meanwhile the last known state of the group is used."]
     assert step(fast) is None, "I3: it answers, but there was no time for a sign of the other"
     listen(fast, TIMEOUT + 1)
     assert step(fast) == [500]

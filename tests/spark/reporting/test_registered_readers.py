@@ -73,7 +73,9 @@ def test_tasks_beyond_the_slots_run_as_those_again() -> None:
 
 def test_co_14_a_reader_must_be_registered() -> None:
     context = CoordinatorContext(2, "host")
-    with pytest.raises(ValueError, match=r"Cannot assign splits to reader 2: registered are 0 to 1"):
+    with pytest.raises(
+        ValueError, match=r"Cannot assign splits to reader 2: only readers 0 to 1 are registered"
+    ):
         context.assign_split(MemorySplit("a"), 2)
     assert not context.splits
 
@@ -106,7 +108,7 @@ def test_co_16_no_more_splits_is_said_to_each_reader() -> None:
     context.signal_no_more_splits(1)
     assert [context.has_no_more_splits(i) for i in range(3)] == [True, True, False]
     assert not context.has_all_splits
-    with pytest.raises(ValueError, match=r"readers \[1\]: they were told that there are no more"):
+    with pytest.raises(ValueError, match=r"readers \[1\]: signal_no_more_splits\(\) was called for them"):
         context.assign_split(MemorySplit("a"), 1)
     context.signal_no_more_splits(2)
     assert context.has_all_splits

@@ -153,7 +153,9 @@ def test_a_serializer_that_does_not_read_what_it_writes(serializer: object) -> N
     """A serializer that does not read what it writes is found before the first offset is stored, not at the first
     restart."""
     source = BadlyStored(World({"a": [1]}), enumerator=LogEnumerator, serializer=serializer)
-    with pytest.raises(ContractError, match="serializers of BadlyStored do not read what they write"):
+    with pytest.raises(
+        ContractError, match=r"BadlyStored (cannot read what they wrote|do not read a state as they wrote it)"
+    ):
         Query(source.world, None, source=source).step()
 
 
@@ -185,7 +187,7 @@ class ReadsNothing(NameSerializer):
     ("serializer", "why"),
     [
         (Fails(), r"Fails.serialize\(\) of 'state' of split 'a' failed on MemorySplit.*no attribute 'path'"),
-        (ReadsNothing(), "BadlyStored do not read what they write.*of split 'a'.*not of None"),
+        (ReadsNothing(), "BadlyStored cannot read what they wrote.*of split 'a'.*not of None"),
     ],
 )
 def test_serializers_of_splits_that_fail(serializer: object, why: str) -> None:
@@ -278,7 +280,7 @@ class Unhashable(SourceSplit):
         ([MemorySplit("\udcff.log")], "UTF-8"),
         ([MemorySplit("<group>")], "whose id is '<group>': .*, and not <backlog> or <group>"),
         ([Unhashable("a")], "split 'a': unhashable.*frozen dataclass"),
-        ([MemorySplit("a"), MemorySplit("a", 1)], r"2 splits: they have only 1 ids: \['a'\]"),
+        ([MemorySplit("a"), MemorySplit("a", 1)], r"2 splits: they have only 1 different ids: \['a'\]"),
     ],
 )
 def test_splits_that_no_offset_could_hold(splits: list[Any], why: str) -> None:
@@ -302,9 +304,9 @@ def test_any_other_text_is_a_split_id(name: str) -> None:
 @pytest.mark.parametrize("slot", [2, -1, "0", None])
 def test_readers_that_are_not_registered(slot: Any) -> None:
     context = CoordinatorContext(2, "host")
-    with pytest.raises(ValueError, match=r"no more splits.*registered are 0 to 1"):
+    with pytest.raises(ValueError, match=r"no more splits.*only readers 0 to 1 are registered"):
         context.signal_no_more_splits(slot)
-    with pytest.raises(ValueError, match=r"event.*registered are 0 to 1"):
+    with pytest.raises(ValueError, match=r"event.*only readers 0 to 1 are registered"):
         context.send_event_to_source_reader(slot, SourceEvent("hello"))
 
 

@@ -70,7 +70,7 @@ def test_an_end_that_comes_before_all_is_read() -> None:
 
 
 def test_a_split_that_the_task_was_not_given() -> None:
-    with pytest.raises(ContractError, match=r"split 'b'.*The task has a"):
+    with pytest.raises(ContractError, match=r"split 'b'.*this task has only a"):
         reading(emits("b", None)).step()
 
 

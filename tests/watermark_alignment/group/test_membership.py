@@ -197,7 +197,7 @@ def test_while_the_table_is_down_what_was_seen_stands(
     one.look()
     assert one.floor() == 17
     assert board.says("one") == []
-    assert caplog.messages == ["The store is down. Meanwhile what was last known of the group stands."]
+    assert caplog.messages == ["The store is down. Meanwhile the last known state of the group is used."]
     board.is_down = False
     one.look()
     assert [e.watermark for e in board.says("one")] == [5]
@@ -243,7 +243,7 @@ def test_while_nobody_can_write_the_last_minimum_stands(
             member.look()
     assert (one.floor(), two.floor()) == (17, 5)
     assert set(caplog.messages) == {
-        "The store is read-only. Meanwhile the group hears nothing of this source."
+        "The store is read-only. Meanwhile the other members get no news of this source."
     }
     board.is_read_only = False
     for member in (one, two, one):

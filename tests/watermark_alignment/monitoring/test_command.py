@@ -190,7 +190,7 @@ def test_an_answer_that_cannot_be_written(table: SplitWatermarkTable) -> None:
     with open("/dev/full", "w") as full:
         lost = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
     assert lost.returncode == 1
-    assert lost.stderr == "The answer cannot be written: [Errno 28] No space left on device.\n"
+    assert lost.stderr == "The output cannot be written: [Errno 28] No space left on device.\n"
 
 
 def test_nobody_reads_on(table: SplitWatermarkTable) -> None:
@@ -222,7 +222,7 @@ def test_more_splits_than_a_screen_has_lines(
     assert len(out.rpartition("group web")[2].splitlines()) < 24
     assert "clicks-199 " in out
     assert "clicks-0 " not in out
-    assert "200 splits: 200 ACTIVE. 184 more than fit here, none further behind." in out
+    assert "200 splits: 200 ACTIVE. 184 of them are not shown; none of these is further behind." in out
 
 
 def test_a_picture(table: SplitWatermarkTable, run: Run, tmp_path: Path) -> None:

@@ -224,7 +224,7 @@ def test_a_table_that_is_deleted_under_its_writer_is_made_anew(table: SplitWater
 def other_files(path: Path) -> str:
     path.mkdir()
     (path / "orders.csv").write_text("1,2\n")
-    return r"is no Delta table, its path holds 'orders\.csv'"
+    return r"is not a Delta table, its path holds 'orders\.csv'"
 
 
 def a_file(path: Path) -> str:

@@ -147,7 +147,7 @@ def test_an_outage_ends_with_close(tmp_path: Path, caplog: pytest.LogCaptureFixt
     writer.close(30)
     assert writer._thread is None or not writer._thread.is_alive()
     assert len(caplog.records) == 2
-    assert "ends without the rows of 1 batches (0 to 0)" in caplog.records[1].getMessage()
+    assert "is closed without the rows of 1 batches (0 to 0)" in caplog.records[1].getMessage()
 
 
 def test_an_outage_takes_little_memory(tmp_path: Path) -> None:

@@ -146,7 +146,8 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         """Logs a warning for paths that have become empty, once for each time."""
         for path in set(paths) - self._empty:
             log.warning(
-                "No file is listed under %s, where there were some: that proves nothing, so none is forgotten",
+                "No file is listed under %s, where files were listed before. The storage may be unavailable, so the "
+                "record of these files is kept",
                 path,
             )
         self._empty = set(paths)
@@ -169,15 +170,15 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
             return True
         some = "some" if rest is None else str(rest.files)
         text = (
-            f"{some.capitalize()} of the files that were there when reading began are still to be read, and for "
-            f"{_PATIENCE_S:g} s not all of them have been found: they are gone, or were written anew."
+            f"{some.capitalize()} of the files of the first listing are not read yet, and for {_PATIENCE_S:g} s not "
+            "all of them were found: files were deleted or overwritten."
         )
         if not self._statistics.tolerance.missing:
             raise DataLossError(
-                f"{text} Bring them back and start the query again; to go on without them, set option "
+                f"{text} Restore them and start the query again; to go on without them, set option "
                 "ignoreMissingFiles to true."
             )
-        log.warning("%s It goes on without them (option ignoreMissingFiles).", text)
+        log.warning("%s The query goes on without them (option ignoreMissingFiles).", text)
         return False
 
     def _compared(self, found: Mapping[str, FoundFile]) -> Listed | None:
@@ -269,8 +270,8 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
             return True
         if self._modified is ModifiedFiles.FAIL:
             raise DataLossError(
-                f"File {file.path} was read and has changed since. Files must not change once they are there; option "
-                "files.modified says what becomes of those that do: ignore, read or fail."
+                f"File {file.path} was read and has changed since. Files must not change once they exist; option "
+                "files.modified says what happens to files that change: ignore, read or fail."
             )
         if self._modified is ModifiedFiles.READ:
             self._seen.forget(file.path)

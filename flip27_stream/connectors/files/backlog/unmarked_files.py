@@ -61,8 +61,8 @@ def judge(mismatches: Iterable[BucketMismatch], *, fail: bool) -> None:
         which = f"modified after {time_text(after)} and up to {time_text(until)}"
         if there < count:
             log.warning(
-                "Of %d files %s, which were read, %d are gone since the last run: if others were put in their "
-                "place meanwhile, with such old modification times, they are not read",
+                "Of %d files %s, which were read, %d have disappeared since the last run. Files that were added "
+                "meanwhile with modification times as old are not noticed and not read",
                 count,
                 which,
                 count - there,

@@ -56,7 +56,7 @@ def deletion_vectors(log: LogFiles, version: int, what: str) -> Mapping[str, Des
         if data is None:
             raise DataLossError(
                 f"Version {number} of {what} is no longer in its log, so the deletion vectors of version {version} "
-                "are not known. Begin anew with a new checkpoint."
+                "are not known. Start the query with a new checkpoint."
             )
         _apply(found, actions(data, f"Version {number} of {what}"))
     return found

@@ -25,7 +25,7 @@ def is_read(commit: Commit, start: DeltaStart, uri: str) -> bool:
         return False
     raise DataLossError(
         f"Version {commit.version} of the Delta table {uri} "
-        f"{'restores' if restores else 'changes' if commit.adds else 'removes'} rows, which a stream of additions "
-        "cannot tell. Set option skipChangeCommits to true to pass over such commits, ignoreDeletes to pass over "
+        f"{'restores' if restores else 'changes' if commit.adds else 'removes'} rows, which a stream that reads "
+        "only added rows cannot show. Set option skipChangeCommits to true to skip such commits, ignoreDeletes to skip "
         "those that only remove rows, or ignoreChanges to read again the files that were rewritten."
     )

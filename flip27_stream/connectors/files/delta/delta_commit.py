@@ -103,9 +103,9 @@ def _action(line: bytes, version: str, *, is_cut: bool) -> Action:
     except ValueError as error:
         if is_cut and line.startswith(b"{"):
             raise UnreachableError(
-                f"{version} has a log that is no JSON yet, since it ends within an action: {error}."
+                f"{version} has a log that is not JSON yet, since it ends within an action: {error}."
             ) from error
-        raise ConnectorError(f"{version} has a log that is no JSON: {error}.") from error
+        raise ConnectorError(f"{version} has a log that is not JSON: {error}.") from error
 
 
 def all_of(kind: str, among: Sequence[Action]) -> list[Action]:

@@ -155,8 +155,8 @@ class DeltaLog:
     def is_another(self) -> DataLossError:
         """Returns the error for a table that has replaced the one that was read."""
         return DataLossError(
-            f"The Delta table {self.uri} is not the one that was read before: it was deleted and made anew, or an "
-            "older copy of it was put back. Begin anew with a new checkpoint."
+            f"The Delta table {self.uri} is not the one that was read before: it was deleted and created again, "
+            "or an older copy of it was restored. Start the query with a new checkpoint."
         )
 
     def versions_are_gone(self, first: int, last: int) -> DataLossError:
@@ -164,8 +164,8 @@ class DeltaLog:
         more = f", with those up to version {last}," if last > first else ""
         return DataLossError(
             f"Version {first} of the Delta table {self.uri}{more} is no longer in its log, so what it added cannot be "
-            "read. Begin anew with a new checkpoint, or set option failOnDataLoss to false to go on without it; keep "
-            "logs for longer (delta.logRetentionDuration) than a query stands still."
+            "read. Start the query with a new checkpoint, or set option failOnDataLoss to false to go on without these "
+            "rows; keep logs (delta.logRetentionDuration) for longer than a query is stopped."
         )
 
     def _name(self, version: int) -> str:
@@ -197,7 +197,7 @@ class DeltaLog:
             yield
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ConnectorError(
-                f"{self._name(version)} has a log that is not of Delta's form: {type(error).__name__} {error}."
+                f"{self._name(version)} has a log that does not have Delta's format: {type(error).__name__} {error}."
             ) from error
 
     def _parsed(self, version: int, among: Sequence[Action]) -> Commit:
@@ -273,8 +273,8 @@ class DeltaLog:
                 return self._loaded(version, is_first_try=False)
             raise DataLossError(
                 f"Version {version} of the Delta table {self.uri}, which was not read to its end, can no longer be "
-                f"read: {cause(error)}. Begin anew with a new checkpoint; keep logs and files for longer than a "
-                "query takes."
+                f"read: {cause(error)}. Start the query with a new checkpoint; keep logs and files for longer than "
+                "a query needs to read a version."
             ) from error
 
 

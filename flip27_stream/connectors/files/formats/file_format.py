@@ -239,7 +239,7 @@ def _gone(what: str) -> DataLossError:
 def written_anew(what: str, was: str, is_now: str) -> DataLossError:
     """Returns the error for a file that has changed since it was listed."""
     return DataLossError(
-        f"The {what} {was} when it was listed and {is_now} now: it was written anew, and what was planned is gone. "
+        f"The {what} {was} when it was listed and {is_now} now: it was overwritten, and the planned rows are gone. "
         "Write files under a temporary name and rename them when they are complete; to go on without them, set option "
         "ignoreMissingFiles to true."
     )

@@ -162,7 +162,7 @@ class _Message:
         """
         value = self._fields.get(field, [0])[-1]
         if not isinstance(value, int):
-            raise pa.ArrowInvalid(f"its footer is damaged: field {field} of a message is no number.")
+            raise pa.ArrowInvalid(f"its footer is damaged: field {field} of a message is not a number.")
         return value
 
     def every(self, field: int) -> list[Any]:

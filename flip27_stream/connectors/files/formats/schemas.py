@@ -237,7 +237,9 @@ def _warn_once(columns: tuple[str, ...], kind: str, what: str) -> None:
     if (kind, *columns) not in _warned:
         _warned.add((kind, *columns))
         log.warning(
-            "%s has no column %s; its rows have null there. Others may be so, too.", what, ", ".join(columns)
+            "%s has no column %s; its rows have null there. Other files may lack it, too.",
+            what,
+            ", ".join(columns),
         )
 
 

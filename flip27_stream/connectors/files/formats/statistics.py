@@ -106,9 +106,10 @@ class FileStatistics:
         """
         if find_column(self.schema.names, name) is None:
             raise OptionError(
-                f"Files were being read in the order of event time as option 'scan.watermark.event-time' had it: "
-                f"{name}, which is no column of {', '.join(self.schema.names)}. What is left of them cannot be told "
-                "without it. Set it as it was, until the query has read what there is."
+                f"The checkpoint says that files were read in the order of event time '{name}', which is not a "
+                f"column of the query ({', '.join(self.schema.names)}). Without it, it is not known which files are "
+                "still to be read. Set option 'scan.watermark.event-time' as it was, and read that column, until all "
+                "files are read."
             )
         return EventTimeOrder(name, ColumnTimestampAssigner(name))
 

@@ -40,7 +40,7 @@ class Absences:
         ):  # one attempt can hang so long
             since = now
             log.warning(
-                "File %s is next to be read and is away; it is looked for for %g s: %s",
+                "File %s is the next to be read, and cannot be found or read; this is tried again for %g s: %s",
                 path,
                 patience_s,
                 error,
@@ -48,7 +48,9 @@ class Absences:
         self._since[path] = since, now
         if now - since < patience_s:
             raise FileAwayError(path) from error
-        raise type(error)(f"{error} It was looked for again and again for {now - since:.0f} s.") from error
+        raise type(error)(
+            f"{error} Reading the file was tried repeatedly for {now - since:.0f} s."
+        ) from error
 
     def found(self, path: str) -> None:
         """Records that a file was found."""

@@ -345,7 +345,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         """Assigns the next file of the backlog if the limits allow some of it. Otherwise it stays in the backlog."""
         if self._is_in_offset(head):
             log.warning(
-                "File %s is there again, as it was when it was read: it is not read again", head.file.path
+                "File %s has come back unchanged after it was read; it is not read again", head.file.path
             )
             self._backlog.take(head)
             return

@@ -68,7 +68,8 @@ class FilesStateSerializer(SimpleVersionedSerializer[FilesState]):
         except (TypeError, ValueError, NotBase64):
             pass
         raise CorruptCheckpointError(
-            f"The state of the enumerator of files (version {version}) is not of its form: {data!r:.500}."
+            f"The state of the enumerator of files (version {version}) does not have the form of that "
+            f"version: {data!r:.500}."
         )
 
 

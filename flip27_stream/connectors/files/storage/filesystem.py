@@ -98,15 +98,15 @@ def _check(path: str, scheme: str, authority: str) -> None:
         hint = f" On Databricks, /dbfs{path[len('dbfs:') :]} is the same." if scheme == "dbfs" else ""
         raise _wrong(
             path,
-            f"There is no file system for '{scheme}:'; there are those for {', '.join(('file', *_MAKERS))}.{hint} A "
-            "local path is taken for one if it begins with ./ or with a slash.",
+            f"There is no file system for '{scheme}:'. Supported are {', '.join(('file', *_MAKERS))}.{hint} Begin a "
+            "local path with / or ./",
         )
     if scheme == "file" and authority not in ("", "localhost"):
         raise _wrong(path, "Expected a path on this machine, such as file:///data.")
     if _has_credentials(scheme, authority):
         raise _wrong(
             path,
-            "There are credentials in it, which Spark would show wherever it shows a path. Leave them out, and give "
+            "It contains credentials, which Spark would show wherever it shows a path. Leave them out, and give "
             f"them as options, such as {OPTION_PREFIX}access_key and {OPTION_PREFIX}secret_key.",
         )
 
@@ -141,7 +141,7 @@ def _filesystem(storage: Storage) -> fs.FileSystem:
         raise
     except (TypeError, ValueError, pa.ArrowException, OSError) as error:
         raise OptionError(
-            f"Arrow makes no file system of '{storage.uri}' with the options "
+            f"Arrow cannot create a file system for '{storage.uri}' with the options "
             f"{[f'{OPTION_PREFIX}{name}' for name, _ in storage.options]}: {error}. Their names are those of "
             "the parameters of pyarrow.fs.S3FileSystem, GcsFileSystem, AzureFileSystem and HadoopFileSystem."
         ) from error

@@ -166,7 +166,7 @@ def _compiled(glob: str, behind: str = "") -> re.Pattern[str]:
         return re.compile(f"{glob_regex(glob)}{behind}", re.DOTALL)
     except re.error as error:
         raise OptionError.of(
-            "path", glob, f"Nothing is there under just that name, and it is no glob: {error}."
+            "path", glob, f"No path has exactly this name, and the text is not a valid glob: {error}."
         ) from error
 
 

@@ -62,5 +62,5 @@ class Retries:
     def _check_patience(self, error: UnreachableError, failing_s: float) -> None:
         if failing_s >= self.patience_s:
             raise UnreachableError(
-                f"{error} Looking for new files was tried again and again for {failing_s:.0f} s."
+                f"{error} Looking for new files was tried repeatedly for {failing_s:.0f} s."
             ) from error

@@ -229,7 +229,7 @@ class HybridSourceSplitEnumerator(
         elif active.seam is not None and seam.ends is None:
             raise OptionError(
                 f"{active.name} was begun without an exact seam to the next source, so the positions of its last rows "
-                "are not known. Leave the seam out, or begin anew with another checkpointLocation."
+                "are not known. Leave the seam out, or start with another checkpointLocation."
             )
         self._active = active
         self._end = SourceEndRecorder(seam, overlap.ms if overlap else None)
@@ -274,14 +274,14 @@ class HybridSourceSplitEnumerator(
         source = active.source
         if end is None and unknown is None:
             log.warning(
-                "Nothing with an event time was found in source %d of the hybrid source (%s); on to %s",
+                "Nothing with an event time was found in source %d of the hybrid source (%s); the next source is %s",
                 before.index,
                 before.source.fingerprint,
                 source.fingerprint,
             )
         else:
             log.info(
-                "Source %d of the hybrid source is read, up to %r; on to %s",
+                "Source %d of the hybrid source is read, up to %r; the next source is %s",
                 before.index,
                 end,
                 source.fingerprint,

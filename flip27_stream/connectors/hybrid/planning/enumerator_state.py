@@ -87,7 +87,7 @@ class HybridEnumeratorStateSerializer(SimpleVersionedSerializer[HybridEnumerator
                 return HybridEnumeratorState(
                     index, state_version, state, source, more.get("end"), seam, known
                 )
-        raise CorruptCheckpointError(f"The state of the hybrid enumerator is not of its form: {data!r}.")
+        raise CorruptCheckpointError(f"The state of the hybrid enumerator has an unknown form: {data!r}.")
 
 
 def _tail(data: JsonValue) -> dict[str, TailSplit]:
@@ -97,7 +97,7 @@ def _tail(data: JsonValue) -> dict[str, TailSplit]:
             case [int(version), state, int(begin), int(end), reach]:
                 tail[name] = TailSplit(Stored(name, version, state), begin, end, _time(reach))
             case _:
-                raise CorruptCheckpointError(f"Split {name} of the overlap is not of its form: {entry!r}.")
+                raise CorruptCheckpointError(f"Split {name} of the overlap has an unknown form: {entry!r}.")
     return tail
 
 
@@ -105,11 +105,11 @@ def _object(data: JsonValue) -> dict[str, Any]:
     if data is None or isinstance(data, dict):
         return data or {}
     raise CorruptCheckpointError(
-        f"The state of the hybrid enumerator has {data!r} where an object should be."
+        f"The state of the hybrid enumerator has {data!r} where an object is expected."
     )
 
 
 def _time(data: JsonValue) -> int | None:
     if data is None or type(data) is int:
         return data
-    raise CorruptCheckpointError(f"The state of the hybrid enumerator has {data!r} where a time should be.")
+    raise CorruptCheckpointError(f"The state of the hybrid enumerator has {data!r} where a time is expected.")

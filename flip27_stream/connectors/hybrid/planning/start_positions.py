@@ -40,8 +40,8 @@ def at_the_seam(
             raise _is_another_log(split, end, r.end)
         if r.position > end and not is_exact:
             log.warning(
-                "Split %s would begin at position %d, and the source before has it up to %d: it begins behind that, or "
-                "%d positions would be in neither",
+                "Split %s would begin at position %d, but the previous source has its rows only up to %d. It begins "
+                "right after them, so that the %d positions between are read",
                 split.split_id,
                 r.position,
                 end - 1,
@@ -54,10 +54,10 @@ def at_the_seam(
 
 def _is_another_log(split: HybridSourceSplit, known: int, end: int) -> DataLossError:
     return DataLossError(
-        f"Split {split.split_id} ends at position {end}, and the source before has rows of it up to {known - 1}. It "
-        "was made anew since it was copied, so its records cannot be told from those that were read; or it does not "
-        "have them yet, and then starting the query again will do. To read it with all that it has, add the source "
-        "without an overlap."
+        f"Split {split.split_id} ends at position {end}, but the previous source has rows of it up to {known - 1}. "
+        "Either the split was created again after it was copied, and its records cannot be told from the copied ones; "
+        "or its last records are not visible yet, and a restart of the query helps. To read all records of the split, "
+        "add the source without an overlap."
     )
 
 

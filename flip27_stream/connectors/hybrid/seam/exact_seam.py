@@ -106,5 +106,5 @@ def ends_of(data: object) -> dict[str, int] | None:
     if isinstance(data, dict) and all(type(end) is int for end in data.values()):
         return dict(data)
     raise CorruptCheckpointError(
-        f"The ends in the state of the hybrid enumerator are not of their form: {data!r}."
+        f"The ends in the state of the hybrid enumerator have an unknown form: {data!r}."
     )

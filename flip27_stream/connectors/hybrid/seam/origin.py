@@ -40,7 +40,7 @@ class Origin:
         """
         if not self.columns:
             raise OptionError(
-                f"{what}'s split '{self.split}' names no column; for Kafka it is {{topic}}-{{partition}}."
+                f"{what}'s split '{self.split}' names no column in braces; for Kafka it is {{topic}}-{{partition}}."
             )
         missing = sorted({*self.columns, self.position} - set(schema.names))
         if missing:

@@ -54,7 +54,7 @@ class BrokerPauses:
         elif throttle_ms >= _WARNED_FROM_MS and node not in self._warned:
             self._warned.add(node)
             log.warning(
-                "Broker %s has used up its quota for this client: it sends nothing for %s ms. Reading is slow until "
+                "This client has used up its quota at broker %s, which sends nothing for %s ms. Reading is slow until "
                 "the quota (consumer_byte_rate, request_percentage) is raised or less is read.",
                 node,
                 throttle_ms,

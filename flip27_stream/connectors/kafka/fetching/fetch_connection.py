@@ -254,7 +254,7 @@ def _reached(host: str, port: int, deadline: float, attempt: int) -> socket.sock
     try:
         found = socket.getaddrinfo(host, port, socket.AF_UNSPEC, socket.SOCK_STREAM)
     except UnicodeError as error:
-        raise OSError(f"'{host}' is no name of a host: {error}") from error
+        raise OSError(f"'{host}' is not a valid host name: {error}") from error
     first = attempt % len(found)
     others = [*found[first:], *found[:first]]
     while True:

@@ -310,7 +310,11 @@ class Fetcher:
         self.failure = error
         self._drop(node)
         if was_kept:
-            log.info("A connection to broker %s that was kept is dead: %s. It is made again.", node, error)
+            log.info(
+                "A connection to broker %s that was kept for reuse is broken: %s. A new one is made.",
+                node,
+                error,
+            )
             self._send(node, fetch)
         else:
             self._pauses.failed(node)

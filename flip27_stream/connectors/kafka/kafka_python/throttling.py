@@ -14,6 +14,6 @@ Quotas are counted over some seconds. A client that still exceeds its quota afte
 def throttled_for_long(broker: object, throttle_ms: int) -> str:
     """Returns the warning about a broker that asks for a longer time."""
     return (
-        f"Broker {broker} wants to be sent nothing for {throttle_ms} ms on account of a quota. It is asked again after "
-        f"{LONGEST_THROTTLE_MS} ms. Look at the quotas of this client (consumer_byte_rate, request_percentage)."
+        f"Broker {broker} asks for no requests for {throttle_ms} ms because of a quota. It gets the next request after "
+        f"{LONGEST_THROTTLE_MS} ms. Check the quotas of this client (consumer_byte_rate, request_percentage)."
     )

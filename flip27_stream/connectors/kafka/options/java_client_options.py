@@ -81,7 +81,7 @@ RECONNECT_BACKOFF_MAX: Final = Option(
     "kafka.reconnect.backoff.max.ms",
     whole(0, MOST_INT),
     "1000",
-    "The longest such wait, when a broker fails again and again.",
+    "The longest wait before a broker that fails repeatedly is tried again.",
 )
 RETRY_BACKOFF: Final = Option(
     "kafka.retry.backoff.ms",
@@ -99,7 +99,7 @@ SETUP_TIMEOUT_MAX: Final = Option(
     "kafka.socket.connection.setup.timeout.max.ms",
     whole(most=MOST_INT),
     "30000",
-    "The longest such time, when a connection fails again and again.",
+    "The longest time for a connection that fails repeatedly to open.",
 )
 MAX_IDLE: Final = Option(
     "kafka.connections.max.idle.ms",

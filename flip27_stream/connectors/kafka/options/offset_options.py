@@ -42,8 +42,8 @@ STARTING_OFFSETS: Final = Option(
     "startingOffsets",
     any_text('`earliest`, `latest`, or JSON such as `{"clicks":{"0":23,"1":-2}}`'),
     None,
-    "Where a new query begins. A query with a checkpoint goes on where it was. In JSON, -2 is earliest and -1"
-    " is latest, and exactly the partitions read are named.",
+    "Where a new query begins. A query with a checkpoint goes on where it was. JSON must name exactly the partitions "
+    "that are read; an offset of -2 is the earliest one, -1 the latest one.",
     default_words="`latest`; in a batch read `earliest`",
 )
 STARTING_TIMES: Final = Option(
@@ -51,13 +51,14 @@ STARTING_TIMES: Final = Option(
     _TIMES,
     None,
     "A new query begins at the first record at or after a time (ms since the epoch), one for each partition. "
-    "It goes before `startingOffsets`.",
+    "It takes precedence over `startingOffsets`.",
 )
 STARTING_TIMESTAMP: Final = Option(
     "startingTimestamp",
     _EPOCH_MS,
     None,
-    "The same, one time for all partitions. It goes before both.",
+    "As `startingOffsetsByTimestamp`, with one time for all partitions. It takes precedence over that option and over "
+    "`startingOffsets`.",
 )
 STARTING_STRATEGY: Final = Option(
     "startingOffsetsByTimestampStrategy",
@@ -70,7 +71,7 @@ ENDING_OFFSETS: Final = Option(
     any_text('`latest`, or JSON such as `{"clicks":{"0":23,"1":-2}}`'),
     None,
     "Where a batch read ends, exclusively. An offset behind the end of the log counts as lost records. "
-    "Refused in streams, as the next two are.",
+    "Refused in streams, as `endingOffsetsByTimestamp` and `endingTimestamp` are.",
     default_words="in a batch read `latest`",
 )
 ENDING_TIMES: Final = Option(
@@ -83,19 +84,19 @@ ENDING_TIMESTAMP: Final = Option(
     "endingTimestamp",
     _EPOCH_MS,
     None,
-    "The same, one time for all partitions.",
+    "As `endingOffsetsByTimestamp`, with one time for all partitions.",
 )
 BOUNDED_MODE: Final = Option(
     "scan.bounded.mode",
     words("unbounded", "latest-offset", "timestamp", "specific-offsets", "group-offsets"),
     "unbounded",
-    "Ends a stream, as in Flink. What is bounded has the partitions it began with.",
+    "Where a stream ends, as in Flink. A bounded stream reads only the partitions that exist when it begins.",
 )
 BOUNDED_TIMESTAMP: Final = Option(
     "scan.bounded.timestamp-millis",
     _EPOCH_MS,
     None,
-    "The time for `timestamp`.",
+    "The time at which `scan.bounded.mode` `timestamp` ends a stream.",
 )
 BOUNDED_OFFSETS: Final = Option(
     "scan.bounded.specific-offsets",
@@ -103,7 +104,7 @@ BOUNDED_OFFSETS: Final = Option(
         'JSON such as `{"clicks":{"0":23}}`, or `partition:0,offset:42;partition:1,offset:7` for a single topic'
     ),
     None,
-    "The offsets for `specific-offsets`.",
+    "The offsets at which `scan.bounded.mode` `specific-offsets` ends a stream.",
 )
 
 STARTING: Final[tuple[Option[Any], ...]] = (

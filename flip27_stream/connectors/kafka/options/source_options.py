@@ -52,32 +52,32 @@ MAX_OFFSETS: Final = Option(
     "maxOffsetsPerTrigger",
     whole(),
     None,
-    "Offsets read per micro-batch. Aligned, this is a bound that holds always, and it alone sets the speed of"
+    "How many offsets a micro-batch reads. With alignment it is a strict limit, and the only one on the speed of"
     " catching up.",
 )
 MIN_OFFSETS: Final = Option(
     "minOffsetsPerTrigger",
     whole(),
     None,
-    "A micro-batch waits until there are so many offsets to read.",
+    "A micro-batch waits until at least so many offsets can be read.",
 )
 MAX_DELAY: Final = Option(
     "maxTriggerDelay",
     Kind("duration", _delay),
     "15m",
-    "The longest time that it waits so. Without a unit: ms.",
+    "The longest time that a micro-batch waits for `minOffsetsPerTrigger`. Without a unit: ms.",
 )
 MIN_PARTITIONS: Final = Option(
     "minPartitions",
     whole(most=MOST_INT),
     None,
-    "About so many tasks at least; large partitions are divided.",
+    "How many tasks a micro-batch has at least, approximately; large partitions are divided.",
 )
 MAX_PER_PARTITION: Final = Option(
     "maxRecordsPerPartition",
     whole(),
     None,
-    "No task reads more offsets.",
+    "How many offsets a task reads at most.",
 )
 INCLUDE_HEADERS: Final = Option(
     "includeHeaders",
@@ -89,20 +89,21 @@ FAIL_ON_DATA_LOSS: Final = Option(
     "failOnDataLoss",
     BOOLEAN,
     "true",
-    "Fail when records that were to be read are gone; else go on with the next there is, and warn.",
+    "`true`: the query fails if records that it must read no longer exist. `false`: it goes on with the next "
+    "records, and logs a warning.",
 )
 FETCH_RETRIES: Final = Option(
     "fetchOffset.numRetries",
     whole(most=MOST_INT),
     "3",
-    "How often to ask where a new query begins before it fails. A running query fails when a partition was "
-    "not answered for so many times `kafka.default.api.timeout.ms`.",
+    "How often a new query asks the brokers for its first offsets before it fails. A running query fails when there "
+    "was no answer about a partition for this number times `kafka.default.api.timeout.ms`.",
 )
 FETCH_RETRY_INTERVAL: Final = Option(
     "fetchOffset.retryIntervalMs",
     whole(0),
     "1000",
-    "How long to wait between these (ms).",
+    "How long to wait between two of these tries (ms).",
 )
 POLL_TIMEOUT: Final = Option(
     "kafkaConsumer.pollTimeoutMs",

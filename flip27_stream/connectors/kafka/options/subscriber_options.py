@@ -63,7 +63,7 @@ SUBSCRIBE: Final[Option[KafkaSubscriber]] = Option(
     "subscribe",
     Kind("names with commas between", _topic_list),
     None,
-    "Topics to read. What is named here, or in the next two, may [change on a "
+    "Topics to read. What is named here, in `subscribePattern` or in `assign` may [change on a "
     "checkpoint](decisions.md#from-sparks-own-kafka-source).",
 )
 SUBSCRIBE_PATTERN: Final[Option[KafkaSubscriber]] = Option(
@@ -76,7 +76,7 @@ ASSIGN: Final[Option[KafkaSubscriber]] = Option(
     "assign",
     Kind('JSON such as `{"clicks":[0,1]}`', _partition_set),
     None,
-    "Partitions to read. Exactly one of these three must be given.",
+    "Partitions to read. Exactly one of `subscribe`, `subscribePattern` and `assign` must be given.",
 )
 
 OPTIONS: Final = (SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN)

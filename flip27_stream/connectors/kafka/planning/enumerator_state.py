@@ -181,7 +181,7 @@ class KafkaEnumeratorStateSerializer(SimpleVersionedSerializer[KafkaEnumeratorSt
                     }
                     return KafkaEnumeratorState(assigned, discovered, stops)
         raise CorruptCheckpointError(
-            f"The state of the Kafka enumerator (version {version}) is not of its form: {data!r}."
+            f"The state of the Kafka enumerator (version {version}) does not have the form of that version: {data!r}."
         )
 
 
@@ -201,7 +201,7 @@ def _stops_from_json(data: object) -> dict[TopicPartition, int]:
                     stops[TopicPartition(topic, partition)] = offset
                 case _:
                     raise CorruptCheckpointError(
-                        f"The state of the Kafka enumerator has stops that are not of their form: {data!r}."
+                        f"The state of the Kafka enumerator has end offsets of an unknown form: {data!r}."
                     )
     return stops
 
@@ -227,7 +227,7 @@ def _topic_from_json(name: str, data: JsonValue, cluster: str) -> AssignedTopic:
                 orphans = numbers[1] if len(numbers) > 1 else ()
                 return AssignedTopic(topic_id, numbers[0], orphans, cluster)
     raise CorruptCheckpointError(
-        f"The state of the Kafka enumerator has a topic '{name}' that is not of its form: {data!r}."
+        f"The state of the Kafka enumerator has topic '{name}' in an unknown form: {data!r}."
     )
 
 

@@ -139,5 +139,5 @@ def corrupt(source: str, offset: int, wrong: object) -> CorruptRecordError:
     """Returns the error for a batch that cannot be decoded."""
     return CorruptRecordError(
         f"Corrupt record batch at offset {offset} of {source}: {wrong}. The log or the network damaged it; "
-        "read it with another client to find out which, and start behind it to go on without it."
+        "read it with another client to find out which, and start after it to go on without it."
     )

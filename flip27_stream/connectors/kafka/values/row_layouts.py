@@ -126,7 +126,8 @@ def _refuse_unknown(field: pa.Field, own: dict[str, pa.Field], values: ValueOpti
     if values.format.has_fields:
         hint = f"Fields of the value begin with '{values.fields_prefix}' (option 'value.fields-prefix')."
     raise OptionError(
-        f"Column '{field.name}' {type_name(field.type)} of the schema is none of the record's: {allowed}. {hint}"
+        f"Column '{field.name}' {type_name(field.type)} of the schema is not a column of the record. "
+        f"Allowed: {allowed}. {hint}"
     )
 
 
@@ -145,8 +146,8 @@ def _refuse_inside(column: str, kind: pa.DataType) -> None:
     """
     if tagged := _tagged(kind):
         raise OptionError(
-            f"Column '{column}' of the schema is {tagged} or has it inside, which values cannot be decoded into. "
-            "Have it as string or binary, and convert it in the query."
+            f"Column '{column}' of the schema is {tagged} or has it inside; values cannot be decoded into that type. "
+            "Declare it as string or binary, and convert it in the query."
         )
     inner = [kind.field(i) for i in range(kind.num_fields)]
     if pa.types.is_struct(kind):
@@ -156,7 +157,7 @@ def _refuse_inside(column: str, kind: pa.DataType) -> None:
     for child in inner:
         if not child.nullable:
             raise OptionError(
-                f"Column '{column}' of the schema has NOT NULL inside; it can only be said of a column."
+                f"Column '{column}' of the schema has NOT NULL inside; NOT NULL is supported for whole columns only."
             )
         _refuse_inside(column, child.type)
 

@@ -170,7 +170,7 @@ class RowMaker:
     def _refuse_null(self, name: str, column: pa.Array, records: RecordColumns) -> NoReturn:
         row = column.is_null().index(True).as_py()
         raise RecordFormatError(
-            f"The record of {self._partition} at offset {records.offsets[row]} has nothing for column '{name}', which "
+            f"The record of {self._partition} at offset {records.offsets[row]} has no value for column '{name}', which "
             "the schema says is NOT NULL. Leave NOT NULL out of the schema."
         )
 

@@ -69,7 +69,7 @@ class AvroDecoder(ValueDecoder):
             if kind is None or not fits(field.type, kind):
                 there = ", ".join(f"{name} ({kind or 'not supported'})" for name, kind in written.items())
                 raise OptionError(
-                    f"Column '{field.name}' of the schema, {field.type}, is no field of the Avro record "
+                    f"Column '{field.name}' of the schema, {field.type}, is not a field of the Avro record "
                     f"'{resolved['name']}'. Its fields: {there}."
                 )
         if reader is not None:

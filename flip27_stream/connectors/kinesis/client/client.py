@@ -201,7 +201,7 @@ class KinesisClient:
             return self.call(what, operation, {**_named(stream), **arguments})
         except NotThereError as error:
             raise MissingTopicError(
-                f"Kinesis stream '{stream}' does not exist, or is not to be seen with these credentials in region "
+                f"Kinesis stream '{stream}' does not exist, or is not visible to these credentials in region "
                 f"'{self._options.region}': {error}"
             ) from error
 

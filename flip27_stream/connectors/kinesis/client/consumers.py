@@ -70,7 +70,7 @@ class Consumers:
                 ) from error
             if time.monotonic() > deadline:
                 raise UnreachableError(
-                    f"{error} Look at it in the AWS console, or raise option 'requestTimeout'."
+                    f"{error} Check the consumer in the AWS console, or raise option 'requestTimeout'."
                 ) from error
             self._register(stream, consumer)
 
@@ -130,8 +130,8 @@ class Consumers:
             if time.monotonic() > deadline:
                 raise UnreachableError(
                     f"Consumer '{described['ConsumerName']}' of Kinesis stream '{stream}' is {status} for "
-                    f"{self._client.request_timeout_s:g} s, and not ACTIVE. Look at it in the AWS console, or raise "
-                    "option 'requestTimeout'."
+                    f"{self._client.request_timeout_s:g} s, and not ACTIVE. Check the consumer in the AWS console, or "
+                    "raise option 'requestTimeout'."
                 )
             time.sleep(_POLL_S)
 

@@ -58,7 +58,9 @@ class Subscription:
             except (NotThereError, MissingTopicError) as error:
                 self.close()
                 self._consumers.forget(self._split.stream)
-                log.warning("%s is polled, for it cannot be subscribed to: %s", self._split.split_id, error)
+                log.warning(
+                    "Shard %s is polled, because it cannot be subscribed to: %s", self._split.split_id, error
+                )
                 return None
             except (InUseError, _EndedError) as error:
                 self.close()
@@ -78,7 +80,9 @@ class Subscription:
         self._empty = self._empty + 1 if at_tip and not records else 0
         if self._empty > _EMPTY_AT_TIP:
             self.close()
-            log.warning("%s is polled, for the subscription has no more records.", self._split.split_id)
+            log.warning(
+                "Shard %s is polled, because the subscription returns no more records.", self._split.split_id
+            )
             return None
         # At the end of a closed shard there is no sequence number to continue from.
         following = None if event.get("ChildShards") else event.get("ContinuationSequenceNumber")

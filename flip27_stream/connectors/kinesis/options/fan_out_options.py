@@ -49,7 +49,7 @@ CONSUMER_NAME: Final = Option(
     "consumerName", TEXT, None, "With `efo`: the name of the consumer that the query registers."
 )
 CONSUMER_NAME_PREFIX: Final = Option(
-    "consumerNamePrefix", TEXT, "flip27_", "It stands before `consumerName` in the registered name."
+    "consumerNamePrefix", TEXT, "flip27_", "The prefix of `consumerName` in the registered name."
 )
 CONSUMER_REFRESH_INTERVAL: Final = Option(
     "consumerRefreshInterval",
@@ -74,7 +74,7 @@ REGISTERED_CONSUMER_ID_TYPE: Final = Option(
     "registeredConsumerIdType",
     _one_of("name", "arn"),
     None,
-    "What `registeredConsumerId` has; required with it.",
+    "Whether `registeredConsumerId` has names or ARNs. Required with it.",
 )
 
 _OF_FAN_OUT: Final = (

@@ -64,7 +64,9 @@ def parse_initial_position(text: str, name: str) -> InitialPosition:
     else:
         moment = _iso(time) if pattern is None else _parsed(time, str(pattern))
     if moment is None or moment < 0:
-        raise OptionError.of(name, text, f"The time does not have the form it should have. {_ALLOWED}")
+        raise OptionError.of(
+            name, text, f"The time does not match 'format', is not in ISO 8601, or is before 1970. {_ALLOWED}"
+        )
     return InitialPosition(Start.AT_TIMESTAMP, moment)
 
 

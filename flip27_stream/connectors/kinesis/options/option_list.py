@@ -29,24 +29,33 @@ def _rate(text: str, option: str) -> float:
 _STREAMS: Final = any_text("names or ARNs, separated by commas")
 _RATE: Final = Kind("number > 0, at most 2.0", _rate)
 
-STREAM_NAME: Final = Option("streamName", _STREAMS, None, "What to read: this or `streamARN` is required.")
-STREAM_ARN: Final = Option("streamARN", _STREAMS, None, "The same, by ARN; all of one region.")
+STREAM_NAME: Final = Option(
+    "streamName", _STREAMS, None, "Names of the streams to read. This or `streamARN` is required."
+)
+STREAM_ARN: Final = Option("streamARN", _STREAMS, None, "ARNs of the streams to read, all of one region.")
 REGION: Final = Option(
-    "region", TEXT, None, "AWS region; that of the ARNs, or of boto3's configuration, where it is left out."
+    "region", TEXT, None, "AWS region. Without it the region of the ARNs, or of boto3's configuration."
 )
 ENDPOINT: Final = Option(
-    "endpoint", Kind("URL", TEXT.parse), None, "URL of the service, where it is not AWS' own."
+    "endpoint", Kind("URL", TEXT.parse), None, "URL of the service, if it is not that of AWS."
 )
 AWS_ACCESS_KEY: Final = Option(
-    "awsAccessKey", TEXT, None, "Of explicit credentials; without them boto3's credential chain is used."
+    "awsAccessKey",
+    TEXT,
+    None,
+    "Access key of explicit credentials. Without it boto3's credential chain is used.",
 )
-AWS_ACCESS_KEY_ID: Final = Option("awsAccessKeyId", TEXT, None, "The same.")
-AWS_SECRET_KEY: Final = Option("awsSecretKey", TEXT, None, "Belongs to `awsAccessKey`.", secret=True)
-AWS_SECRET_ACCESS_KEY: Final = Option("awsSecretAccessKey", TEXT, None, "The same.", secret=True)
-SESSION_TOKEN: Final = Option("sessionToken", TEXT, None, "Of temporary credentials.", secret=True)
+AWS_ACCESS_KEY_ID: Final = Option("awsAccessKeyId", TEXT, None, "Another name of `awsAccessKey`.")
+AWS_SECRET_KEY: Final = Option("awsSecretKey", TEXT, None, "Secret key of `awsAccessKey`.", secret=True)
+AWS_SECRET_ACCESS_KEY: Final = Option(
+    "awsSecretAccessKey", TEXT, None, "Another name of `awsSecretKey`.", secret=True
+)
+SESSION_TOKEN: Final = Option(
+    "sessionToken", TEXT, None, "Session token of temporary credentials.", secret=True
+)
 ROLE_ARN: Final = Option("roleArn", Kind("ARN", TEXT.parse), None, "A role to assume.")
-ROLE_EXTERNAL_ID: Final = Option("roleExternalId", TEXT, None, "For that role.", secret=True)
-ROLE_SESSION_NAME: Final = Option("roleSessionName", TEXT, "flip27-stream", "For that role.")
+ROLE_EXTERNAL_ID: Final = Option("roleExternalId", TEXT, None, "External id for `roleArn`.", secret=True)
+ROLE_SESSION_NAME: Final = Option("roleSessionName", TEXT, "flip27-stream", "Session name for `roleArn`.")
 STS_ENDPOINT: Final = Option(
     "stsEndpoint", Kind("URL", TEXT.parse), None, "URL of the service that gives out the role's credentials."
 )
@@ -63,26 +72,28 @@ FAIL_ON_DATA_LOSS: Final = Option(
     "failOnDataLoss",
     BOOLEAN,
     "true",
-    "Fail if records to be read are gone, or a stream was deleted and made again.",
+    "Fail if records that must be read no longer exist, or a stream was deleted and made again.",
 )
 MAX_RECORDS_PER_TRIGGER: Final = Option(
     "maxRecordsPerTrigger",
     whole(),
     None,
-    "Records of a micro-batch; see [estimates](#what-is-exact-and-what-is-estimated).",
+    "How many records a micro-batch reads at most; see [estimates](#what-is-exact-and-what-is-estimated).",
 )
 MAX_BYTES_PER_TRIGGER: Final = Option(
-    "maxBytesPerTrigger", whole(), None, "Bytes of a micro-batch, always an estimate."
+    "maxBytesPerTrigger", whole(), None, "How many bytes a micro-batch reads at most, always an estimate."
 )
-MAX_FETCH_RATE: Final = Option("maxFetchRate", _RATE, "1.0", "MB a second that a process reads of one shard.")
+MAX_FETCH_RATE: Final = Option(
+    "maxFetchRate", _RATE, "1.0", "How many MB a second a process reads of one shard at most."
+)
 MIN_FETCH_PERIOD: Final = Option(
     "minFetchPeriod",
     DURATION,
     "400 ms",
-    "Between two calls of a process for one shard, on average; some may come at once.",
+    "The average time between two calls of a process for one shard; some calls may come at once.",
 )
 MAX_RECORDS_PER_FETCH: Final = Option(
-    "maxRecordsPerFetch", whole(most=MOST_PER_FETCH), "10000", "Records that one call asks for."
+    "maxRecordsPerFetch", whole(most=MOST_PER_FETCH), "10000", "How many records one call asks for."
 )
 SHARD_FETCH_INTERVAL: Final = Option(
     "shardFetchInterval", POSITIVE, "1 s", "How often new shards are looked for."
@@ -91,13 +102,13 @@ SETTLING_TIME: Final = Option(
     "settlingTime",
     POSITIVE,
     "1 s",
-    "The end of a busy shard is looked for so long before now, so results come so much later.",
+    "The end of a busy shard is looked for this long before now, so results come this much later.",
 )
 INCLUDE_SUB_SEQUENCE_NUMBER: Final = Option(
     "includeSubSequenceNumber",
     BOOLEAN,
     "false",
-    "A column more, `subSequenceNumber`: the place in an aggregated record, null for others.",
+    "Adds a column `subSequenceNumber`: the place in an aggregated record, null for other records.",
 )
 
 OPTIONS: Final[tuple[Option[Any], ...]] = (

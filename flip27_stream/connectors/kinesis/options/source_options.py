@@ -100,7 +100,9 @@ def parse_kinesis_options(options: Mapping[str, str], *, bounded: bool = False) 
 def _streams(given: Given) -> tuple[tuple[str, ...], bool]:
     by_arn = names.STREAM_ARN.is_given(given)
     if by_arn == names.STREAM_NAME.is_given(given):
-        raise OptionError("Set one of the options 'streamName' and 'streamARN': what is to be read.")
+        raise OptionError(
+            "Set exactly one of the options 'streamName' and 'streamARN'. It names the streams to read."
+        )
     option = names.STREAM_ARN if by_arn else names.STREAM_NAME
     text = option.text(given) or ""
     streams = tuple(dict.fromkeys(part.strip() for part in text.split(",")))

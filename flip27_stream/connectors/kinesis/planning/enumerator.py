@@ -284,7 +284,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
 
     def _lose(self, split: KinesisShardSplit, position: int, error: ConnectorError) -> None:
         what = (
-            f"Records of {split.split_id} are lost: {described(position)} is not there any more ({error}). They are "
+            f"Records of {split.split_id} are lost: {described(position)} does not exist any more ({error}). They are "
             "older than the stream's retention period, or the stream was deleted and made again."
         )
         report_data_loss(log, what, fail=self._options.fail_on_data_loss)

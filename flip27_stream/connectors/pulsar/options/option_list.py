@@ -55,7 +55,9 @@ SERVICE_URL: Final = Option("service.url", _SERVICE_URL, None, "The URL of the b
 ADMIN_URL: Final = Option(
     "admin.url", _ADMIN_URL, None, "The URL of the admin API; only `topicsPattern` needs it."
 )
-TOPIC: Final = Option("topic", TEXT, None, "A topic to read: this, `topics` or `topicsPattern` is required.")
+TOPIC: Final = Option(
+    "topic", TEXT, None, "A topic to read. Exactly one of `topic`, `topics` and `topicsPattern` is required."
+)
 TOPICS: Final = Option("topics", TEXT, None, "Topics to read, separated by commas.")
 TOPICS_PATTERN: Final = Option(
     "topicsPattern",
@@ -72,19 +74,28 @@ STARTING_OFFSETS: Final = Option(
     default_words="`latest`; `earliest` for a batch read",
 )
 STARTING_TIME: Final = Option(
-    "startingTime", _TIME, None, "A new query begins at the first message published then or later."
+    "startingTime",
+    _TIME,
+    None,
+    "A new query begins at the first message that was published at this time or later.",
 )
 FAIL_ON_DATA_LOSS: Final = Option(
-    "failOnDataLoss", BOOLEAN, "true", "Fail if messages to be read are gone, or may be."
+    "failOnDataLoss",
+    BOOLEAN,
+    "true",
+    "Fail if messages that must be read no longer exist, or may no longer exist.",
 )
 MAX_BYTES_PER_TRIGGER: Final = Option(
-    "maxBytesPerTrigger", whole(), None, "Bytes of a micro-batch, an estimate. It does not need `admin.url`."
+    "maxBytesPerTrigger",
+    whole(),
+    None,
+    "How many bytes a micro-batch reads at most, an estimate. It does not need `admin.url`.",
 )
 MAX_RECORDS_PER_TRIGGER: Final = Option(
     "maxRecordsPerTrigger",
     whole(),
     None,
-    "Messages of a micro-batch; see [estimates](#what-is-exact-and-what-is-estimated).",
+    "How many messages a micro-batch reads at most; see [estimates](#what-is-exact-and-what-is-estimated).",
 )
 PREDEFINED_SUBSCRIPTION: Final = Option(
     "predefinedSubscription", TEXT, None, "A subscription whose cursor follows the processed micro-batches."
@@ -93,16 +104,16 @@ SUBSCRIPTION_PREFIX: Final = Option(
     "subscriptionPrefix",
     TEXT,
     None,
-    "Names of the subscriptions that readers have while they read begin with it.",
+    "The prefix of the names of the subscriptions that readers have while they read.",
 )
 POLL_TIMEOUT: Final = Option(
-    "pollTimeoutMs", whole(), "120000", "How long (ms) a task waits for a message that is to be there."
+    "pollTimeoutMs", whole(), "120000", "How long (ms) a task waits for a message that planning has seen."
 )
 DISCOVERY_INTERVAL: Final = Option(
     "partitionDiscoveryInterval",
     DURATION_OR_NEVER,
     "10 s",
-    "How often new partitions are looked for; 0 for once.",
+    "How often new partitions are looked for. `0`: only once.",
 )
 AUTH_PLUGIN: Final = Option(
     "pulsar.client.authPluginClassName", _PLUGIN, None, "How the client authenticates."
@@ -115,10 +126,13 @@ AUTH_PARAMS: Final = Option(
     secret=True,
 )
 OPERATION_TIMEOUT: Final = Option(
-    "pulsar.client.operationTimeoutMs", whole(), "30000", "How long (ms) a call is tried."
+    "pulsar.client.operationTimeoutMs", whole(), "30000", "How long (ms) a call is tried before it fails."
 )
 CONNECTION_TIMEOUT: Final = Option(
-    "pulsar.client.connectionTimeoutMs", whole(), "10000", "How long (ms) a connection is tried."
+    "pulsar.client.connectionTimeoutMs",
+    whole(),
+    "10000",
+    "How long (ms) a connection is tried before it fails.",
 )
 IO_THREADS: Final = Option("pulsar.client.numIoThreads", whole(most=1024), "1", "Threads of the client.")
 TLS_TRUST_CERTS: Final = Option(
@@ -140,7 +154,7 @@ RECEIVER_QUEUE: Final = Option(
     "pulsar.reader.receiverQueueSize",
     whole(most=100_000),
     "1000",
-    "Messages that a task fetches ahead, a partition.",
+    "How many messages of a partition a task fetches in advance.",
 )
 ROLE_PREFIX: Final = Option(
     "pulsar.reader.subscriptionRolePrefix", TEXT, None, "Another name of `subscriptionPrefix`."

@@ -100,7 +100,9 @@ def parse_pulsar_options(options: Mapping[str, str], *, bounded: bool = False) -
 def _topics(given: Given) -> tuple[str, ...] | TopicPattern:
     ways = [o for o in (names.TOPIC, names.TOPICS, names.TOPICS_PATTERN) if o.is_given(given)]
     if len(ways) != 1:
-        raise OptionError("Set one of the options 'topic', 'topics' and 'topicsPattern': what is to be read.")
+        raise OptionError(
+            "Set exactly one of the options 'topic', 'topics' and 'topicsPattern'. It names the topics to read."
+        )
     option, text = ways[0], ways[0].require(given)
     if option is names.TOPICS_PATTERN:
         return _pattern(text, given)
@@ -113,8 +115,8 @@ def _pattern(text: str, given: Given) -> TopicPattern:
     try:
         re.compile(found[3] if found else "(")
     except re.error as error:
-        allowed = "Allowed: a regular expression, or persistent://tenant/namespace/ and one."
-        raise names.TOPICS_PATTERN.wrong(text, f"{allowed} ({error})") from error
+        allowed = "Allowed: a regular expression, or persistent://tenant/namespace/ followed by a regular expression"
+        raise names.TOPICS_PATTERN.wrong(text, f"{allowed} ({error}).") from error
     assert found is not None
     if not names.ADMIN_URL.is_given(given):
         raise OptionError(

@@ -95,7 +95,7 @@ def _begin(value: object, text: str, name: str) -> Begin:
         return position_at(int(found[1]), int(found[2]), int(found[3] or 0))
     if isinstance(value, list) and (parts := _parts(value)) is not None:
         return position_at(parts[_LEDGER], parts[_ENTRY], parts.get(_INDEX, 0)) or EARLIEST
-    raise OptionError.of(name, text, f"{json.dumps(value)} is no position. {_ALLOWED}")
+    raise OptionError.of(name, text, f"{json.dumps(value)} is not a position. {_ALLOWED}")
 
 
 def _parts(listed: list[object]) -> dict[int, int] | None:

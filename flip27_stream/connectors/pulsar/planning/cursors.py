@@ -51,7 +51,10 @@ class Cursors:
             self._follow(topic, partition, subscription)
         except ConnectorError as error:
             self._consumers.pop(topic, None)
-            log.warning("The cursor of option 'predefinedSubscription' did not follow; it will: %s", error)
+            log.warning(
+                "The cursor of option 'predefinedSubscription' was not moved; a later plan tries again: %s",
+                error,
+            )
 
     def _follow(self, topic: str, partition: PartitionLog, subscription: str) -> None:
         if topic not in self._consumers:

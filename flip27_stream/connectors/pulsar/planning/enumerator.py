@@ -107,7 +107,7 @@ class PulsarSourceEnumerator(
 
     def _lose_partitions(self, gone: set[str]) -> None:
         what = (
-            f"Partitions {', '.join(sorted(gone))} are not there any more: their topics were deleted. Messages that "
+            f"Partitions {', '.join(sorted(gone))} do not exist any more: their topics were deleted. Messages that "
             "were not read yet are lost."
         )
         report_data_loss(

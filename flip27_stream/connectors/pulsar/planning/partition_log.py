@@ -99,7 +99,7 @@ class PartitionLog:
         if ledger_of(first) == ledger_of(position):
             return position
         if position not in (EARLIEST, self._drained_at) and not self._is_there(ledger_of(position)):
-            self._lose(position, f"ledger {ledger_of(position)} is not there any more")
+            self._lose(position, f"ledger {ledger_of(position)} does not exist any more")
         return first
 
     def _is_there(self, ledger: int) -> bool:

@@ -255,7 +255,7 @@ class GroupPlanner:
             raise AlignmentError(
                 f"Two live processes plan for source '{own.source}' of group '{own.group}' from one checkpoint "
                 f"(lineage {own.lineage}): {own.where}, and, later, {successor.where}. Stop one of the two queries; a "
-                "copy of a checkpoint cannot be used beside it."
+                "copy of a checkpoint cannot be used at the same time as the original."
             )
 
     def _warn_of(self, slowest: Entry) -> None:

@@ -110,11 +110,11 @@ class OffsetLog:
             assert again is not None
             written = self._codec.to_json(again)
         except Exception as e:
-            raise ContractError(f"The serializers of {who} do not read what they write. {_text(e)}") from e
+            raise ContractError(f"The serializers of {who} cannot read what they wrote. {_text(e)}") from e
         if written != stored:
             (name, *_) = [key for key in stored if stored[key] != written[key]]
             raise ContractError(
-                f"The serializers of {who} do not read what they write. Field {name!r} was written as "
+                f"The serializers of {who} do not read a state as they wrote it. Field {name!r} was written as "
                 f"{shortened(repr(stored[name]))}, then read, and then written as {shortened(repr(written[name]))}."
             )
 

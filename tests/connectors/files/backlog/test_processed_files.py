@@ -282,7 +282,7 @@ def test_files_that_are_cleaned_up_while_no_query_runs_are_no_error(caplog: pyte
         folder.remove(f"file-{number:04}")
     query.start()
     assert query.take(10) == []
-    assert caplog.text.count("are gone since the last run") <= 1
+    assert caplog.text.count("have disappeared since the last run") <= 1
 
 
 @pytest.mark.parametrize("policy", ModifiedFiles)

@@ -132,7 +132,7 @@ def test_a_file_that_is_written_anew_while_it_is_read_fails_by_name(three: Path,
     look(reading)
     reading.restart()
     was = "ended at position 100" if rows == 50 else "had modification time 2001-"
-    with pytest.raises(DataLossError, match=rf"0\.parquet {was}.* written anew"):
+    with pytest.raises(DataLossError, match=rf"0\.parquet {was}.* overwritten"):
         reading.run()
 
 
@@ -148,7 +148,7 @@ def test_a_run_over_a_bounded_source_does_not_end_while_files_are_away(
     reading.step()
     bring_back = [away(path) for path in three.iterdir() if path.stem not in left]
     reading.restart()
-    with pytest.raises(DataLossError, match=r"2 of the files .* still to be read, and for 0.2 s not all"):
+    with pytest.raises(DataLossError, match=r"2 of the files .* not read yet, and for 0.2 s not all"):
         reading.run()
     for back in bring_back:
         back()
@@ -190,7 +190,7 @@ def test_files_under_a_path_that_shows_nothing_are_warned_of_once(
     bring_back = [away(path) for path in three.iterdir()]
     for _ in range(3):
         look(reading)
-    assert caplog.text.count(f"No file is listed under {three}, where there were some") == 1
+    assert caplog.text.count(f"No file is listed under {three}, where files were listed before") == 1
     for back in bring_back:
         back()
     look(reading)

@@ -111,7 +111,7 @@ class Run:
         try:
             yield
         except DataLossError as error:
-            if "written anew" in str(error) or not self.disk.away:
+            if "overwritten" in str(error) or not self.disk.away:
                 raise
             self.disk.bring_all_back()
             self.query.restart()
@@ -160,7 +160,7 @@ def test_every_row_is_read_once_or_the_query_fails_by_name(
     if complaint is None:
         assert disk.there() <= set(run.query.ids())
     else:
-        assert "written anew" in complaint
+        assert "overwritten" in complaint
         assert disk.rewritten
     assert max(run.query.ids().values(), default=1) == 1
 

@@ -200,7 +200,7 @@ def refused(kind: str) -> list[dict[str, Any]]:
         ("a later protocol", "protocol version 4"),
         ("deletion vectors", "deletion vector file:/x of storage type 'p'.*shallow clone"),
         ("a shallow clone", "lies elsewhere"),
-        ("no form", "not of Delta's form"),
+        ("no form", "does not have Delta's format"),
     ],
 )
 def test_what_cannot_be_read_fails_a_running_query_at_once(table: Path, kind: str, said: str) -> None:

@@ -40,7 +40,7 @@ def test_a_table_made_anew_under_a_running_query(tmp_path: Path, versions: int) 
     made(tmp_path / "new", versions, first_id=1000)
     shutil.rmtree(table)
     (tmp_path / "new").rename(table)
-    with pytest.raises(DataLossError, match="made anew"):
+    with pytest.raises(DataLossError, match="deleted and created again"):
         fails(reading)
     assert len(reading.rows) == 30
 
@@ -59,7 +59,7 @@ def test_a_table_made_anew_in_the_middle_of_a_look(tmp_path: Path, monkeypatch: 
         return look(version)
 
     monkeypatch.setattr(backlog, "_added_after", swapped)
-    with pytest.raises(DataLossError, match="made anew"):
+    with pytest.raises(DataLossError, match="deleted and created again"):
         backlog.look()
 
 
@@ -71,7 +71,7 @@ def test_a_table_made_anew_whose_commits_would_be_refused(tmp_path: Path) -> Non
     DeltaTable(new).delete("id = 1001")
     shutil.rmtree(table)
     new.rename(table)
-    with pytest.raises(DataLossError, match="made anew"):
+    with pytest.raises(DataLossError, match="deleted and created again"):
         fails(reading)
 
 
@@ -181,7 +181,7 @@ def test_a_table_that_is_away_for_good(tmp_path: Path, monkeypatch: pytest.Monke
     table = made(tmp_path / "t", 3)
     reading = running(table)
     shutil.rmtree(table)
-    with pytest.raises(UnreachableError, match=r"no Delta table at .* was tried again and again for"):
+    with pytest.raises(UnreachableError, match=r"no Delta table at .* was tried repeatedly for"):
         fails(reading)
 
 

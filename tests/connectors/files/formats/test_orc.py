@@ -143,7 +143,7 @@ def test_damaged_footer(numbers: Path, tmp_path_factory: pytest.TempPathFactory,
 
 def test_a_footer_with_bytes_in_place_of_a_number() -> None:
     postscript = b"\x0a\x02no" + b"\x82\xf4\x03\x03ORC"
-    with pytest.raises(pa.ArrowInvalid, match="field 1 of a message is no number"):
+    with pytest.raises(pa.ArrowInvalid, match="field 1 of a message is not a number"):
         read_orc_footer(pa.BufferReader(b"ORC" + postscript + bytes([len(postscript)])))
 
 

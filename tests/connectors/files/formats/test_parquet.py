@@ -104,7 +104,7 @@ def test_missing_column_is_null_and_said_once(
         for _ in range(2):
             assert read_rows(PARQUET, numbers, wanted)[0] == {"id": 0, "new": None}
     assert [record.getMessage() for record in caplog.records] == [
-        f"parquet file {numbers} has no column new; its rows have null there. Others may be so, too."
+        f"parquet file {numbers} has no column new; its rows have null there. Other files may lack it, too."
     ]
 
 

@@ -87,7 +87,7 @@ def test_a_folder_that_is_away_for_good(data: Path) -> None:
     """The error says that the folder is missing, and that the query tried for some time."""
     reading = running(data)
     shutil.rmtree(data)
-    with pytest.raises(UnreachableError, match=r"There is no '.*data' .* tried again and again for"):
+    with pytest.raises(UnreachableError, match=r"There is no '.*data' .* tried repeatedly for"):
         fails(reading)
 
 

@@ -77,7 +77,7 @@ def test_no_plan_waits_for_days_because_of_a_quota(
         cluster.brokers[0].fetch_throttle_ms = DAYS_MS
         with caplog.at_level(logging.WARNING):
             assert client.fetch(wanted, read_committed=False, max_bytes=100).keys() == {FIRST}
-        assert f"wants to be sent nothing for {DAYS_MS} ms" in caplog.text
+        assert f"asks for no requests for {DAYS_MS} ms" in caplog.text
         assert client._cluster.connections.throttled_for(1) <= LONGEST_THROTTLE_MS / 1000
         monkeypatch.setattr(answer_deadlines, "FULL_S", 0.5)
         assert client.fetch(wanted, read_committed=False, max_bytes=100) == {}
@@ -87,7 +87,7 @@ def test_no_task_waits_for_days_because_of_a_quota(caplog: pytest.LogCaptureFixt
     pauses = BrokerPauses(ConnectionOptions("127.0.0.1:1"))
     with caplog.at_level(logging.WARNING):
         pauses.answered(1, DAYS_MS)
-    assert f"wants to be sent nothing for {DAYS_MS} ms" in caplog.text
+    assert f"asks for no requests for {DAYS_MS} ms" in caplog.text
     assert 0 < pauses.throttled_until(1) - time.monotonic() <= LONGEST_THROTTLE_MS / 1000
     pauses.answered(1, -5)
     assert not pauses.is_paused(1)

@@ -291,7 +291,7 @@ def test_a_registry_that_is_down_or_refuses_is_an_error_and_no_null(server: Regi
 
 def test_columns_that_the_readers_schema_has_not(server: RegistryServer) -> None:
     with pytest.raises(
-        OptionError, match=r"Column 'no' .* no field of the Avro record 'shop.Order'.*id \(int64\)"
+        OptionError, match=r"Column 'no' .* not a field of the Avro record 'shop.Order'.*id \(int64\)"
     ):
         decoder(server, pa.schema([("no", pa.int64())]))
 

@@ -254,7 +254,7 @@ def test_a_topic_that_is_deleted_and_made_again(pulsar_server: PulsarServer, top
     pulsar_server.put(f"{topic}-partition-0", [b"new"])
     with (
         SourceQuery(source, offset) as query,
-        pytest.raises(DataLossError, match=f"{topic}-partition-1 are not there any more"),
+        pytest.raises(DataLossError, match=f"{topic}-partition-1 do not exist any more"),
     ):
         query.run(1)
     tolerant = source_of(pulsar_server, topic, failOnDataLoss="false")

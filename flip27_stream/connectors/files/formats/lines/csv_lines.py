@@ -89,7 +89,8 @@ class CsvFormat(LineFormat):
             data = unpacked(file, codec_of(path)).read(LONGEST_LINE + 1)
             if len(data) > LONGEST_LINE:
                 raise RecordFormatError(
-                    f"The csv file {path} has more than {LONGEST_LINE} bytes, and option multiLine makes it one piece."
+                    f"The csv file {path} has more than {LONGEST_LINE} bytes, and option multiLine reads it in one "
+                    "piece. Set multiLine to false, or divide the file."
                 )
             first = self._first_record(data)
             yield LineBlock(first, data[first:], whole=True)
@@ -135,8 +136,8 @@ class CsvFormat(LineFormat):
         anywhere, before_quotes = data.count(escape.encode()), data.count((escape + quote).encode())
         if before_quotes and anywhere > before_quotes:
             raise pa.ArrowInvalid(
-                f"{escape} stands before a quote, and elsewhere, too. Set option escape to {escape} if it escapes "
-                "wherever it stands, and to nothing if it never does."
+                f"{escape} is before a quote and also elsewhere, so its meaning is unclear. If it is an escape "
+                f"character everywhere, set option escape to {escape}; if it is none, set the option to an empty value."
             )
         return escape if before_quotes else None
 

@@ -100,7 +100,7 @@ def _parsed(sample: bytes) -> pa.Table:
         pa.ArrowException: A line is not a JSON object.
     """
     if sample.lstrip().startswith(b"null") or b"\nnull" in sample:
-        raise pa.ArrowInvalid("a line is null, and no JSON object")
+        raise pa.ArrowInvalid("a line is null, not a JSON object")
     return pj.read_json(
         pa.BufferReader(sample), read_options=pj.ReadOptions(use_threads=False, block_size=len(sample) + 1)
     )

@@ -29,7 +29,7 @@ def _character(text: str, option: str) -> str | None:
     if given in ("", "\0"):
         return None
     if len(given) != 1 or not given.isascii() or given in "\r\n":
-        raise OptionError.of(option, text, "Allowed: one ASCII character, or nothing.")
+        raise OptionError.of(option, text, "Allowed: one ASCII character, or an empty value.")
     return given
 
 
@@ -57,7 +57,7 @@ TIMESTAMP_FORMAT: Final = Option(
     "timestampFormat",
     Kind("pattern of `yyyy`, `MM`, `dd`, `HH`, `mm`, `ss`, `XXX`", _pattern),
     None,
-    "CSV and JSON: of times, by default the forms that Spark casts from, such as ISO 8601.",
+    "CSV and JSON: the pattern of times. By default these are the forms that Spark casts from, such as ISO 8601.",
 )
 MULTI_LINE: Final = Option(
     "multiLine",

@@ -65,7 +65,7 @@ def codec_of(path: str) -> str | None:
     extension = os.path.splitext(path)[1].lower()
     if extension in _UNREADABLE:
         raise RecordFormatError(
-            f"File {path} is compressed in a way that is not read here. Known are {', '.join(_CODECS)}."
+            f"File {path} is compressed with a method that is not supported. Supported are {', '.join(_CODECS)}."
         )
     return _CODECS.get(extension)
 

@@ -180,7 +180,7 @@ class BrokerConnections:
         """Keeps the former connection and closes the current one if the former one has received bytes after all."""
         if former.last_heard > current.made:
             broker.current, broker.former = former, None
-            current.close(kafka_errors.Cancelled("the connection before it is well"))
+            current.close(kafka_errors.Cancelled("the earlier connection works again"))
         elif former.is_idle:
             former.close()
 

@@ -39,7 +39,12 @@ def _handler(text: str, option: str) -> str:
     for prefix in _SHADED:
         name = name.removeprefix(prefix)
     if name != _HANDLER_CLASS:
-        raise OptionError.of(option, text, f"No Java client runs here; what {_HANDLER_CLASS} does is done.")
+        raise OptionError.of(
+            option,
+            text,
+            f"No Java client runs here. This source does itself what class {_HANDLER_CLASS} does; name that class or "
+            "leave the option out.",
+        )
     return name
 
 
@@ -47,7 +52,8 @@ CLIENT_HANDLER: Final = Option(
     "kafka.sasl.client.callback.handler.class",
     Kind(f"`{_HANDLER_CLASS}`", _handler),
     None,
-    "Accepted with mechanism AWS_MSK_IAM, also with `shadedmskiam.` in front. Other classes are refused.",
+    "Accepted with mechanism AWS_MSK_IAM, also with `shadedmskiam.` before it; this source does the work of the "
+    "class. Other classes are refused.",
 )
 
 

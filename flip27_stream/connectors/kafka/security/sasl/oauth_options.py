@@ -45,8 +45,9 @@ def _java_class(*names: str) -> Kind[str]:
             raise OptionError.of(
                 option,
                 text,
-                f"No Java client runs here; what these classes do is done: {', '.join(names)}. For tokens of another "
-                f"kind, leave the option out and name a Python function in option '{token_function.OPTION}'.",
+                f"No Java client runs here. This source does itself what class {' or '.join(names)} does; name that "
+                "class or leave the option out. For tokens of another kind, leave the option out and name a Python "
+                f"function in option '{token_function.OPTION}'.",
             )
         return name
 
@@ -107,7 +108,7 @@ HANDLER: Final = Option(
     "kafka.sasl.login.callback.handler.class",
     _java_class(*_HANDLERS),
     None,
-    "Accepted, also with `kafkashaded.` in front, since its work is done here. Other classes are refused.",
+    "Accepted, also with `kafkashaded.` before it; this source does the work of the class. Other classes are refused.",
 )
 RETRIEVER: Final = Option(
     "kafka.sasl.oauthbearer.jwt.retriever.class",

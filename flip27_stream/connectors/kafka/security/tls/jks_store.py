@@ -77,7 +77,7 @@ def read_jks(data: bytes, password: str | None) -> JavaKeyStore:
             raise ValueError("the password is wrong, or the store is damaged")
     stream = _Stream(data[:-_DIGEST_BYTES])
     if stream.take(4) != JKS_MAGIC:
-        raise ValueError("it is no Java key store")
+        raise ValueError("it is not a Java key store")
     version, count = stream.number(), stream.number()
     trusted: list[bytes] = []
     keys: list[ProtectedKey] = []

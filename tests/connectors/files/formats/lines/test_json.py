@@ -177,7 +177,8 @@ def test_times_in_a_form_of_ones_own(tmp_path: Path) -> None:
     format = file_format("json", {"timestampFormat": "dd/MM/yyyy HH:mm"})
     assert _value(tmp_path, '"29/02/2024 12:00"', INSTANT, format) == NOON
     with pytest.raises(
-        RecordFormatError, match=r'field c is "2024-02-29", and not a time of the form that is asked for'
+        RecordFormatError,
+        match=r'is "2024-02-29", and not a time that matches pattern .dd/MM/yyyy HH:mm. of option .timestampFormat.',
     ):
         _value(tmp_path, '"2024-02-29"', INSTANT, format)
 

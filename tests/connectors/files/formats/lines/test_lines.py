@@ -127,7 +127,7 @@ def test_damaged_compression(tmp_path: Path) -> None:
 def test_unknown_compression(tmp_path: Path) -> None:
     path = tmp_path / "a.txt.snappy"
     path.write_bytes(b"x")
-    with pytest.raises(RecordFormatError, match=r"compressed in a way that is not read here.*\.gz"):
+    with pytest.raises(RecordFormatError, match=r"compressed with a method that is not supported.*\.gz"):
         units_of(TEXT, path)
 
 

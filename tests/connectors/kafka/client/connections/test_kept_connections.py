@@ -180,7 +180,7 @@ def test_quota_is_kept(caplog: pytest.LogCaptureFixture) -> None:
             assert fetcher.is_busy(1)
             assert fetcher.throttled_until(1) > time.monotonic() + 30
         assert not fetcher.is_busy(2)
-    assert caplog.text.count("Broker 1 has used up its quota") == 1
+    assert caplog.text.count("This client has used up its quota at broker 1") == 1
 
 
 @pytest.mark.parametrize("wait_ms", [0, 500, 20_000])
