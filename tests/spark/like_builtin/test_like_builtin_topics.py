@@ -150,7 +150,7 @@ def test_records_that_were_aged_out(queries: KafkaQueries, topic: MakeTopic, sou
     assert positions(collect(queries.stream(name, go_on, source), queries.folder / "c")) == left
 
 
-def test_topics_that_come_and_go_at_any_time(queries: KafkaQueries, topic: MakeTopic) -> None:
+def test_a_topic_that_is_created_again_between_runs(queries: KafkaQueries, topic: MakeTopic) -> None:
     """SK-26: a topic is deleted and created again after each of four runs. With ``failOnDataLoss`` false each run
     reads each row of the topic that exists at the time once."""
     name = topic(2)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 BUILT_IN, OURS = "kafka", "flip27_kafka"
 
 both_formats = pytest.mark.parametrize("source", [BUILT_IN, OURS])
-"""A test of behaviour that both sources share. It runs with Spark's source, too, to show that Spark behaves so."""
+"""Runs a test once with each source. With Spark's own source the test shows that Spark behaves so."""
 
 FAILURES = (PySparkException, Py4JError)
 """The Python exceptions that a failing query raises."""
