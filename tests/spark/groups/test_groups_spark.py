@@ -71,7 +71,7 @@ def leads(rows: list[dict[str, Any]]) -> float:
     """Returns how far (ms), at most, one source was read ahead of the published watermarks of the others. Fails if no
     source was read after another one had published."""
     said: dict[str, dict[str, float]] = {}
-    found = []
+    found: list[float] = []
     for row in sorted(rows, key=lambda row: row["recorded_at"]):
         others = [at for source, splits in said.items() if source != row["source"] for at in splits.values()]
         if row["rows"] and row["max_event_time"] is not None and others:
