@@ -34,10 +34,10 @@ from flip27_stream.reader import DataclassSerializer, IteratorSourceReader, Rang
 from flip27_stream.testing import ExternalSystem
 
 SYSTEMS: dict[int, Logs] = {}
-"""What another process would ask a server for."""
+"""The logs of each system, by its number. They stand for logs on a server that all processes can ask."""
 
 FETCH = 10_000
-"""So many records an ``IteratorSplitReader`` gets in one fetch."""
+"""The number of records that an ``IteratorSplitReader`` gets in one fetch."""
 
 _numbers = itertools.count()
 
@@ -283,7 +283,7 @@ GONE: dict[str, Callable[[int], SplitRange]] = {
     "begins again what was gone": lambda end: SplitRange(0, 0),
     "leaves out what was gone": lambda end: SplitRange(end, end),
 }
-"""What a wrong source says of a log of that end while it is gone."""
+"""For each fault, the range that the source returns for a log that is gone. It is made from the end of the log."""
 
 
 class Positions(EventTimePositions):

@@ -44,6 +44,18 @@ class Exits:
         self.exited.set()
 
 
+class Watched(threading.Condition):
+    """A condition that tells when a thread waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_waiter = threading.Event()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.has_waiter.set()
+        return super().wait(timeout)
+
+
 # ---- the queue --------------------------------------------------------------------------------------------------
 
 
@@ -67,12 +79,21 @@ def test_availability_follows_the_queue() -> None:
     assert not queue.availability().done()
 
 
-def test_a_full_queue_makes_its_producer_wait() -> None:
-    queue: HandOverQueue[int] = HandOverQueue(1)
+def producer_of(queue: HandOverQueue[int], put: list[bool]) -> threading.Thread:
+    """Fills a queue of capacity 1. Returns a thread that waits for room in it and then adds the answer of ``put`` to
+    the list."""
+    queue._changed = changed = Watched()
     queue.put(1)
-    put: list[bool] = []
     producer = threading.Thread(target=lambda: put.append(queue.put(2)), daemon=True)
     producer.start()
+    assert changed.has_waiter.wait(PATIENCE_S), "the producer does not wait for room"
+    return producer
+
+
+def test_a_full_queue_makes_its_producer_wait() -> None:
+    queue: HandOverQueue[int] = HandOverQueue(1)
+    put: list[bool] = []
+    producer = producer_of(queue, put)
     assert put == []
     assert queue.poll() == 1
     producer.join(PATIENCE_S)
@@ -81,10 +102,8 @@ def test_a_full_queue_makes_its_producer_wait() -> None:
 
 def test_closing_the_queue_lets_its_producer_go() -> None:
     queue: HandOverQueue[int] = HandOverQueue(1)
-    queue.put(1)
     put: list[bool] = []
-    producer = threading.Thread(target=lambda: put.append(queue.put(2)), daemon=True)
-    producer.start()
+    producer = producer_of(queue, put)
     queue.close()
     producer.join(PATIENCE_S)
     assert (put, queue.put(3), queue.is_empty()) == ([False], False, True)

@@ -89,7 +89,7 @@ def test_unaligned_reads_all(make: Callable[..., Query]) -> None:
     assert query.step() == [("a", 1), ("b", 10_000_000)]
 
 
-def test_new_splits_begin_at_their_beginning_and_say_so(make: Callable[..., Query]) -> None:
+def test_new_splits_are_read_from_their_beginning(make: Callable[..., Query]) -> None:
     query = make({"a": [1, 2]})
     query.step()
     query.world.logs["b"] = [2, 3]
@@ -364,7 +364,7 @@ def test_sk_05_once_ignores_the_least_rows(make: Callable[..., Query], aligned: 
     assert len(query.step() or ()) == 1
 
 
-def test_rows_that_are_held_back_are_none_to_read(make: Callable[..., Query]) -> None:
+def test_rows_that_are_held_back_do_not_count_for_the_minimum(make: Callable[..., Query]) -> None:
     """SK-06 with alignment: rows that another split holds back do not count for the minimum."""
     query = make({"slow": [100], "fast": [100, 500, 600, 700]}, True, ReadLimits(min_rows=3))
     assert query.step(10) == [("fast", 100), ("slow", 100)]

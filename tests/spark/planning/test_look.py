@@ -22,7 +22,7 @@ from flip27_stream.spark.source_spec import Driver, SourceSpec
 from offsets import INITIAL
 
 FAULTS: list[Exception] = []
-"""What the next looks raise."""
+"""The errors that the next calls of ``split_ranges`` raise."""
 
 
 class Failing(LogFolderEnumerator):

@@ -141,9 +141,11 @@ def test_reports_that_never_come_are_not_taken_for_alignment(
         query.step(2)
 
 
-def test_two_batches_without_reports_in_a_long_time_are_no_reason_to_fail(
+def test_two_batches_without_reports_do_not_fail_a_query_and_three_do(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A query fails after three batches without reports, and not after two, however much time passes between
+    them."""
     monkeypatch.setattr("flip27_stream.spark.execution.task.send_report", lambda *_: False)
     query = make({"a": [*range(1, 10)]})
     for _ in range(reporting.SILENT_BATCHES):

@@ -126,6 +126,20 @@ def test_long_batches_and_rare_triggers_count(query: Query, machine: Machine) ->
     own.close()
 
 
+def test_a_clock_that_is_set_back_makes_no_event_time_implausible(query: Query, machine: Machine) -> None:
+    """Rule 6: the bound on plausible event times follows the later of the machine's clock and the query's clock. A
+    step of the machine's clock back does not lower the bound, and a step forward raises it."""
+    own = begin(query)
+    bounds = []
+    for step_ms in (0, -HOUR, 3 * HOUR):
+        machine.wall += step_ms
+        query.world.logs["silent"].append(machine.wall)
+        query.coordinator.latest_offset(query.offset, None)
+        bounds.append(query.world.requests[-1].plausible_until)
+    assert bounds == [own() + HOUR, own() + HOUR, machine.wall + HOUR]
+    own.close()
+
+
 def test_stops_are_no_time_and_everything_else_is(machine: Machine) -> None:
     watched, plain = QueryClock(watched=True), QueryClock()
     began = watched()

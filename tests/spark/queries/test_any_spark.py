@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.jvm, pytest.mark.timeout(400)]
 PATIENCE_S = 180.0
 PARTITIONS = 3
 RECORDS = 60
-"""Of each partition."""
+"""The number of records that are written to each partition at a time."""
 
 
 class Sink:

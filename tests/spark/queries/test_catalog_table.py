@@ -6,7 +6,6 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,15 +127,14 @@ def test_what_was_written_before_a_kill_is_not_written_again(
     def killed(*_: object, **__: object) -> None:
         raise Killed
 
-    for moment, first in (("before", 3), ("after", 5)):
+    moments = ((CatalogTableWriter, "_write", 3), (Path, "unlink", 5))  # before and after a commit
+    for owner, method, first in moments:
         for batch in range(first, first + 2):
             spool.append("a", batch, split_rows(batch), {})
-        with monkeypatch.context() as patch, suppress(Killed):
-            if moment == "before":
-                patch.setattr(CatalogTableWriter, "_write", killed)
-            else:
-                patch.setattr(Path, "unlink", killed)
-            writer.write_pending()
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, method, killed)
+            with pytest.raises(Killed):
+                writer.write_pending()
         spool.append("a", first + 1, split_rows(first + 1), {})  # recorded again by a restarted query
         spool.append("a", first + 2, split_rows(first + 2), {})
         writer.close()

@@ -147,7 +147,7 @@ def test_a_line_per_batch(make: Make, logged: Logged) -> None:
     "end",
     ['{"clicks": {"0": 12}}', {"flip27": 99, "splits": {}}, {"flip27": 1, "offset": "initial"}, "no JSON"],
 )
-def test_other_sources_are_none_of_its_business(logged: Logged, end: Any) -> None:
+def test_progress_of_other_sources_is_not_logged(logged: Logged, end: Any) -> None:
     StatusListener().onQueryProgress(progress(None, end, dropped=7))
     assert logged(logging.INFO) == logged(logging.WARNING) == []
 

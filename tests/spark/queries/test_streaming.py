@@ -177,7 +177,7 @@ def test_latest_loses_nothing_that_is_written_after_the_start(
 
 
 @pytest.mark.parametrize("aligned", [False, True])
-def test_a_limit_below_the_number_of_splits_starves_none(
+def test_a_limit_below_the_number_of_splits_starves_no_split(
     queries: KafkaQueries, topic: MakeTopic, aligned: bool
 ) -> None:
     """I2, I6: with a limit below the number of splits all records are read. Aligned, no batch is above the limit.

@@ -86,7 +86,7 @@ def test_an_end_that_falls_behind_what_was_read() -> None:
 
 
 @pytest.mark.parametrize("pending", [None, "1", 1.5, -1])
-def test_a_count_of_pending_splits_that_is_none(pending: object) -> None:
+def test_a_wrong_count_of_pending_splits(pending: object) -> None:
     why = rf"Careless.pending\(\) returned {pending!r}; it must return an int, not negative"
     with pytest.raises(ContractError, match=why):
         query(enumerator(pending=pending)).step()
@@ -120,7 +120,7 @@ class NoEnumerator(MemorySource):
         return None
 
 
-def test_an_enumerator_that_is_none() -> None:
+def test_a_source_that_creates_no_enumerator() -> None:
     with pytest.raises(ContractError, match=r"create_enumerator\(\).* returned None"):
         Query(World({}), None, source=NoEnumerator(World({}))).step()
 

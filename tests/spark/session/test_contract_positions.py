@@ -70,7 +70,7 @@ def test_positions_by_event_time_that_cannot_be(
         Query(world, tmp_path / "table", source=MemorySource(world, enumerator=made)).step()
 
 
-def test_positions_that_are_none(tmp_path: Path) -> None:
+def test_an_enumerator_that_returns_no_event_time_positions(tmp_path: Path) -> None:
     made = type("Careless", (Aligned,), {"positions": staticmethod(lambda *_: None)})
     world = World({"a": [1]})
     with pytest.raises(

@@ -55,7 +55,7 @@ def emits(into: str, records: object, **columns: Any) -> Poll:
 
 
 @pytest.mark.parametrize("status", [None, "END_OF_INPUT", True])
-def test_a_status_that_is_none_does_not_spin_for_ever(status: object) -> None:
+def test_a_wrong_status_does_not_make_the_task_poll_for_ever(status: object) -> None:
     with pytest.raises(ContractError, match=r"Careless.poll_next\(\) returned .*InputStatus"):
         reading(lambda *_: status).step()
 
@@ -122,7 +122,7 @@ def test_splits_for_readers_are_made_with_the_state_in_the_offset(monkeypatch: p
 
 
 @pytest.mark.parametrize("reader", [None, "reader", MemoryReader])
-def test_a_reader_that_is_none(reader: object) -> None:
+def test_a_source_that_creates_no_reader(reader: object) -> None:
     with pytest.raises(ContractError, match=r"create_reader\(\) returned .* an object of SourceReader"):
         query(reader=lambda *_: reader).step()
 
@@ -162,7 +162,7 @@ class Assigner(TimestampAssigner):
         (pa.array([1.0, 2.0, 3.0]), "an array of double, 3 long"),
     ],
 )
-def test_event_times_that_are_none(tmp_path: Path, times: object, what: str) -> None:
+def test_wrong_event_times_of_an_assigner(tmp_path: Path, times: object, what: str) -> None:
     one = Query(World({"a": [1, 2, 3]}), tmp_path / "table")
     assigner = type("Careless", (Assigner,), {"found": times})()
     one.spec = replace(one.spec, strategy=WatermarkStrategy(timestamp_assigner=assigner))
@@ -258,12 +258,12 @@ def test_finished_splits_are_no_text() -> None:
         ([[(1,)], pa.array([1.5])], "as timestamps of 1 rows"),
     ],
 )
-def test_records_that_are_none(arguments: list[Any], why: str) -> None:
+def test_wrong_arguments_of_records(arguments: list[Any], why: str) -> None:
     with pytest.raises(ContractError, match=rf"Records\(\) (.|\n)*{why}"):
         Records(*arguments)
 
 
-def test_a_state_of_a_split_that_is_none() -> None:
+def test_a_split_without_an_initial_state() -> None:
     made = type("Careless", (IteratorSourceReader,), {"initialize_state": lambda *_: None})
     reader = made(TaskContext(0), SCHEMA, lambda _: iter(()))
     with pytest.raises(ContractError, match=r"Careless.initialize_state\(\) returned None.*SplitProgress"):

@@ -118,7 +118,7 @@ def test_a_schema_of_the_user_is_not_checked(spark: SparkSession, make: Callable
     stream = spark.readStream.format(probe.name).schema("other string").load()
     assert stream.columns == ["other"]
     assert probe.methods("schema") == []
-    with pytest.raises(StreamingQueryException):
+    with pytest.raises(StreamingQueryException, match="DATA_SOURCE_RETURN_SCHEMA_MISMATCH"):
         probe.start(stream).awaitTermination()
     assert {call.arguments["schema"] for call in probe.calls("streamReader")} == {"struct<other:string>"}
 
@@ -161,7 +161,7 @@ def test_any_other_arrow_batch_is_refused(
     """Fact 26: Spark refuses Arrow batches with large, view or dictionary types, or with another unit, zone or
     name."""
     probe = make(schema=schema, rows=_columns(n=column))
-    with pytest.raises(StreamingQueryException):
+    with pytest.raises(StreamingQueryException, match="DATA_SOURCE_RETURN_SCHEMA_MISMATCH"):
         probe.start(probe.load(spark), availableNow=True).awaitTermination()
 
 

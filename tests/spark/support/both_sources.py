@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from flip27_stream.connectors.kafka.options.source_options import parse_kafka_options
-from flip27_stream.errors import OptionError
+from flip27_stream.errors import OptionError, message_of
 from tests.spark.support.kafka_queries import AVAILABLE_NOW, KafkaQueries, finish
 
 if TYPE_CHECKING:
@@ -25,10 +26,21 @@ if TYPE_CHECKING:
 BUILT_IN, OURS = "kafka", "flip27_kafka"
 
 both_formats = pytest.mark.parametrize("source", [BUILT_IN, OURS])
-"""A test of behaviour that both sources share. It runs with Spark's source, too, to show that Spark behaves so."""
+"""Runs a test once with each source. With Spark's own source the test shows that Spark behaves so."""
 
 FAILURES = (PySparkException, Py4JError)
 """The Python exceptions that a failing query raises."""
+
+_REASONS = {
+    "an option names other partitions than are read": r"Specified: .*Assigned: ",
+    "options name different partitions": r"name the same partitions|have the same topic-partitions",
+    "no record at or after a time": r"No offset matched from request",
+    "reading begins after its end": r"is (after|greater than) the (ending|resolved end|end) offset",
+    "a batch read begins at the latest or ends at the earliest offset": r"can't be (latest|earliest) for batch",
+    "minPartitions is 0": r"'minPartitions': '0'|minPartitions must be positive",
+    "records were lost": r"DataLossError|Some data may have been lost",
+}
+"""The reasons for which a read fails, with patterns of the messages of both sources."""
 
 _ROW_ORDER = [("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")]
 
@@ -122,15 +134,24 @@ def outcome(run: Callable[[], T]) -> T | Exception:
 def assert_same_outcome(
     spark: SparkSession, ours: Batches | Exception, theirs: Batches | Exception, about: object
 ) -> None:
-    """Checks that rows, columns and batch boundaries of both sources are the same, or that both sources failed."""
+    """Checks that rows, columns and batch boundaries of both sources are the same, or that both sources failed for the
+    same reason."""
     if isinstance(ours, Exception) or isinstance(theirs, Exception):
-        failed = [isinstance(result, Exception) for result in (ours, theirs)]
-        assert failed == [True, True], f"{about}\nours: {_brief(ours)}\ntheirs: {_brief(theirs)}"
+        reasons = [_reason(result) for result in (ours, theirs)]
+        assert reasons[0] == reasons[1], f"{about}\nours: {_brief(ours)}\ntheirs: {_brief(theirs)}"
         return
     per_batch = [len(batch) for batch in ours], [len(batch) for batch in theirs]
     assert per_batch[0] == per_batch[1], f"{about}: rows per batch, ours and theirs"
     if ours:
         assert_df_equality(spark.createDataFrame(_numbered(ours)), spark.createDataFrame(_numbered(theirs)))
+
+
+def _reason(result: Batches | Exception) -> str | None:
+    """Returns the reason of a failure: one of :data:`_REASONS`, or else the message. ``None`` if nothing failed."""
+    if not isinstance(result, Exception):
+        return None
+    said = message_of(result)
+    return next((reason for reason, pattern in _REASONS.items() if re.search(pattern, said)), said)
 
 
 def _numbered(batches: Sequence[pa.Table]) -> pa.Table:

@@ -134,7 +134,7 @@ def _log(broker: KafkaBroker, topic: str, times: tuple[int, ...]) -> Log:
 
 @dataclass(frozen=True)
 class OptionSets:
-    """Draws random options to read some logs. About a quarter of the sets are not allowed."""
+    """Draws random options to read some logs. About a third of the sets cannot be read."""
 
     rng: random.Random
     logs: list[Log]
@@ -161,7 +161,7 @@ class OptionSets:
         if kind == "word":
             found = self.rng.choice([{}, {"startingOffsets": "earliest"}, {"startingOffsets": by_default}])
         if kind in ("offsets", "two"):
-            found["startingOffsets"] = self._offsets(markers=[-2, -2, -2, -1])
+            found["startingOffsets"] = self._offsets(markers=[-2] * 15 + [-1])
         if kind in ("timestamp", "two"):
             found["startingTimestamp"] = str(self._time(early=True))
         if kind == "timestamps":
@@ -175,7 +175,7 @@ class OptionSets:
             [
                 {},
                 {"endingOffsets": "latest"},
-                {"endingOffsets": self._offsets(markers=[-1, -1, -1, -2], part=(0.5, 1))},
+                {"endingOffsets": self._offsets(markers=[-1] * 15 + [-2], part=(0.5, 1))},
                 {"endingTimestamp": str(self._time(early=False))},
                 {"endingOffsetsByTimestamp": self._timestamps(early=False)},
             ]
@@ -198,11 +198,14 @@ class OptionSets:
 
     def _offsets(self, markers: list[int], part: tuple[float, float] = (0, 0.3)) -> str:
         """Returns offsets in the given part of each partition, and sometimes a marker for the earliest or latest
-        offset."""
+        offset, or seldom an offset outside the log."""
 
         def offset(begin: int, end: int) -> int:
-            if self.rng.random() < 0.3:
+            kind = self.rng.random()
+            if kind < 0.3:
                 return self.rng.choice(markers)
+            if kind < 0.35:
+                return self.rng.choice([max(begin - 5, 0), end + 5])
             low, high = (begin + round((end - begin) * share) for share in part)
             return self.rng.randint(low, high)
 
