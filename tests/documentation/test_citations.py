@@ -93,7 +93,9 @@ def test_a_citation_that_leads_nowhere_is_found() -> None:
 def unknown_ids(text: str) -> list[str]:
     """Returns the ids before the first sentences of docstrings that have the form of no kind."""
     ids = [name for head in HEAD.findall(text) for name in ID.findall(head)]
-    return [name for name in ids if not any(CITED[kind].fullmatch(name) for kind in ("invariant", "scenario"))]
+    return [
+        name for name in ids if not any(CITED[kind].fullmatch(name) for kind in ("invariant", "scenario"))
+    ]
 
 
 def test_docstrings_begin_with_no_id_of_another_form() -> None:
@@ -112,6 +114,8 @@ def test_no_text_leans_on_a_page_that_is_not_here() -> None:
     assert [str(path) for path in files() if ELSEWHERE.search(path.read_text())] == []
 
 
-@pytest.mark.parametrize("text", ["see DESIGN.md", "spark-facts 14", "see spark-facts.md", "../shared/rules.md"])
+@pytest.mark.parametrize(
+    "text", ["see DESIGN.md", "spark-facts 14", "see spark-facts.md", "../shared/rules.md"]
+)
 def test_the_name_of_a_page_that_is_not_here_is_found(text: str) -> None:
     assert ELSEWHERE.search(text)
