@@ -8,7 +8,6 @@ benchmarks.ceiling``
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from pyspark.sql.types import StructType
 from benchmarks.support.backlog import Backlog
 from benchmarks.support.command import run
 from benchmarks.support.constant_source import constant_source
+from benchmarks.support.folders import temporary_folder
 from benchmarks.support.marks import Result, at_least
 from benchmarks.support.stage import Stage
 from benchmarks.support.streams import OURS, drain, stream
@@ -41,7 +41,7 @@ def measure(stage: Stage) -> Iterator[Result]:
     backlog = Backlog(stage.sizes.records)
     size = stage.value_bytes(backlog)
     reading = emitted(stage, backlog.topic)
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         stage.spark.dataSource.register(constant_source(reading.largest, reading.rows, Path(folder)))
 
         def ceiling() -> float:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import collections
 import json
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.support.backlog import JSON_SCHEMA, START_MS, json_values
 from benchmarks.support.command import run
+from benchmarks.support.folders import temporary_folder
 from benchmarks.support.marks import Mark, Result, at_least, at_most
 from benchmarks.support.stage import Stage
 from benchmarks.support.streams import drain
@@ -46,7 +46,7 @@ _UNLIMITED = 2**63 - 1
 
 
 def measure(stage: Stage) -> Iterator[Result]:
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         root = Path(folder)
         yield _reading(stage, root / "parquet", "parquet", at_least(1.0))
         yield _reading(stage, root / "json", "json", at_least(1.2))
@@ -113,7 +113,7 @@ def _planning(stage: Stage, folder: Path, *, aligned: bool) -> Iterator[Result]:
     if not folder.exists():
         _write_many(folder, count)
     seconds, largest = [], 0
-    with tempfile.TemporaryDirectory() as table:
+    with temporary_folder() as table:
         spec = _job({"path": str(folder)}, table if aligned else None)
         coordinator = SourceCoordinator(spec)
         offset: dict[str, Any] = dict(INITIAL)
@@ -257,7 +257,7 @@ def _count(stream: DataFrame, delay: str) -> Told:
 
     windows = stream.withWatermark("time", delay).groupBy(window("time", "1 hour"), "user").agg(count("*"))
     began = time.perf_counter()
-    with tempfile.TemporaryDirectory() as checkpoint:
+    with temporary_folder() as checkpoint:
         writer = windows.writeStream.outputMode("update").foreachBatch(take_in)
         query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
         query.awaitTermination()

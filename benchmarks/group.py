@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import multiprocessing
 import statistics
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from unittest.mock import patch
 from benchmarks.support.backlog import START_MS
 from benchmarks.support.command import run
 from benchmarks.support.coordinators import kafka_coordinator
+from benchmarks.support.folders import temporary_folder
 from benchmarks.support.marks import Result, at_most
 from benchmarks.support.simulated_cluster import SimulatedCluster
 from benchmarks.support.stage import Stage
@@ -45,7 +45,7 @@ _PAUSE_S = 0.2
 
 def measure(stage: Stage) -> Iterator[Result]:
     splits, plans = stage.sizes.many, _PLANS * stage.sizes.pairs
-    with tempfile.TemporaryDirectory() as table, _others(table):
+    with temporary_folder() as table, _others(table):
         member, alone = Plans(table, splits), Plans(table, splits)
         alone.leave_out_the_group()
         for _ in range(_WARM_UP + plans):

@@ -8,7 +8,6 @@ benchmarks.memory``
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.support.backlog import Backlog
 from benchmarks.support.command import run
+from benchmarks.support.folders import temporary_folder
 from benchmarks.support.marks import Result, at_most
 from benchmarks.support.processes import below, read_or_empty
 from benchmarks.support.stage import Stage
@@ -80,7 +80,7 @@ def measure(stage: Stage) -> Iterator[Result]:
     }
     for name, backlog in backlogs.items():
         yield from _read(stage, backlog, name, {})
-    with tempfile.TemporaryDirectory() as table:
+    with temporary_folder() as table:
         alignment = {
             "scan.watermark.alignment.group": "memory",
             "scan.watermark.alignment.max-drift": "5 minutes",

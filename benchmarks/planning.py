@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from unittest.mock import patch
 from benchmarks.support.backlog import START_MS
 from benchmarks.support.command import run
 from benchmarks.support.coordinators import kafka_coordinator
+from benchmarks.support.folders import temporary_folder
 from benchmarks.support.marks import Result, at_most
 from benchmarks.support.stage import Stage
 from flip27_stream.connectors.kafka.client.client import KafkaClient
@@ -85,7 +85,7 @@ def _plans(stage: Stage, partitions: int, batches: int, limit: int | None) -> Co
         for batch in range(batches + 1):
             _write(stage, topic, partitions, batch)
     with (
-        tempfile.TemporaryDirectory() as table,
+        temporary_folder() as table,
         patch.object(KafkaClient, "list_offsets", requests.counted(KafkaClient.list_offsets)),
         patch.object(KafkaClient, "fetch", requests.counted(KafkaClient.fetch)),
     ):

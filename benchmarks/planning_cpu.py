@@ -7,7 +7,6 @@ positions, probes), unaligned and aligned, and with ten times as many splits. ``
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -16,6 +15,7 @@ from unittest.mock import patch
 from benchmarks.support.backlog import START_MS
 from benchmarks.support.command import run
 from benchmarks.support.coordinators import kafka_coordinator
+from benchmarks.support.folders import temporary_folder
 from benchmarks.support.marks import Result, at_most
 from benchmarks.support.simulated_cluster import SimulatedCluster
 from benchmarks.support.stage import Stage
@@ -48,7 +48,7 @@ def measure(stage: Stage) -> Iterator[Result]:
             yield _result(splits, f"{form}, {name}", seconds, _PLANNER_MS)
     yield _result(splits, "unaligned", _coordinator(splits, rounds, None), _MARKS_MS[1])
     for times, mark in _MARKS_MS.items():
-        with tempfile.TemporaryDirectory() as table:
+        with temporary_folder() as table:
             seconds = _coordinator(splits * times, rounds, table)
         yield _result(splits * times, "aligned", seconds, mark)
 

@@ -11,7 +11,6 @@ of which the last is the number of shapes, in the order of the table.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -21,6 +20,7 @@ from benchmarks.ceiling import emitted
 from benchmarks.support.backlog import Backlog
 from benchmarks.support.command import run
 from benchmarks.support.constant_source import constant_source
+from benchmarks.support.folders import temporary_folder
 from benchmarks.support.marks import Result, at_least
 from benchmarks.support.processes import CpuTime, cpu_time
 from benchmarks.support.stage import Stage
@@ -64,7 +64,7 @@ SHAPES = [Shape(size, batch, codec) for codec, size, batch in product(_CODECS, (
 def measure(stage: Stage) -> Iterator[Result]:
     for shape in SHAPES[: stage.sizes.shapes]:
         yield from _compare(stage, shape)
-    with tempfile.TemporaryDirectory() as table:
+    with temporary_folder() as table:
         yield _aligned(stage, SHAPES[1].backlog(stage.sizes.records), table)
 
 
@@ -91,7 +91,7 @@ def _compare(stage: Stage, shape: Shape) -> Iterator[Result]:
     backlog = shape.backlog(stage.sizes.records)
     size = stage.value_bytes(backlog)
     reading = emitted(stage, backlog.topic)
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         stage.spark.dataSource.register(constant_source(reading.largest, reading.rows, Path(folder)))
 
         def kafka(source: str) -> Callable[[], float]:

@@ -14,7 +14,6 @@ import argparse
 import multiprocessing
 import resource
 import statistics
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from benchmarks.support.backlog import START_MS
+from benchmarks.support.folders import temporary_folder
 from flip27_stream.spark.reporting.report_channel import ReportAddress, ReportListener, send_report
 from flip27_stream.spark.reporting.reports import SplitReport, TaskReport
 from watermark_alignment.group.group_log import GroupLog
@@ -63,10 +63,10 @@ def main() -> None:
     asked = parser.parse_args()
     for within_s in (1.0, 0.0):
         print(reports(asked.tasks, within_s), flush=True)
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         for line in members(Path(folder), asked.members):
             print(line, flush=True)
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         for line in table(Path(folder), asked.splits, asked.batches):
             print(line, flush=True)
 

@@ -10,7 +10,6 @@ are measured only in the first and stricter way. ``python -m benchmarks.small_ba
 from __future__ import annotations
 
 import statistics
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from functools import partial
 from kafka import KafkaProducer
 
 from benchmarks.support.command import run
+from benchmarks.support.folders import temporary_folder
 from benchmarks.support.marks import Result, at_most
 from benchmarks.support.stage import Stage
 from benchmarks.support.streams import BUILTIN, OURS, drain, stream
@@ -91,7 +91,7 @@ def _feed_stream(stage: Stage, fmt: str, topic: str, shape: Shape) -> float:
     """Returns the median time (s) of the batches of a query whose rows a producer writes batch by batch."""
     wanted = _WARM_UP + stage.sizes.batches
     frame = stream(stage, fmt, topic, startingOffsets="latest")
-    with tempfile.TemporaryDirectory() as checkpoint, closing(_producer(stage)) as producer:
+    with temporary_folder() as checkpoint, closing(_producer(stage)) as producer:
         query = frame.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
         try:
             query.processAllAvailable()

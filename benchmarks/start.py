@@ -7,12 +7,12 @@ benchmarks.start``
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterator
 from functools import partial
 
 from benchmarks.support.command import run
+from benchmarks.support.folders import temporary_folder
 from benchmarks.support.marks import Result
 from benchmarks.support.stage import Stage
 from benchmarks.support.streams import BUILTIN, OURS, stream
@@ -46,7 +46,7 @@ def measure(stage: Stage) -> Iterator[Result]:
 def _first_rows(stage: Stage, fmt: str, topic: str) -> float:
     """Returns the seconds from ``start()`` until a batch with all the rows has run."""
     frame = stream(stage, fmt, topic)
-    with tempfile.TemporaryDirectory() as checkpoint:
+    with temporary_folder() as checkpoint:
         writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint)
         began = time.perf_counter()
         query = writer.start()

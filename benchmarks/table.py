@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import statistics
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 from deltalake import DeltaTable
 
+from benchmarks.support.folders import temporary_folder
 from watermark_alignment.table.maintenance import Maintenance
 from watermark_alignment.table.split_rows import SCHEMA, SplitRow
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
@@ -65,7 +65,7 @@ def simulate(path: Path, batches: int) -> tuple[list[float], list[float]]:
 
 def main() -> None:
     batches = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         path = Path(folder) / "table"
         commits, rounds = simulate(path, batches)
         log = list((path / "_delta_log").iterdir())

@@ -12,6 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("flip27_stream", "offsets", "watermark_alignment")
+FOR_ALL = re.compile(r"""\b(?:setattr|patch(?:\.object)?)\(\s*(?:[\w.]*\btime,|["'][\w.]*\btime\.\w+["'])""")
+"""Matches what replaces a function of ``time`` in the whole process."""
 HEAVY = ("pyspark", "kafka", "deltalake", "matplotlib", "pandas")
 
 
@@ -71,6 +73,25 @@ def test_no_test_replaces_the_time_of_the_whole_process() -> None:
 
     Threads of other libraries, such as py4j's, depend on the time of the whole process.
     """
-    for_all = re.compile(r"""setattr\(\s*(time,|["'][\w.]*\btime\.\w+["'])""")
-    found = [str(path) for path in (ROOT / "tests").rglob("*.py") if for_all.search(path.read_text())]
+    found = [
+        str(path)
+        for path in (ROOT / "tests").rglob("*.py")
+        if path != Path(__file__) and FOR_ALL.search(path.read_text())
+    ]
     assert found == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        'setattr(time, "sleep", None)',
+        'setattr("time.sleep", None)',
+        'setattr(\n    "package.module.time.sleep", None\n)',
+        'setattr(module.time, "sleep", None)',
+        'patch("module.time.sleep")',
+        'patch.object(time, "sleep")',
+        'patch.object(module.time, "sleep")',
+    ],
+)
+def test_each_way_to_replace_the_time_is_found(call: str) -> None:
+    assert FOR_ALL.search(call)

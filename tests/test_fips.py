@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 APPROVED = {"sha224", "sha256", "sha384", "sha512"}
 DIGESTS = {*APPROVED, "blake2b", "blake2s", "md5", "sha1", "new"}
@@ -24,14 +26,31 @@ def digests(path: Path) -> Iterator[tuple[str, bool]]:
                 yield name, bool(said) and isinstance(said[0], ast.Constant) and said[0].value is False
 
 
+def modules() -> Iterator[Path]:
+    """Yields the modules of the packages."""
+    for package in ("flip27_stream", "offsets", "watermark_alignment"):
+        yield from (ROOT / package).rglob("*.py")
+
+
+def has_handshake(source: str) -> bool:
+    """Returns whether a module imports ``multiprocessing`` and names a part of it that makes the handshake."""
+    words: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [getattr(node, "module", None) or "", *(alias.name for alias in node.names)]
+            words.update(*(name.split(".") for name in names))
+        elif isinstance(node, ast.Attribute):
+            words.add(node.attr)
+    return "multiprocessing" in words and bool(words & {"connection", "managers", "Manager"})
+
+
 def test_digests_are_approved_or_said_to_be_for_no_security() -> None:
     """Digests are approved by FIPS 140 or marked with ``usedforsecurity=False``, since a host in FIPS mode refuses
     others. Ids and marks of files need no security.
     """
     found = {
         (str(path.relative_to(ROOT)), name)
-        for package in ("flip27_stream", "offsets", "watermark_alignment")
-        for path in (ROOT / package).rglob("*.py")
+        for path in modules()
         for name, harmless in digests(path)
         if name not in APPROVED and not harmless
     }
@@ -39,10 +58,24 @@ def test_digests_are_approved_or_said_to_be_for_no_security() -> None:
 
 
 def test_nothing_uses_the_handshake_of_multiprocessing() -> None:
-    """No module uses ``multiprocessing.connection``, whose handshake is made of MD5 up to Python 3.11."""
-    users = [
-        path
-        for path in (ROOT / "flip27_stream").rglob("*.py")
-        if "multiprocessing.connection" in path.read_text()
-    ]
+    """No module uses ``multiprocessing.connection``, whose handshake is made of MD5 up to Python 3.11, or a manager,
+    which uses it.
+    """
+    users = [str(path.relative_to(ROOT)) for path in modules() if has_handshake(path.read_text())]
     assert users == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import multiprocessing.connection",
+        "from multiprocessing.connection import Listener",
+        "from multiprocessing import connection",
+        "from multiprocessing import Manager",
+        "import multiprocessing.managers as m",
+        "import multiprocessing\nmultiprocessing.Manager()",
+        "import multiprocessing as m\nm.get_context('spawn').Manager()",
+    ],
+)
+def test_each_way_to_the_handshake_is_found(source: str) -> None:
+    assert has_handshake(source)

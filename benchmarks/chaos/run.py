@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -24,6 +23,7 @@ from benchmarks.soak import verdict
 from benchmarks.soak.load import DISORDER_MS
 from benchmarks.soak.sink import Sink
 from benchmarks.soak.watch import Group, Rows
+from benchmarks.support.folders import temporary_folder
 
 _TICK_S, _LOOK_S, _ROWS_S = 0.1, 4.0, 30.0
 _START_S, _PROGRESS_S, _COMPLETE_S = 300.0, 60.0, 240.0
@@ -252,7 +252,7 @@ def _folder(kept: Path | None) -> Iterator[Path]:
         kept.mkdir(parents=True)
         yield kept
         return
-    with tempfile.TemporaryDirectory(prefix="flip27-chaos-", ignore_cleanup_errors=True) as removed:
+    with temporary_folder("flip27-chaos-") as removed:
         yield Path(removed)
 
 

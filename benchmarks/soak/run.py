@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import sys
-import tempfile
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from benchmarks.soak.driver import Driver
 from benchmarks.soak.load import DISORDER_MS, IDLE_TIMEOUT_S, Load
 from benchmarks.soak.sink import Sink
 from benchmarks.soak.watch import Folder, Group, Rows, Series
+from benchmarks.support.folders import temporary_folder
 from benchmarks.support.marks import Result
 from flip27_stream.testing import KafkaBroker
 from watermark_alignment.table.maintenance import ROW_RETENTION
@@ -116,11 +116,7 @@ class Soak:
             return self._results()
 
     def _prepare(self) -> None:
-        folder = Path(
-            self._open.enter_context(
-                tempfile.TemporaryDirectory(prefix="flip27-soak-", ignore_cleanup_errors=True)
-            )
-        )
+        folder = Path(self._open.enter_context(temporary_folder("flip27-soak-")))
         broker = self._open.enter_context(KafkaBroker())
         servers = broker.bootstrap_servers
         for topic in (STEADY, KILLED):

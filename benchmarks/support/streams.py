@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from benchmarks.support.folders import temporary_folder
 from benchmarks.support.stage import Stage
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def drain(
     A micro-batch lasts from its plan to its commit (``durationMs.triggerExecution``, from which Spark computes
     ``processedRowsPerSecond``). The start of the query, which is the same for every source, is not in it.
     """
-    with tempfile.TemporaryDirectory() as checkpoint:
+    with temporary_folder() as checkpoint:
         writer = frame.writeStream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
         writer = writer.format("noop") if each_batch is None else writer.foreachBatch(each_batch)
         query = writer.start()

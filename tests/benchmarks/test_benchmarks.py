@@ -5,9 +5,13 @@ The tests check that it has figures, not how fast anything is.
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import statistics
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,6 +32,7 @@ from benchmarks import (
     start,
 )
 from benchmarks.support.command import Measure
+from benchmarks.support.folders import temporary_folder
 from benchmarks.support.marks import Result, at_least, at_most, table
 from benchmarks.support.stage import Sizes, Stage
 from benchmarks.support.turns import Pairs, take_turns
@@ -67,6 +72,21 @@ def test_ratios_are_of_pairs_and_the_median_counts() -> None:
 )
 def test_a_mark_is_met_at_its_limit(figure: float, least: bool, most: bool) -> None:
     assert (at_least(3).met_by(figure), at_most(3).met_by(figure)) == (least, most)
+
+
+def test_a_folder_that_is_still_written_to_loses_no_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A planning process may write to its table while a benchmark removes the folder. The benchmark goes on."""
+
+    def written_to(path: str, **_: object) -> None:
+        raise OSError(errno.ENOTEMPTY, "Directory not empty", path)
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with monkeypatch.context() as patched, temporary_folder() as table:
+        (Path(table) / "_delta_log").mkdir()
+        patched.setattr(os, "rmdir", written_to)
+    assert Path(table).parent == tmp_path
 
 
 def test_planning_without_a_broker() -> None:

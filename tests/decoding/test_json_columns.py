@@ -260,14 +260,20 @@ def test_numbers_that_are_not_finite() -> None:
     assert (second, third) == (-math.inf, None)
 
 
-@pytest.mark.parametrize("depth", [400, 600, 900, 5000])
-def test_what_is_nested_deeply_is_text_or_bad(depth: int) -> None:
-    """A value that is nested deeply becomes text or is bad. It raises no error and does not change its neighbours."""
+@pytest.mark.parametrize(
+    ("depth", "may_be_bad"),
+    [(400, {False}), (600, {False, True}), (900, {False, True}), (100_000, {True})],
+)
+def test_what_is_nested_deeply_is_text_or_bad(depth: int, may_be_bad: set[bool]) -> None:
+    """A value that is nested deeply becomes text, or is bad from a depth on that depends on the version of Python. It
+    raises no error and does not change its neighbours.
+    """
     nested = b"[" * depth + b"]" * depth
     found = JsonColumns(pa.schema([("name", pa.string())])).decode(
         pa.array([b'{"name":"a"}', b'{"name":' + nested + b"}", b'{"name":"b"}'])
     )
     bad = found.bad[1].as_py()
+    assert bad in may_be_bad
     assert found.columns[0].to_pylist() == ["a", None if bad else nested.decode(), "b"]
     assert found.bad.to_pylist() == [False, bad, False]
 

@@ -20,13 +20,19 @@ FOLDERS = (
     "notebooks",
     "docs",
 )
-NUMBERS = r"(\d+(?:(?:, | and | to )\d+)*)"
+SPACE = r"(?: |\n[ #>]*)"
+"""A space, or the end of a line of text or of a comment."""
+NUMBERS = rf"(\d+(?:(?:,|{SPACE}and|{SPACE}to){SPACE}\d+)*)"
 CITED = {
-    "rule": re.compile(rf"\b[Rr]ules? {NUMBERS}"),
-    "fact": re.compile(rf"\b[Ff]acts? {NUMBERS}"),
-    "invariant": re.compile(r"\bI(\d+)(?: to I(\d+))?\b"),
-    "scenario": re.compile(r"\b((?:AL|AO|AS|WM|OP|CO|TR|SR|HY|FI|KE|KR|KO|KS|KB|KI|SX|KN|PU|SK|PY)-\d\d)\b"),
+    "rule": re.compile(rf"\b[Rr]ules?{SPACE}{NUMBERS}"),
+    "fact": re.compile(rf"\b[Ff]acts?{SPACE}{NUMBERS}"),
+    "invariant": re.compile(rf"\bI(\d+)(?:{SPACE}to{SPACE}I(\d+))?\b"),
+    "scenario": re.compile(r"\b([A-Z]{2}-\d\d)\b"),
 }
+HEAD = re.compile(r'"""(?=[A-Z]{1,2}-?\d|[Rr]ule|[Ff]act)([^:"]*):')
+"""Matches what a docstring cites before its first sentence."""
+ID = re.compile(r"\b[A-Z]{1,2}-?\d+\b")
+ELSEWHERE = re.compile(r"\bDESIGN\b|(?<!design/)spark-facts|\.\./shared")
 
 
 def defined() -> dict[str, set[str]]:
@@ -57,7 +63,7 @@ def citations(kind: str, text: str) -> Iterator[str]:
             yield match[1]
         else:
             numbers = [int(n) for n in re.findall(r"\d+", match[0])]
-            span = " to " in match[0] and len(numbers) == 2
+            span = "to" in match[0].split() and len(numbers) == 2
             yield from map(str, range(numbers[0], numbers[1] + 1) if span else numbers)
 
 
@@ -78,11 +84,38 @@ def test_a_citation_that_leads_nowhere_is_found() -> None:
     """The patterns find the numbers in each form in which texts cite them."""
     assert list(citations("rule", "rules 7 and 99")) == ["7", "99"]
     assert list(citations("fact", "Facts 4, 5, 10")) == ["4", "5", "10"]
+    assert list(citations("fact", "fact\n    4,\n    5 and\n    # 10")) == ["4", "5", "10"]
     assert list(citations("invariant", "I1 to I3, I12")) == ["1", "2", "3", "12"]
-    assert list(citations("scenario", "AL-19 and SK-99")) == ["AL-19", "SK-99"]
+    assert list(citations("invariant", "I1\n    to I3")) == ["1", "2", "3"]
+    assert list(citations("scenario", "AL-19, SK-99 and XX-01")) == ["AL-19", "SK-99", "XX-01"]
+
+
+def unknown_ids(text: str) -> list[str]:
+    """Returns the ids before the first sentences of docstrings that have the form of no kind."""
+    ids = [name for head in HEAD.findall(text) for name in ID.findall(head)]
+    return [
+        name for name in ids if not any(CITED[kind].fullmatch(name) for kind in ("invariant", "scenario"))
+    ]
+
+
+def test_docstrings_begin_with_no_id_of_another_form() -> None:
+    found = {str(path.relative_to(ROOT)): unknown_ids(path.read_text()) for path in files()}
+    assert {path: ids for path, ids in found.items() if ids} == {}
+
+
+def test_an_id_of_another_form_is_found() -> None:
+    assert unknown_ids('"""C8, I9, rule 3: text."""') == ["C8"]
+    assert unknown_ids('"""I1, WM-04,\n    D-3: text."""') == ["D-3"]
+    assert unknown_ids('"""S3 is a store."""') == []
 
 
 def test_no_text_leans_on_a_page_that_is_not_here() -> None:
     """No text cites rules or facts by the name of a document outside the repository. They are in ``docs/design``."""
-    elsewhere = re.compile(r"\bDESIGN\b|spark-facts (?!\.md)|\.\./shared")
-    assert [str(path) for path in files() if elsewhere.search(path.read_text())] == []
+    assert [str(path) for path in files() if ELSEWHERE.search(path.read_text())] == []
+
+
+@pytest.mark.parametrize(
+    "text", ["see DESIGN.md", "spark-facts 14", "see spark-facts.md", "../shared/rules.md"]
+)
+def test_the_name_of_a_page_that_is_not_here_is_found(text: str) -> None:
+    assert ELSEWHERE.search(text)

@@ -15,6 +15,7 @@ from flip27_stream.connectors.files.backlog.processed_files import WINDOW
 from flip27_stream.connectors.files.formats.format_options import FORMAT_OPTIONS, file_format
 from flip27_stream.connectors.files.option_list import DELTA_OPTIONS, FOLDER_OPTIONS, REFUSED
 from flip27_stream.connectors.files.options import parse_file_options
+from flip27_stream.connectors.files.storage.store_parameters import OPTION_PREFIX as STORE_OPTION_PREFIX
 from flip27_stream.connectors.kafka.client.client import ConnectionOptions
 from flip27_stream.connectors.kafka.options.source_options import (
     FORBIDDEN,
@@ -23,6 +24,8 @@ from flip27_stream.connectors.kafka.options.source_options import (
     parse_kafka_options,
 )
 from flip27_stream.connectors.kafka.source import KafkaSource, KafkaSourceFactory
+from flip27_stream.connectors.kinesis.options import option_list as kinesis
+from flip27_stream.connectors.pulsar.options import option_list as pulsar
 from offsets import OffsetCodec
 from tests.options_page import PAGE, SECTIONS, with_tables
 from watermark_alignment.options import (
@@ -45,8 +48,19 @@ from watermark_alignment.table.split_watermark_table import PROPERTIES
 
 REQUIRED = "kafka.bootstrap.servers"
 PACKAGES = "flip27_stream|watermark_alignment|offsets|benchmarks|tests"
-OF_FLINK = ("scan.startup.",)
+OF_FLINK = ("scan.startup.", "source.init.")
 """Prefixes of options of Flink that pages name and this project does not have."""
+FREE = (STORAGE_OPTION_PREFIX, STORE_OPTION_PREFIX)
+"""Prefixes of options that a store defines."""
+OPTION_LISTS = (*SECTIONS.values(), kinesis.OPTIONS, pulsar.OPTIONS)
+OF_CONNECTORS = {
+    *(option.name for options in OPTION_LISTS for option in options),
+    *(*FORBIDDEN, *WITHOUT_EFFECT),
+    *(*pulsar.REFUSED, *pulsar.WITHOUT_EFFECT, *kinesis.REFUSED, *kinesis.WITHOUT_EFFECT),
+}
+FAMILIES = "|".join(sorted({name.split(".")[0] for name in OF_CONNECTORS if "." in name}))
+OF_OTHERS = {"checkpointLocation", "folder", "rows"}
+"""Options in examples that Spark has, or the source that ``docs/write-a-source.md`` writes."""
 
 ROOT = Path(__file__).parents[2]
 MODULE_FILES = {path.name for folder in PACKAGES.split("|") for path in (ROOT / folder).rglob("*.py")}
@@ -250,11 +264,14 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_options_that_pages_name_exist(page: Path) -> None:
-    known = {*ALIGNMENT, *KAFKA, *FORBIDDEN, *WITHOUT_EFFECT}
-    for name in re.findall(r"`((?:scan|kafka)\.[a-z.-]+)`", page.read_text()):
-        assert name in known or name.startswith((STORAGE_OPTION_PREFIX, *OF_FLINK)), (
-            f"{page.name} names {name}"
-        )
+    for name in re.findall(rf"`((?:{FAMILIES})\.[A-Za-z.-]+)`", page.read_text()):
+        assert name in OF_CONNECTORS or name.startswith((*FREE, *OF_FLINK)), f"{page.name} names {name}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_options_in_examples_exist(page: Path) -> None:
+    for name in re.findall(r"\.option\(\s*[\"']([^\"']+)", page.read_text()):
+        assert name in OF_CONNECTORS | OF_OTHERS or name.startswith(FREE), f"{page.name} sets {name}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -273,11 +290,19 @@ def test_files_that_pages_name_exist(page: Path) -> None:
 
 
 def test_the_map_has_every_package_and_its_tests() -> None:
+    """The map has every package, tests for each of its rows, and every folder with tests."""
     contributing = (ROOT / "CONTRIBUTING.md").read_text()
-    for package in ("flip27_stream", "offsets", "watermark_alignment"):
-        for init in sorted((ROOT / package).rglob("__init__.py")):
-            folder = init.parent.relative_to(ROOT).as_posix()
-            assert f"`{folder}`" in contributing, f"the map lacks {folder}"
+    packages = {
+        init.parent.relative_to(ROOT).as_posix()
+        for package in ("flip27_stream", "offsets", "watermark_alignment")
+        for init in (ROOT / package).rglob("__init__.py")
+    }
+    folders = {path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py")}
+    missing = [name for name in sorted(packages | folders - {"tests"}) if f"`{name}`" not in contributing]
+    assert missing == []
+    rows = re.findall(r"^\| `([\w/]+)`.* \| ([^|]*) \|$", contributing, re.MULTILINE)
+    assert len(rows) > 50
+    assert [name for name, tests in rows if not re.fullmatch(r"(`tests/[^`]+`(, )?)+", tests)] == []
 
 
 def is_there(path: str) -> bool:

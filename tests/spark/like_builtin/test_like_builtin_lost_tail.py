@@ -41,7 +41,7 @@ def written(broker: KafkaBroker, topic: str) -> tuple[Path, int]:
 def test_an_available_now_run_fails_when_a_partition_loses_its_tail(
     queries: KafkaQueries, fragile: KafkaBroker, source: str
 ) -> None:
-    """C11: the run fails even with ``failOnDataLoss`` false. The shortened log file stands for a restored disk, and
+    """The run fails even with ``failOnDataLoss`` false. The shortened log file stands for a restored disk, and
     for an unclean leader election, too."""
     queries = replace(queries, broker=fragile)
     log, length = written(fragile, f"tail-{source}")

@@ -66,7 +66,7 @@ def finish(query: Query) -> None:
 
 @pytest.mark.parametrize("aligned", [True, False])
 def test_available_now_fails_when_a_log_loses_its_tail(make: Callable[..., Query], aligned: bool) -> None:
-    """C11, I11: an AvailableNow run fails when a log loses its tail, and does not end as if all had been read. After
+    """I11: an AvailableNow run fails when a log loses its tail, and does not end as if all had been read. After
     the next run all existing rows have been read."""
     query = make({"a": [1, 2, 3, 4], "b": [1, 2, 3, 4, 5, 6, 7, 8]}, aligned)
     query.coordinator.prepare_available_now()

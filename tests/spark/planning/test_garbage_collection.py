@@ -20,7 +20,7 @@ class Loop:
 
 
 def test_a_plan_that_waits_leaves_the_collection_of_garbage_on(make: Callable[..., Query]) -> None:
-    """C8: garbage of other threads is collected while a plan is made, because a plan may wait for a leader."""
+    """Garbage of other threads is collected while a plan is made, because a plan may wait for a leader."""
     query = make({"a": [1]})
     query.step(10)
     query.world.logs["a"].append(2)

@@ -174,7 +174,7 @@ def test_one_split_of_which_no_report_comes_does_not_run_away(
 
 
 def test_a_network_that_works_again_is_noticed(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """C3: an outage of a minute, in which reports of a split are lost, does not fail the query. The split is aligned
+    """An outage of a minute, in which reports of a split are lost, does not fail the query. The split is aligned
     again after its first report."""
     query = make({"slow": [*range(300)], "fast": [*range(0, 3000, 100)]})
     with monkeypatch.context() as outage:
@@ -192,7 +192,7 @@ def test_a_network_that_works_again_is_noticed(make: Make, monkeypatch: pytest.M
 def test_where_it_is_allowed_only_the_split_that_never_reports_runs_unaligned(
     make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """C10: if an option allows unaligned splits, only the split without reports is read unaligned. The other splits
+    """If an option allows unaligned splits, only the split without reports is read unaligned. The other splits
     stay aligned and are in the table.
 
     The split without reports holds no other split back, and is aligned again after a report.

@@ -66,7 +66,7 @@ def query(make: Callable[..., Query], machine: Machine) -> Query:
 
 
 def test_after_a_suspend_the_stored_moment_is_when_it_really_was(query: Query, machine: Machine) -> None:
-    """C8, I9: after the machine was suspended, the stored moment since which a split is silent is right by the wall
+    """I9: after the machine was suspended, the stored moment since which a split is silent is right by the wall
     clock. The split does not turn idle too early in the next process."""
     own = begin(query)
     machine.is_suspended(HOUR)
@@ -102,7 +102,7 @@ def test_the_stored_moment_counts_in_the_next_process(query: Query, machine: Mac
 
 @pytest.mark.parametrize("stop", ["suspended", "paused"])
 def test_a_stop_of_the_machine_makes_nothing_idle(query: Query, machine: Machine, stop: str) -> None:
-    """C8, I9: time in which the machine stands still does not count for idleness. Both clocks jump after a pause of a
+    """I9: time in which the machine stands still does not count for idleness. Both clocks jump after a pause of a
     virtual machine."""
     own = begin(query)
     query.step()

@@ -194,7 +194,7 @@ def test_a_silence_is_measured_from_its_beginning(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_pause_of_the_machine_is_no_time_in_which_nobody_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """C8: a pause of the machine counts at most as long as a look at the splits can take, so that leaders are asked
+    """A pause of the machine counts at most as long as a look at the splits can take, so that leaders are asked
     again before the query fails."""
     now = 1.0
 

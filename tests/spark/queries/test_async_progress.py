@@ -45,7 +45,7 @@ def some_batches(query: Query, batches: int = 7) -> Iterator[dict[str, Any]]:
 def test_a_batch_between_any_two_offsets_can_be_run_again(
     make: Callable[..., Query], aligned: bool, pairs: list[tuple[int, int]]
 ) -> None:
-    """C8: a batch between any two offsets reads every row between them and no other row. It also reads a split that
+    """A batch between any two offsets reads every row between them and no other row. It also reads a split that
     was found in between."""
     query = make({"a": [99]}, aligned)
     documents = [*some_batches(query)]

@@ -170,6 +170,7 @@ def test_dashboard_and_alerts_ask_for_metrics_that_there_are() -> None:
     dashboard = json.loads((DOCS / "monitoring" / "grafana-dashboard.json").read_text())
     alerts = (DOCS / "monitoring" / "alerts.yml").read_text()
     asked = set(re.findall(rf"{PREFIX}_(\w+)", json.dumps(dashboard) + alerts))
+    assert asked
     assert asked <= {*NAMES, f"{DROPPED}_total"}
     assert re.findall(r"alert: (\w+)", alerts) == [
         "Flip27RowsDropped",

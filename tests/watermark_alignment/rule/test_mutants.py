@@ -9,10 +9,15 @@ from typing import Any, cast
 
 import pytest
 
-from tests.watermark_alignment.support.invariants import World, endless_ties, random_world
+from tests.watermark_alignment.support.invariants import (
+    World,
+    endless_ties,
+    littered_world,
+    random_world,
+)
 from tests.watermark_alignment.support.simulator import Hidden, Log, Member
 from watermark_alignment import planner
-from watermark_alignment.planner import PositionsAt, SplitView
+from watermark_alignment.planner import GROUP, PositionsAt, SplitView
 from watermark_alignment.states import SplitStatus
 
 _LIVES = 300
@@ -65,6 +70,18 @@ def changed_views(change_one: Callable[[SplitView], SplitView]) -> Callable[[Any
         return mutant
 
     return change
+
+
+def is_null_tail(view: SplitView) -> bool:
+    return view.position < view.end and view.next is None
+
+
+def group_is_named(cap_of: Any) -> Any:
+    def mutant(counting: Sequence[SplitView], floor: int | None, *args: Any) -> tuple[int | None, str | None]:
+        cap, holder = cap_of(counting, floor, *args)
+        return cap, GROUP if holder is not None and floor is not None else holder
+
+    return mutant
 
 
 def idle_at_once(resting_state: Any) -> Any:
@@ -234,6 +251,11 @@ MUTANTS = [
     Mutant("index trusted below the position", "I1", "Member.positions", index_trusted(from_position=False)),
     Mutant("index trusted on a marker", "I6", "Member.positions", index_trusted(from_position=True)),
     Mutant("pause on a marker", "I5", "Member.view", next_from_the_index),
+    Mutant(
+        "pause on a marker changes other plans", "I12", "Member.view", next_from_the_index, littered_world
+    ),
+    Mutant("index trusted changes other plans", "I12", "Member.positions", index_trusted(from_position=True)),
+    Mutant("null tail forgotten", "I12", "planner.cap_of", only_views(lambda v: not is_null_tail(v))),
     Mutant("pause without evidence", "I5", "planner.moving_state", paused_without_evidence),
     Mutant("cap one too high", "I3", "planner.cap_of", cap_moved_by(1)),
     Mutant("cap one too high loses rows", "I4", "planner.cap_of", cap_moved_by(1)),
@@ -243,6 +265,7 @@ MUTANTS = [
     Mutant("floor one too high", "I3", "planner.cap_of", floor_moved_by(1), two_sources),
     Mutant("floor one too high loses rows", "I4", "planner.cap_of", floor_moved_by(1), two_sources),
     Mutant("floor one too low", "I7", "planner.cap_of", floor_moved_by(-1), two_sources),
+    Mutant("group named for each holder", "I11", "planner.cap_of", group_is_named, two_sources),
     Mutant("final split holds", "I7", "planner.cap_of", _NOT_FINAL),
     Mutant("finished counts", "I11", "planner.resting_state", never_finished),
     Mutant("remainder to the first", "I6", "planner.share", remainder_to_the_first, endless_ties),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.watermark_alignment.support.simulator import Log, Member, Settings
 from watermark_alignment.planner import Plan, SplitView, plan
 
 Logs = Mapping[str, list[int]]
@@ -158,8 +159,14 @@ def test_wm_01_no_watermark_before_the_first_record() -> None:
 
 
 def test_wm_02_the_watermark_is_the_front_less_the_bound_less_one() -> None:
-    """The watermark is the greatest event time read - bound - 1, so that an older record does not take it back
-    (WM-02, WM-04).
-    """
+    """The watermark is the greatest event time read - bound - 1 (WM-02)."""
     assert watermark(1337, 10) == 1326
     assert watermark(12345, 0) == 12344
+
+
+def test_wm_04_an_older_record_does_not_take_the_watermark_back() -> None:
+    """The watermark stays at 12344 before and after the record 12340, which comes after 12345 (WM-04)."""
+    member = Member(Settings(limit=1, idle_timeout=0), {"a": Log([12345, 12340, 12346])})
+    rounds = [member.round(now) for now in range(4)]
+    assert [batch.rows["a"] for batch in rounds] == [[12345], [12340], [12346], []]
+    assert [batch.plan.floor for batch in rounds] == [12344, 12344, 12345, 12345]

@@ -7,7 +7,7 @@ offset keeps. A :class:`Batch` is one round of it, with the contents of the logs
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from watermark_alignment import planner
@@ -145,13 +145,18 @@ class Batch:
         """Returns the splits that count: their event times are known, and they are neither finished nor proven idle."""
         return [v for v in self.views.values() if front(v) is not None and not resting(v, self)]
 
+    def caps(self) -> Iterator[tuple[str, int]]:
+        """Yields the cap of rule 2 from each split, by id, and from the group."""
+        for v in self.counted():
+            reach = greatest(v.read_max, v.next, v.reach)
+            if not v.final and reach is not None:
+                yield v.id, reach + self.settings.max_drift + 1
+        if self.floor is not None:
+            yield planner.GROUP, self.floor + self.settings.out_of_orderness + self.settings.max_drift + 2
+
     def cap(self) -> float:
         """Returns the cap of rule 2, or infinity if there is none."""
-        reaches = [greatest(v.read_max, v.next, v.reach) for v in self.counted() if not v.final]
-        caps = [reach + self.settings.max_drift + 1 for reach in reaches if reach is not None]
-        if self.floor is not None:
-            caps.append(self.floor + self.settings.out_of_orderness + self.settings.max_drift + 2)
-        return min(caps, default=float("inf"))
+        return min((cap for _, cap in self.caps()), default=float("inf"))
 
     def front_after(self, view: SplitView) -> int | None:
         """Returns the front of a split after the batch, or ``None`` if no event time is left before its final end."""
