@@ -16,7 +16,8 @@ NAMES = {
     "files": "files",
     "delta": "files",
     "hybrid": "hybrid sources",
-    "kinesis": "Kinesis",
+    "kinesis": "Kinesis and Pulsar",
+    "pulsar": "Kinesis and Pulsar",
 }
 
 
@@ -28,8 +29,13 @@ def version_of(part: str) -> str:
 @pytest.mark.parametrize("kind", SOURCES)
 def test_versions_of_states_and_splits(kind: str) -> None:
     source = SOURCES[kind]()
-    assert version_of(f"enumerator of {NAMES[kind]}") == str(source.enumerator_checkpoint_serializer.version)
-    splits = "splits of files" if NAMES[kind] == "files" else "splits of Kafka, Kinesis, hybrid sources"
+    enumerators = "enumerators" if " and " in NAMES[kind] else "enumerator"
+    assert version_of(f"{enumerators} of {NAMES[kind]}") == str(
+        source.enumerator_checkpoint_serializer.version
+    )
+    splits = (
+        "splits of files" if NAMES[kind] == "files" else "splits of Kafka, Kinesis, Pulsar, hybrid sources"
+    )
     assert version_of(splits) == str(source.split_serializer.version)
 
 
