@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from flip27_stream.connectors.pulsar.client.certificates import mistrust, not_trusted
 from flip27_stream.connectors.pulsar.client.session import shared_client
 from flip27_stream.connectors.pulsar.options.connection_options import PulsarConnectionOptions
 from flip27_stream.connectors.pulsar.positions import EARLIEST, entry_of, ledger_of, position_of
@@ -42,8 +43,9 @@ class Tip:
 class PulsarClient:
     """The operations of the source, with errors of ours.
 
-    All raise UnreachableError if the servers do not answer, AuthenticationError if they refuse these credentials,
-    MissingTopicError if the topic does not exist, and ConnectorError for other refusals.
+    All raise UnreachableError if the servers do not answer, AuthenticationError if they refuse these credentials or
+    their certificate is not trusted, MissingTopicError if the topic does not exist, and ConnectorError for other
+    refusals.
 
     Args:
         options: How the servers are reached.
@@ -205,7 +207,6 @@ class PulsarClient:
         import pulsar
 
         place = self._options.service_url
-        denied = (pulsar.AuthenticationError, pulsar.AuthorizationError)
         refused = (
             pulsar.ConsumerBusy,
             pulsar.InvalidTopicName,
@@ -217,14 +218,22 @@ class PulsarClient:
             yield
         except pulsar.TopicNotFound as error:
             raise MissingTopicError(f"{what}: the topic does not exist at {place} ({error}).") from error
-        except denied as error:
+        except pulsar.AuthenticationError as error:
             raise AuthenticationError(
-                f"{what}: {place} refused the credentials ({error}). See options 'pulsar.client.authPluginClassName' "
-                "and 'pulsar.client.authParams'."
+                f"{what}: {place} refused the credentials ({error}), or they have expired. See options "
+                "'pulsar.client.authPluginClassName' and 'pulsar.client.authParams'."
+            ) from error
+        except pulsar.AuthorizationError as error:
+            raise AuthenticationError(
+                f"{what}: {place} says that the role of these credentials may not do this ({error}). Grant the role "
+                "the permission 'consume' on the topic or its namespace, or give credentials of another role in "
+                "options 'pulsar.client.authPluginClassName' and 'pulsar.client.authParams'."
             ) from error
         except refused as error:
             raise ConnectorError(f"{what} was refused by {place}: {error}.") from error
         except pulsar.PulsarException as error:
+            if (why := mistrust(self._options)) is not None:
+                raise not_trusted(what, place, why) from error
             raise UnreachableError(
                 f"{what}: {place} did not answer within option 'pulsar.client.operationTimeoutMs' "
                 f"({self._options.operation_timeout_ms} ms): {error}. Check option 'service.url' and that the broker "
