@@ -19,4 +19,4 @@ _KINDS: Sequence[Callable[[random.Random], Fault]] = (
 
 def interruptions(seed: str, links: Iterable[str]) -> Sequence[PlannedFault]:
     """Returns a minute in which answers are late, or connections are cut after some bytes, most of the time."""
-    return fault_schedule(seed, sorted(links), _SECONDS, every_s=0.3, lasts_s=(0.1, 0.6), kinds=_KINDS)
+    return fault_schedule(seed, sorted(links), _SECONDS, every_s=0.5, lasts_s=(0.1, 0.6), kinds=_KINDS)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -77,7 +79,7 @@ class PulsarClient:
 
         def look() -> Sequence[Any]:
             with self._reader(topic, _entry_at(position), min(most, _QUEUE)) as reader:
-                return _available(reader, most, position, is_hidden=is_hidden)
+                return self._available(reader, most, position, is_hidden=is_hidden)
 
         return self._retried(look)
 
@@ -95,7 +97,7 @@ class PulsarClient:
             with self._reader(topic, pulsar.MessageId.latest, 1) as reader:
                 message = None
                 try:
-                    while reader.has_message_available():
+                    while self._has_more(reader):
                         message = reader.read_next(_HIDDEN_MS if was_hidden else _SEEN_MS)
                 except pulsar.Timeout:
                     return Tip(None, is_hidden=True)
@@ -131,7 +133,7 @@ class PulsarClient:
 
             with self._reader(topic, pulsar.MessageId.latest, min(most, _QUEUE)) as reader:
                 reader.seek(max(moment, 0))
-                return _available(reader, most, is_hidden=is_hidden)
+                return self._available(reader, most, is_hidden=is_hidden)
 
         return self._retried(look)
 
@@ -166,6 +168,48 @@ class PulsarClient:
             # An encrypted message would never come otherwise, and nobody could say why.
             crypto_failure_action=pulsar.ConsumerCryptoFailureAction.CONSUME,
         )
+
+    def has_more(self, reader: Any) -> bool:
+        """Returns whether a reader has a message to come."""
+        with self._errors(f"Reading {reader.topic()}"):
+            return self._has_more(reader)
+
+    def _has_more(self, reader: Any) -> bool:
+        """The same, within the time of an operation: the call that blocks never returns once a token has expired."""
+        import pulsar
+
+        answer: Future[bool] = Future()
+
+        def take(result: Any, is_there: bool) -> None:
+            if result == pulsar.Result.Ok:
+                answer.set_result(is_there)
+            else:
+                answer.set_exception(getattr(pulsar, result.name)(result.name))
+
+        reader._reader.has_message_available_async(take)
+        try:
+            return answer.result(self._options.operation_timeout_ms / 1000)
+        except FutureTimeoutError as error:
+            raise pulsar.ConnectError("no answer") from error
+
+    def _available(
+        self, reader: Any, most: int, position: int = EARLIEST, *, is_hidden: bool = False
+    ) -> list[Any]:
+        """The messages at ``position`` or after it that are there now, at most so many, and of some megabytes."""
+        import pulsar
+
+        found: list[Any] = []
+        size = 0
+        try:
+            while len(found) < most and size < _MOST_BYTES and self._has_more(reader):
+                message = reader.read_next(_HIDDEN_MS if is_hidden else _SEEN_MS)
+                if position_of(message.message_id()) >= position:
+                    found.append(message)
+                    size += len(message.data())
+        except pulsar.Timeout:
+            if not is_hidden:
+                raise
+        return found
 
     def consumer(self, topic: str, subscription: str) -> Any:
         """Returns a consumer whose subscription's cursor can be moved."""
@@ -250,24 +294,6 @@ def _entry_at(position: int) -> Any:
         if position
         else pulsar.MessageId.earliest
     )
-
-
-def _available(reader: Any, most: int, position: int = EARLIEST, *, is_hidden: bool = False) -> list[Any]:
-    """The messages at ``position`` or after it that are there now, at most so many, and of some megabytes."""
-    import pulsar
-
-    found: list[Any] = []
-    size = 0
-    try:
-        while len(found) < most and size < _MOST_BYTES and reader.has_message_available():
-            message = reader.read_next(_HIDDEN_MS if is_hidden else _SEEN_MS)
-            if position_of(message.message_id()) >= position:
-                found.append(message)
-                size += len(message.data())
-    except pulsar.Timeout:
-        if not is_hidden:
-            raise
-    return found
 
 
 def _close(reader: Any) -> None:

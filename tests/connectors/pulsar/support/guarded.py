@@ -7,7 +7,11 @@ import hashlib
 import hmac
 import json
 import secrets
+import ssl
 import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from flip27_stream.connectors.pulsar import PulsarSource
@@ -15,6 +19,7 @@ from flip27_stream.testing import PulsarServer
 from flip27_stream.testing.child import free_port
 from flip27_stream.testing.kafka.key_pair import KeyPair
 from tests.connectors.pulsar.support.kit import QUICK
+from tests.connectors.support.http_answers import AnswerHandler, QuietServer, serving
 
 ADMIN, READER, STRANGER = "admin", "reader", "stranger"
 PASSWORD = "open-sesame"
@@ -41,15 +46,13 @@ class Guarded:
         server: The server; it is to be entered.
         server_keys: The server's certificate.
         client_keys: The reader's certificate.
-        admin_url: The admin API over TLS.
     """
 
     def __init__(self, folder: Path) -> None:
         self._key = secrets.token_bytes(32)
         self.server_keys = KeyPair(folder, "server", secrets.token_hex(16))
         self.client_keys = KeyPair(folder, READER, secrets.token_hex(16))
-        self._port, web_port = free_port(), free_port()
-        self.admin_url = f"https://127.0.0.1:{web_port}"
+        self._port = free_port()
         admin = self.token(ADMIN)
         settings = {
             "authenticationEnabled": "true",
@@ -62,7 +65,6 @@ class Guarded:
             "brokerClientAuthenticationPlugin": "org.apache.pulsar.client.impl.auth.AuthenticationToken",
             "brokerClientAuthenticationParameters": f"token:{admin}",
             "brokerServicePortTls": str(self._port),
-            "webServicePortTls": str(web_port),
             "tlsCertificateFilePath": str(self.server_keys.certificate),
             "tlsKeyFilePath": str(self.server_keys.private_key),
             "tlsTrustCertsFilePath": str(self.client_keys.certificate),
@@ -76,6 +78,25 @@ class Guarded:
         """Creates a topic that the reader may read."""
         self.server.create_topic(name, partitions)
         self.server.admin("POST", f"namespaces/public/default/permissions/{READER}", ["consume"])
+
+    @contextmanager
+    def admin_over_tls(self) -> Iterator[str]:
+        """Yields the URL of the admin API behind a server that speaks TLS for it, as an ingress does."""
+        plain_url = self.server.admin_url
+
+        class Relay(AnswerHandler):
+            def do_GET(self) -> None:
+                asked = urllib.request.Request(plain_url + self.path)
+                asked.add_header("Authorization", self.headers["Authorization"])
+                with urllib.request.urlopen(asked) as answer:
+                    self.send_answer((answer.status, answer.read()))
+
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(self.server_keys.certificate, self.server_keys.private_key)
+        with QuietServer(("127.0.0.1", 0), Relay) as server:
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+            with serving(server):
+                yield f"https://127.0.0.1:{server.server_port}"
 
     def source(self, topic: str, plugin: str | None, params: str = "", **more: str) -> PulsarSource:
         """Reads the topic over TLS, trusts the server's certificate, and authenticates with a method."""
