@@ -145,7 +145,7 @@ class TestTimesInTheValue(EventTimeChecks):
 class TestBehindAFaultyNetwork(ReadingChecks, RestartChecks, EventTimeChecks, RunningChecks):
     """While answers come late and connections are cut, for which the name of the test is the seed."""
 
-    large_split = 1500
+    large_split = 5000
 
     @pytest.fixture(autouse=True)
     def _faults(
