@@ -64,7 +64,7 @@ KAFKA_SOURCE = JarSet(
     # Its own 4.2.0 is not always available. 4.0.0 does the same for sources without delegation tokens.
     pinned=("org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",),
 )
-# The 110 modules that a standalone server loads, of the 277 that pulsar-broker depends on. Some of these come as .nar
+# The 124 modules that a standalone server loads, of the 277 that pulsar-broker depends on. Some of these come as .nar
 # if Ivy resolves them itself, and Java does not load such files.
 PULSAR_SERVER = JarSet(
     "pulsar-server",

@@ -74,6 +74,7 @@ _SETTINGS: Mapping[str, str] = {
     # Settings of the bookie, which has a port of its own.
     "listeningInterface": "lo",
     "allowLoopback": "true",
+    "nettyMaxFrameSizeBytes": "5253120",
     "journalSyncData": "false",
     "journalMaxGroupWaitMSec": "1",
     "diskUsageThreshold": "0.99",
@@ -107,6 +108,7 @@ class PulsarServer(Server[Child]):
     Args:
         settings: Settings that are added to those of the server, or replace them.
         through: Makes a link, "pulsar", as ``FaultyNetwork.link`` does. Only :attr:`options` lead through it.
+        token: With which this class authenticates, where ``settings`` ask for authentication.
 
     Raises:
         ConnectorError: The server did not start. The message ends with the last lines of its log.
@@ -119,9 +121,12 @@ class PulsarServer(Server[Child]):
         settings: Mapping[str, str] | None = None,
         *,
         through: Through | None = None,
+        token: str | None = None,
     ) -> None:
         self._extra = dict(settings or {})
         self._through = through
+        self._token = token
+        self._credentials = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._link: Link | None = None
         self._port = self._web_port = 0
         self._client: Any = None
@@ -161,6 +166,7 @@ class PulsarServer(Server[Child]):
         self._launch()
         self._client = pulsar.Client(
             self.service_url,
+            authentication=None if self._token is None else pulsar.AuthenticationToken(self._token),
             logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull),
         )
 
@@ -252,7 +258,7 @@ class PulsarServer(Server[Child]):
             f"{self.admin_url}/admin/v2/{path}",
             method=method,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"},
+            headers={"Content-Type": "application/json"} | self._credentials,
         )
         try:
             with urllib.request.urlopen(request, timeout=_REQUEST_SECONDS) as answer:

@@ -1,10 +1,13 @@
-"""Kinesis through the conformance suite, on an emulator: SX-01 to SX-08, CO-11, CO-25, alignment, replays."""
+"""Kinesis through the conformance suite, on an emulator: SX-01 to SX-08, CO-11, CO-25, alignment, replays.
+
+The client reaches the emulator directly, or through a link that is slow and cuts connections.
+"""
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -12,9 +15,13 @@ import pytest
 from flip27_stream.api import ReadLimits, WatermarkStrategy
 from flip27_stream.connectors.kinesis import KinesisSource
 from flip27_stream.event_time.assigners import timestamp_assigner
-from flip27_stream.testing import ExternalSystem, KinesisServer, SourceConformanceSuite
+from flip27_stream.testing import ExternalSystem, FaultyNetwork, KinesisServer, SourceConformanceSuite
 from flip27_stream.testing.conformance.event_times import EventTimeChecks
+from flip27_stream.testing.conformance.reading import ReadingChecks
+from flip27_stream.testing.conformance.restarts import RestartChecks
+from flip27_stream.testing.conformance.running import RunningChecks
 from flip27_stream.testing.kinesis import skip_reason
+from tests.connectors.support.interruptions import interruptions
 from tests.connectors.support.paused_server import PausedServerSystem, limit_options
 
 pytestmark = pytest.mark.node
@@ -28,12 +35,21 @@ _systems = itertools.count()
 
 
 class KinesisShards(PausedServerSystem):
-    """A stream with a shard for each split. The event time is the time of arrival, or a time in the data."""
+    """A stream with a shard for each split. The event time is the time of arrival, or a time in the data.
 
-    def __init__(self, server: KinesisServer, strategy: WatermarkStrategy) -> None:
+    Args:
+        server: The emulator.
+        strategy: How event time is found.
+        reached: Options with which the source reaches the emulator, where it does not do so directly.
+    """
+
+    def __init__(
+        self, server: KinesisServer, strategy: WatermarkStrategy, reached: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(server)
         self._server = server
         self._strategy = strategy
+        self._reached = reached or {}
         self._stream = f"conformance-{next(_systems)}"
         server.create_stream(self._stream, SHARDS)
 
@@ -48,6 +64,7 @@ class KinesisShards(PausedServerSystem):
             "maxRecordsPerFetch": "200",
             "requestTimeout": "2 s",
             "settlingTime": "50 ms",
+            **self._reached,
         }
         return KinesisSource({**options, **more}, self._strategy)
 
@@ -127,3 +144,35 @@ class TestTimesInTheData(EventTimeChecks):
 
     def create_system(self) -> ExternalSystem:
         return KinesisShards(self._server, self.strategy)
+
+
+@pytest.fixture(scope="module")
+def network(own_server: KinesisServer) -> Iterator[FaultyNetwork]:
+    with FaultyNetwork() as running:
+        running.link("kinesis", own_server.address)
+        yield running
+
+
+class TestBehindAFaultyNetwork(ReadingChecks, RestartChecks, EventTimeChecks, RunningChecks):
+    """While answers come late and connections are cut, for which the name of the test is the seed."""
+
+    large_split = 500
+
+    @pytest.fixture(autouse=True)
+    def _faults(
+        self, request: pytest.FixtureRequest, network: FaultyNetwork, own_server: KinesisServer
+    ) -> Iterator[None]:
+        self._server = own_server
+        self._endpoint = f"http://{network.links['kinesis'].address}"
+        with network.playing(interruptions(request.node.name, network.links)):
+            yield
+
+    def create_system(self) -> ExternalSystem:
+        reached = {"endpoint": self._endpoint, "requestTimeout": "30 s"}
+        return KinesisShards(self._server, self.strategy, reached)
+
+    def test_null_and_implausible_event_times(self) -> None:
+        pytest.skip("event times are those of the class above")
+
+    def test_limits_of_the_source(self) -> None:
+        pytest.skip("it takes half a minute; client/test_network_faults.py has a limit behind such faults")

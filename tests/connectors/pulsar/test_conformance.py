@@ -1,9 +1,12 @@
-"""Pulsar through the conformance suite, on a real server: SX-01 to SX-08, CO-11, CO-25, alignment, replays."""
+"""Pulsar through the conformance suite, on a real server: SX-01 to SX-08, CO-11, CO-25, alignment, replays.
+
+The client reaches the server directly, or through a link that is slow and cuts connections.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -12,10 +15,14 @@ from flip27_stream.api import ReadLimits, WatermarkStrategy
 from flip27_stream.connectors.pulsar import PulsarSource
 from flip27_stream.connectors.pulsar.records.columns import SCHEMA
 from flip27_stream.event_time.assigners import timestamp_assigner
-from flip27_stream.testing import ExternalSystem, PulsarServer, SourceConformanceSuite
+from flip27_stream.testing import ExternalSystem, FaultyNetwork, PulsarServer, SourceConformanceSuite
 from flip27_stream.testing.conformance.event_times import EventTimeChecks
+from flip27_stream.testing.conformance.reading import ReadingChecks
+from flip27_stream.testing.conformance.restarts import RestartChecks
+from flip27_stream.testing.conformance.running import RunningChecks
 from flip27_stream.testing.pulsar import skip_reason
 from tests.connectors.pulsar.support.kit import QUICK
+from tests.connectors.support.interruptions import interruptions
 from tests.connectors.support.paused_server import PausedServerSystem, limit_options
 
 pytestmark = pytest.mark.jvm
@@ -27,22 +34,31 @@ _systems = itertools.count()
 
 
 class PulsarPartitions(PausedServerSystem):
-    """A topic with a partition for each split. Each message has a publish time, and an event time in its value."""
+    """A topic with a partition for each split. Each message has a publish time, and an event time in its value.
 
-    def __init__(self, server: PulsarServer, strategy: WatermarkStrategy) -> None:
+    Args:
+        server: The server.
+        strategy: How event time is found.
+        reached: Options with which the source reaches the server; by default directly.
+    """
+
+    def __init__(
+        self, server: PulsarServer, strategy: WatermarkStrategy, reached: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(server)
         self._server = server
         self._strategy = strategy
+        self._reached = {"service.url": server.service_url} if reached is None else reached
         self._topic = f"conformance-{next(_systems)}"
         server.create_topic(self._topic, PARTITIONS)
 
     def _source(self, **more: str) -> PulsarSource:
         options = {
-            **self._server.options,
             **QUICK,
             "topic": self._topic,
             "pulsar.client.operationTimeoutMs": "2000",
             "pollTimeoutMs": "5000",
+            **self._reached,
         }
         return PulsarSource({**options, **more}, self._strategy)
 
@@ -80,11 +96,17 @@ class PulsarPartitions(PausedServerSystem):
 
 
 @pytest.fixture(scope="module")
-def own_server() -> Iterator[PulsarServer]:
+def network() -> Iterator[FaultyNetwork]:
+    with FaultyNetwork() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def own_server(network: FaultyNetwork) -> Iterator[PulsarServer]:
     """A server of this module alone, for it is paused."""
     if (reason := skip_reason()) is not None:
         pytest.skip(reason)
-    with PulsarServer() as running:
+    with PulsarServer(through=network.link) as running:
         yield running
 
 
@@ -118,3 +140,24 @@ class TestTimesInTheValue(EventTimeChecks):
 
     def create_system(self) -> ExternalSystem:
         return PulsarPartitions(self._server, self.strategy)
+
+
+class TestBehindAFaultyNetwork(ReadingChecks, RestartChecks, EventTimeChecks, RunningChecks):
+    """While answers come late and connections are cut, for which the name of the test is the seed."""
+
+    large_split = 5000
+
+    @pytest.fixture(autouse=True)
+    def _faults(
+        self, request: pytest.FixtureRequest, network: FaultyNetwork, own_server: PulsarServer
+    ) -> Iterator[None]:
+        self._server = own_server
+        with network.playing(interruptions(request.node.name, network.links)):
+            yield
+
+    def create_system(self) -> ExternalSystem:
+        patient = {"pulsar.client.operationTimeoutMs": "30000", "pollTimeoutMs": "30000"}
+        return PulsarPartitions(self._server, self.strategy, {**self._server.options, **patient})
+
+    def test_null_and_implausible_event_times(self) -> None:
+        pytest.skip("event times are those of the class above")

@@ -1,7 +1,8 @@
-"""Parses the answers of GetRecords faster than botocore.
+"""Refuses answers of the service that were cut, and parses the answers of GetRecords faster than botocore.
 
-For each field of each record botocore looks into its model of the service, which takes most of the time of reading. Its
-event ``before-parse`` allows other code to parse the body of an answer.
+botocore takes an answer whose connection was closed too early for an empty one. For each field of each record it looks
+into its model of the service, which takes most of the time of reading. Its event ``before-parse`` allows other code to
+parse the body of an answer.
 """
 
 from __future__ import annotations
@@ -12,13 +13,17 @@ from typing import Any
 
 
 def parse_with(client: Any) -> None:
-    """Makes a boto3 client use this parser for GetRecords. Records have the same keys and values as from botocore."""
-    client.meta.events.register("before-parse.kinesis.GetRecords", _parse)
+    """Makes a boto3 client raise botocore's IncompleteReadError for answers that were cut, and parse GetRecords here.
+
+    Records have the same keys and values as from botocore.
+    """
+    client.meta.events.register("before-parse.kinesis", _parse)
 
 
-def _parse(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any) -> None:
-    """Parses a successful answer. Leaves errors and unexpected JSON to botocore."""
-    if response_dict["status_code"] != 200:
+def _parse(operation_model: Any, response_dict: dict[str, Any], **more: Any) -> None:
+    """Parses a successful answer of GetRecords. Leaves others, errors and unexpected JSON to botocore."""
+    _check_whole(response_dict)
+    if operation_model.name != "GetRecords" or response_dict["status_code"] != 200:
         return
     try:
         answer = json.loads(response_dict["body"])
@@ -26,5 +31,17 @@ def _parse(response_dict: dict[str, Any], customized_response_dict: dict[str, An
             record["Data"] = a2b_base64(record["Data"])
     except (ValueError, KeyError, TypeError):
         return
-    customized_response_dict.update(answer)
+    more["customized_response_dict"].update(answer)
     response_dict["body"] = b"{}"
+
+
+def _check_whole(response_dict: dict[str, Any]) -> None:
+    """Checks that the body is as long as the headers say. Without a length, where headers were cut, it is empty."""
+    from botocore.exceptions import IncompleteReadError
+
+    body, headers = response_dict["body"], response_dict["headers"]
+    if not isinstance(body, bytes):  # an event stream, which has lengths and checksums of its own
+        return
+    stated = headers.get("content-length")
+    if len(body) < int(stated) if stated else not body and "transfer-encoding" not in headers:
+        raise IncompleteReadError(actual_bytes=len(body), expected_bytes=stated or "some")

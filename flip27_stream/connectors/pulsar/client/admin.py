@@ -5,10 +5,12 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
 
+from flip27_stream.connectors.pulsar.client.certificates import admin_context, not_trusted
 from flip27_stream.connectors.pulsar.client.session import token_of
 from flip27_stream.connectors.pulsar.options.connection_options import PulsarConnectionOptions
 from flip27_stream.errors import AuthenticationError, ConnectorError, MissingTopicError, UnreachableError
@@ -25,7 +27,7 @@ def topics_of(options: PulsarConnectionOptions, namespace: str) -> list[str]:
 
     Raises:
         UnreachableError: The server does not answer.
-        AuthenticationError: The server refuses the token.
+        AuthenticationError: The server refuses the token, or its certificate is not trusted.
         ConnectorError: The namespace does not exist, or the request was refused.
     """
     found = {_PARTITION.sub("", topic) for topic in _get(options, f"persistent/{namespace}")}
@@ -40,7 +42,9 @@ def _get(options: PulsarConnectionOptions, path: str) -> list[str]:
     what = f"The topics of {path.removeprefix('persistent/')} could not be listed at {url}"
     try:
         request = urllib.request.Request(url, headers=headers)
-        with urllib.request.urlopen(request, timeout=options.operation_timeout_ms / 1000) as answer:
+        tls = admin_context(options) if url.startswith("https:") else None
+        patience = options.operation_timeout_ms / 1000
+        with urllib.request.urlopen(request, timeout=patience, context=tls) as answer:
             found = json.load(answer)
     except urllib.error.HTTPError as error:
         with error:
@@ -51,6 +55,9 @@ def _get(options: PulsarConnectionOptions, path: str) -> list[str]:
             raise MissingTopicError(f"{why}. Check the namespace in option 'topicsPattern'.") from error
         raise ConnectorError(f"{why}. See option 'admin.url'.") from error
     except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", None)
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            raise not_trusted(what, url, reason.verify_message) from error
         raise UnreachableError(f"{what}: {error}. Check option 'admin.url'.") from error
     except ValueError as error:
         raise ConnectorError(f"{what}: the answer is not JSON. Check option 'admin.url'.") from error

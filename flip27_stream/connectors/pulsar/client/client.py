@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from flip27_stream.connectors.pulsar.client.certificates import mistrust, not_trusted
 from flip27_stream.connectors.pulsar.client.session import shared_client
 from flip27_stream.connectors.pulsar.options.connection_options import PulsarConnectionOptions
 from flip27_stream.connectors.pulsar.positions import EARLIEST, entry_of, ledger_of, position_of
@@ -42,8 +45,9 @@ class Tip:
 class PulsarClient:
     """The calls of the source to the brokers, with the errors of this project.
 
-    All raise UnreachableError if the servers do not answer, AuthenticationError if they refuse these credentials,
-    MissingTopicError if the topic does not exist, and ConnectorError for other refusals.
+    All raise UnreachableError if the servers do not answer, AuthenticationError if they refuse these credentials or
+    their certificate is not trusted, MissingTopicError if the topic does not exist, and ConnectorError for other
+    refusals.
 
     Args:
         options: How the servers are reached.
@@ -75,7 +79,7 @@ class PulsarClient:
 
         def look() -> Sequence[Any]:
             with self._reader(topic, _entry_at(position), min(most, _QUEUE)) as reader:
-                return _available(reader, most, position, is_hidden=is_hidden)
+                return self._available(reader, most, position, is_hidden=is_hidden)
 
         return self._retried(look)
 
@@ -93,7 +97,7 @@ class PulsarClient:
             with self._reader(topic, pulsar.MessageId.latest, 1) as reader:
                 message = None
                 try:
-                    while reader.has_message_available():
+                    while self._has_more(reader):
                         message = reader.read_next(_HIDDEN_MS if was_hidden else _SEEN_MS)
                 except pulsar.Timeout:
                     return Tip(None, is_hidden=True)
@@ -130,7 +134,7 @@ class PulsarClient:
 
             with self._reader(topic, pulsar.MessageId.latest, min(most, _QUEUE)) as reader:
                 reader.seek(max(moment, 0))
-                return _available(reader, most, is_hidden=is_hidden)
+                return self._available(reader, most, is_hidden=is_hidden)
 
         return self._retried(look)
 
@@ -165,6 +169,49 @@ class PulsarClient:
             # With any other action an encrypted message would never come, and the user would not learn the reason.
             crypto_failure_action=pulsar.ConsumerCryptoFailureAction.CONSUME,
         )
+
+    def has_more(self, reader: Any) -> bool:
+        """Returns whether a reader has a message to come."""
+        with self._errors(f"Reading {reader.topic()}"):
+            return self._has_more(reader)
+
+    def _has_more(self, reader: Any) -> bool:
+        """Returns whether a message is to come. Waits for half the time of an operation.
+
+        The call of pulsar-client that blocks never returns once a token has expired. A reader that is created in the
+        other half of the time gets the reason.
+        """
+        import pulsar
+
+        answer: Future[tuple[Any, bool]] = Future()
+        # An error in the function would end the process, for it runs in a thread of pulsar-client.
+        reader._reader.has_message_available_async(lambda *told: answer.set_result(told))
+        try:
+            result, is_there = answer.result(self._options.operation_timeout_ms / 2000)
+        except FutureTimeoutError as error:
+            raise pulsar.ConnectError("no answer") from error
+        if result != pulsar.Result.Ok:
+            raise getattr(pulsar, result.name, pulsar.ConnectError)(result.name)
+        return is_there
+
+    def _available(
+        self, reader: Any, most: int, position: int = EARLIEST, *, is_hidden: bool = False
+    ) -> list[Any]:
+        """Returns the messages that exist now at or after ``position``, up to ``most``, and up to some megabytes."""
+        import pulsar
+
+        found: list[Any] = []
+        size = 0
+        try:
+            while len(found) < most and size < _MOST_BYTES and self._has_more(reader):
+                message = reader.read_next(_HIDDEN_MS if is_hidden else _SEEN_MS)
+                if position_of(message.message_id()) >= position:
+                    found.append(message)
+                    size += len(message.data())
+        except pulsar.Timeout:
+            if not is_hidden:
+                raise
+        return found
 
     def consumer(self, topic: str, subscription: str) -> Any:
         """Returns a consumer of a subscription; :meth:`acknowledge` moves the cursor of this subscription."""
@@ -206,7 +253,6 @@ class PulsarClient:
         import pulsar
 
         place = self._options.service_url
-        denied = (pulsar.AuthenticationError, pulsar.AuthorizationError)
         refused = (
             pulsar.ConsumerBusy,
             pulsar.InvalidTopicName,
@@ -218,18 +264,27 @@ class PulsarClient:
             yield
         except pulsar.TopicNotFound as error:
             raise MissingTopicError(f"{what}: the topic does not exist at {place} ({error}).") from error
-        except denied as error:
+        except pulsar.AuthenticationError as error:
             raise AuthenticationError(
-                f"{what}: {place} refused the credentials ({error}). See options 'pulsar.client.authPluginClassName' "
-                "and 'pulsar.client.authParams'."
+                f"{what}: {place} refused the credentials ({error}), or they have expired. See options "
+                "'pulsar.client.authPluginClassName' and 'pulsar.client.authParams'."
+            ) from error
+        except pulsar.AuthorizationError as error:
+            raise AuthenticationError(
+                f"{what}: {place} says that the role of these credentials may not do this ({error}). Grant the role "
+                "the permission 'consume' on the topic or its namespace, or give credentials of another role in "
+                "options 'pulsar.client.authPluginClassName' and 'pulsar.client.authParams'."
             ) from error
         except refused as error:
             raise ConnectorError(f"{what} was refused by {place}: {error}.") from error
         except pulsar.PulsarException as error:
+            if (why := mistrust(self._options)) is not None:
+                raise not_trusted(what, place, why) from error
             raise UnreachableError(
                 f"{what}: {place} did not answer within option 'pulsar.client.operationTimeoutMs' "
                 f"({self._options.operation_timeout_ms} ms): {error}. Check option 'service.url' and that the broker "
-                "is well."
+                "is well. pulsar-client can say the same of credentials that are refused or have expired: see options "
+                "'pulsar.client.authPluginClassName' and 'pulsar.client.authParams'."
             ) from error
 
 
@@ -242,24 +297,6 @@ def _entry_at(position: int) -> Any:
         if position
         else pulsar.MessageId.earliest
     )
-
-
-def _available(reader: Any, most: int, position: int = EARLIEST, *, is_hidden: bool = False) -> list[Any]:
-    """Returns the messages that exist now at or after ``position``, up to ``most``, and up to some megabytes."""
-    import pulsar
-
-    found: list[Any] = []
-    size = 0
-    try:
-        while len(found) < most and size < _MOST_BYTES and reader.has_message_available():
-            message = reader.read_next(_HIDDEN_MS if is_hidden else _SEEN_MS)
-            if position_of(message.message_id()) >= position:
-                found.append(message)
-                size += len(message.data())
-    except pulsar.Timeout:
-        if not is_hidden:
-            raise
-    return found
 
 
 def _close(reader: Any) -> None:

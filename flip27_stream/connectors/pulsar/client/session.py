@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 import json
 import os
+from contextlib import suppress
 from typing import Any
 
 from flip27_stream.connectors.pulsar.options.connection_options import PulsarConnectionOptions
 from flip27_stream.errors import ConnectorError, OptionError
 
 AUTH_PARAMS = "pulsar.client.authParams"
+_OAUTH2_NAMES = {"issuerUrl": "issuer_url", "privateKey": "private_key"}
+"""Names of the Java client, and the same in pulsar-client."""
 
 
 @functools.lru_cache(maxsize=16)
@@ -53,16 +56,38 @@ def _authentication(options: PulsarConnectionOptions) -> Any:
 
     params = options.auth_params
     if options.auth_method == "token":
-        return pulsar.AuthenticationToken(token_of(params))
+        return pulsar.AuthenticationToken(_TokenFile(params) if _is_file(params) else token_of(params))
     if options.auth_method == "tls":
         given = pairs_of(params)
         return pulsar.AuthenticationTLS(given["tlsCertFile"], given["tlsKeyFile"])
     if options.auth_method == "oauth2":
-        return pulsar.AuthenticationOauth2(params)
+        given = {_OAUTH2_NAMES.get(name, name): value for name, value in pairs_of(params).items()}
+        return pulsar.AuthenticationOauth2(json.dumps(given))
     if options.auth_method == "basic":
         given = pairs_of(params)
         return pulsar.AuthenticationBasic(given["userId"], given["password"])
     return None
+
+
+class _TokenFile:
+    """Reads the token at every call: a token expires, and whoever renews it writes the next one into the file.
+
+    pulsar-client calls it in a thread of its own, where an error would end the process. So while the file cannot be
+    read, the last token stands, and the broker says whether it does.
+    """
+
+    def __init__(self, params: str) -> None:
+        self._params = params
+        self._last = token_of(params)
+
+    def __call__(self) -> str:
+        with suppress(OptionError, ValueError):
+            self._last = token_of(self._params)
+        return self._last
+
+
+def _is_file(params: str) -> bool:
+    return params.startswith("file:")
 
 
 def token_of(params: str) -> str:
@@ -71,7 +96,7 @@ def token_of(params: str) -> str:
     Raises:
         OptionError: The file cannot be read.
     """
-    if params.startswith("file:"):
+    if _is_file(params):
         path = params.removeprefix("file:").removeprefix("//")
         try:
             with open(path) as file:

@@ -45,6 +45,7 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
     Raises:
         DataLossError: Messages of a range are gone, and ``failOnDataLoss`` is set.
         UnreachableError: A message does not come within ``pollTimeoutMs``.
+        AuthenticationError: The servers refuse the credentials, or do so from now on.
         RecordFormatError: A message is encrypted or chunked.
     """
 
@@ -149,11 +150,9 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
             return None
 
     def _is_available(self) -> bool:
-        import pulsar
-
         try:
-            return bool(self._reader.has_message_available())
-        except pulsar.PulsarException:
+            return self._client.has_more(self._reader)
+        except UnreachableError:
             return True
 
     def _first_message(self, reading: _Reading) -> Any | None:

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import fastavro
 
-from tests.connectors.kafka.support.http_answers import Answer, AnswerHandler, QuietServer, serving
+from tests.connectors.support.http_answers import Answer, AnswerHandler, QuietServer, serving
 
 
 @dataclass

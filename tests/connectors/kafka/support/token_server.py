@@ -15,7 +15,7 @@ from urllib.parse import parse_qs
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from tests.connectors.kafka.support.http_answers import AnswerHandler, serving
+from tests.connectors.support.http_answers import AnswerHandler, serving
 
 
 def _base64(data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Encrypted messages of a real server are refused by name."""
+"""Encrypted and chunked messages of a real server are refused by name; a compacted topic is read as it was written."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from flip27_stream.errors import RecordFormatError
-from flip27_stream.testing import PulsarServer
+from flip27_stream.testing import PulsarServer, wait_until
 from flip27_stream.testing.source_query import SourceQuery
-from tests.connectors.pulsar.support.kit import source_of
+from tests.connectors.pulsar.support.kit import numbers, source_of
 
 pytestmark = pytest.mark.jvm
 
@@ -47,3 +47,34 @@ def test_an_encrypted_message(
         pytest.raises(RecordFormatError, match=rf"{name}:0 of .*{topic}-partition-0 is encrypted"),
     ):
         query.run(2)
+
+
+@pytest.mark.parametrize("followed", [False, True])
+def test_a_chunked_message(pulsar_server: PulsarServer, topic: str, *, followed: bool) -> None:
+    """In two entries; it is the last message of the topic, or another one follows."""
+    pulsar_server.create_topic(topic, 1)
+    name = put(pulsar_server, topic, bytes(6 << 20), chunking_enabled=True)
+    if followed:
+        pulsar_server.put(f"{topic}-partition-0", [b"usual"])
+    with (
+        SourceQuery(source_of(pulsar_server, topic)) as query,
+        pytest.raises(RecordFormatError, match=rf"{name}:0 of .*{topic}-partition-0 is chunked"),
+    ):
+        query.run(2)
+
+
+def test_a_compacted_topic_is_read_as_it_was_written(pulsar_server: PulsarServer, topic: str) -> None:
+    """Compaction keeps the last message of each key in a ledger of its own, which readers must ask for."""
+    pulsar_server.create_topic(topic, 1)
+    partition = f"{topic}-partition-0"
+    for i in range(12):
+        pulsar_server.put(partition, [b"%d" % i], partition_key=f"key-{i % 3}")
+    with SourceQuery(source_of(pulsar_server, topic, maxRecordsPerTrigger="5")) as query:
+        rows = query.step()
+        path = f"persistent/public/default/{partition}/compaction"
+        pulsar_server.admin("PUT", path)
+        wait_until(lambda: pulsar_server.admin("GET", path)["status"] == "SUCCESS", "the compaction")
+        pulsar_server.unload(partition)
+        pulsar_server.put(partition, [b"12"], partition_key="key-0")
+        rows += query.run(8)
+    assert [row["value"] for row in rows] == numbers(0, 13)

@@ -1,0 +1,59 @@
+"""Finds out whether a server's certificate is not trusted: pulsar-client only says that it could not connect."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+
+from flip27_stream.connectors.pulsar.options.connection_options import PulsarConnectionOptions
+from flip27_stream.errors import AuthenticationError
+
+_TLS = "pulsar+ssl://"
+_PORT = 6651
+
+
+def mistrust(options: PulsarConnectionOptions) -> str | None:
+    """Returns why the certificate of the first broker in the service URL is not trusted.
+
+    ``None`` if it is trusted, any is accepted, the connection has no TLS, or the broker does not answer.
+    """
+    if not options.service_url.startswith(_TLS) or options.tls_allow_insecure:
+        return None
+    first = options.service_url.removeprefix(_TLS).split(",")[0].rstrip("/")
+    host, port = first.rsplit(":", 1) if ":" in first else (first, _PORT)
+    name, patience = host.strip("[]"), options.connection_timeout_ms / 1000
+    try:
+        context = ssl.create_default_context(cafile=options.tls_trust_certs)
+        context.check_hostname = options.tls_validate_hostname
+        with (
+            socket.create_connection((name, int(port)), patience) as plain,
+            context.wrap_socket(plain, server_hostname=name),
+        ):
+            return None
+    except ssl.SSLCertVerificationError as error:
+        return error.verify_message
+    except (OSError, ValueError):
+        return None
+
+
+def not_trusted(what: str, place: str, why: str) -> AuthenticationError:
+    """Returns the error about a certificate of ``place`` that is not trusted."""
+    return AuthenticationError(
+        f"{what}: the certificate of {place} is not trusted: {why}. Name a file with the certificate of its authority, "
+        "in PEM, in option 'pulsar.client.tlsTrustCertsFilePath'."
+    )
+
+
+def admin_context(options: PulsarConnectionOptions) -> ssl.SSLContext:
+    """Returns the TLS of the admin API. Authorities of the system are trusted as well, and host names are checked.
+
+    Raises:
+        OSError: The file of certificates cannot be read, or has none.
+    """
+    context = ssl.create_default_context()
+    if options.tls_trust_certs is not None:
+        context.load_verify_locations(options.tls_trust_certs)
+    if options.tls_allow_insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
