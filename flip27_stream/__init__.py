@@ -62,7 +62,7 @@ def register(spark: SparkSession) -> None:
     on; see :mod:`flip27_stream.spark.session.redaction`.
 
     Raises:
-        UnsupportedSparkError: this Spark has no read limits for Python streaming sources (before 4.2).
+        UnsupportedSparkError: This Spark has no read limits for Python streaming sources (before 4.2).
     """
     adapter = _adapter()
     from flip27_stream.connectors.files import FileSourceFactory
@@ -82,13 +82,13 @@ def data_source(source: Source[Any, Any] | Callable[..., Source[Any, Any]], name
     """Returns the class of a format, an argument for ``spark.dataSource.register``.
 
     Args:
-        source: a source; or a function that makes one, whose parameters are the options of the format. A parameter
+        source: A source; or a function that makes one, whose parameters are the options of the format. A parameter
             without a default is required. The value of an option is parsed by the annotation of its parameter: ``str``,
             ``int``, ``float``, ``bool``, a ``Literal`` of texts, or one of these or ``None``.
-        name: the name of the format, which ``spark.readStream.format`` takes.
+        name: The name of the format, which ``spark.readStream.format`` takes.
 
     Raises:
-        UnsupportedSparkError: this Spark has no read limits for Python streaming sources (before 4.2).
+        UnsupportedSparkError: This Spark has no read limits for Python streaming sources (before 4.2).
     """
     data_source: type[DataSource] = _adapter().data_source(source, name)
     return data_source

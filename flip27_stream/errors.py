@@ -51,7 +51,7 @@ def message_of(error: BaseException | str) -> str:
             print(flip27_stream.errors.message_of(failed))
 
     Args:
-        error: the error that Spark raised, or its text; or an error of this project.
+        error: The error that Spark raised, or its text; or an error of this project.
 
     Returns:
         The class and the text of the innermost error of this project; the whole text of ``error`` if it has none.

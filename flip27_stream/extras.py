@@ -11,12 +11,12 @@ def check_installed(package: str, extra: str, purpose: str) -> None:
     """Checks that a package of an extra is installed.
 
     Args:
-        package: the name by which the package is imported.
-        extra: the extra of flip27-stream that installs it.
-        purpose: what needs the package, as the subject of a sentence.
+        package: The name by which the package is imported.
+        extra: The extra of flip27-stream that installs it.
+        purpose: What needs the package, as the subject of a sentence.
 
     Raises:
-        MissingExtraError: the package is not installed.
+        MissingExtraError: The package is not installed.
     """
     if find_spec(package) is None:
         raise MissingExtraError(

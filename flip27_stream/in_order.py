@@ -17,7 +17,7 @@ def values_of(keys: list[K], mapping: Mapping[K, V]) -> Collection[V]:
     """Returns the values of ``keys``, without looking them up if ``mapping`` has just these keys in this order.
 
     Raises:
-        KeyError: a key is missing.
+        KeyError: A key is missing.
     """
     return mapping.values() if list(mapping) == keys else [mapping[key] for key in keys]
 

@@ -17,7 +17,7 @@ def start(thread: threading.Thread) -> None:
     """Starts ``thread``.
 
     Raises:
-        ConnectorError: the process, its user or its container already has the greatest number of threads allowed.
+        ConnectorError: The process, its user or its container already has the greatest number of threads allowed.
     """
     try:
         thread.start()
@@ -34,12 +34,12 @@ def of_each(work: Callable[[T], R], things: Sequence[T], at_once: int) -> list[R
     If no thread can be started, the calls are made one after the other.
 
     Args:
-        work: the function. It may be called twice with the same argument.
-        things: the arguments.
-        at_once: the greatest number of calls at the same time.
+        work: The function. It may be called twice with the same argument.
+        things: The arguments.
+        at_once: The greatest number of calls at the same time.
 
     Raises:
-        Exception: the first error that ``work`` raises.
+        Exception: The first error that ``work`` raises.
     """
     if len(things) <= 1:
         return [work(thing) for thing in things]
@@ -58,8 +58,8 @@ class CallPool:
     """Threads that make calls at the same time, each call with a name.
 
     Args:
-        threads: how many calls are made at the same time.
-        prefix: the beginning of the names of the threads.
+        threads: How many calls are made at the same time.
+        prefix: The beginning of the names of the threads.
     """
 
     def __init__(self, threads: int, prefix: str) -> None:
@@ -69,7 +69,7 @@ class CallPool:
         """Returns the results of all calls, by name.
 
         Raises:
-            Exception: the first error of a call.
+            Exception: The first error of a call.
         """
         futures = {name: self._threads.submit(call) for name, call in calls.items()}
         return {name: future.result() for name, future in futures.items()}

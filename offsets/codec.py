@@ -54,10 +54,10 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
     """Converts the offsets of one source to JSON documents and back.
 
     Args:
-        fingerprint: the fingerprint of the source.
-        split_serializer: the serializer of its splits.
-        enumerator_checkpoint_serializer: the serializer of its enumerator's state.
-        accepts: returns whether the source can read a checkpoint that a source with another fingerprint began; by
+        fingerprint: The fingerprint of the source.
+        split_serializer: The serializer of its splits.
+        enumerator_checkpoint_serializer: The serializer of its enumerator's state.
+        accepts: Returns whether the source can read a checkpoint that a source with another fingerprint began; by
             default it cannot.
     """
 
@@ -77,7 +77,7 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
         """Returns the canonical document of ``offset``, with all keys sorted.
 
         Raises:
-            TypeError: a serializer failed, or returned something other than JSON without floats.
+            TypeError: A serializer failed, or returned something other than JSON without floats.
             ValueError: ``offset`` has a split under the id of another split.
         """
         begins: dict[str, JsonValue] = dict(offset.begin)
@@ -100,7 +100,7 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
         """Returns the part of a document that holds the enumerator's state ``checkpoint``.
 
         Raises:
-            TypeError: the serializer failed, or returned something other than JSON without floats.
+            TypeError: The serializer failed, or returned something other than JSON without floats.
         """
         return [self._enumerator.version, _serialize(self._enumerator, checkpoint, "enumerator")]
 
@@ -108,9 +108,9 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
         """Returns the offset in ``document``; ``None`` for :data:`INITIAL`. The order of keys does not matter.
 
         Raises:
-            NewerCheckpointError: a newer release wrote the document.
-            ForeignCheckpointError: another source began the checkpoint.
-            CorruptCheckpointError: no release writes such a document.
+            NewerCheckpointError: A newer release wrote the document.
+            ForeignCheckpointError: Another source began the checkpoint.
+            CorruptCheckpointError: No release writes such a document.
         """
         _check_format(document)
         if document == INITIAL:

@@ -15,14 +15,14 @@ class SplitState(Generic[SplitT]):
     """How far one split has been read.
 
     Attributes:
-        split: the split.
-        position: the next position to read; >= 0.
-        read_max: greatest event time (ms) read; ``None`` if no record with an event time was read.
-        quiet_since: when (ms) the log end of the split was first seen at ``position``, which proves that it is idle
+        split: The split.
+        position: The next position to read; >= 0.
+        read_max: Greatest event time (ms) read; ``None`` if no record with an event time was read.
+        quiet_since: When (ms) the log end of the split was first seen at ``position``, which proves that it is idle
             (rule 9); ``None`` if it was not.
 
     Raises:
-        ValueError: the position is negative.
+        ValueError: The position is negative.
     """
 
     split: SplitT
@@ -40,21 +40,21 @@ class Offset(Generic[SplitT, CheckpointT]):
     """The state of a source between two micro-batches, from which a restarted query goes on.
 
     Attributes:
-        source: the fingerprint of the source that began the checkpoint; it never changes.
-        lineage: the id of the checkpoint, drawn at its first plan; it never changes.
-        batch: the number of the plan that made this offset; it grows with every offset of a lineage.
-        enumerator: the state of the enumerator.
-        splits: the states of the splits, by split id.
-        begin: the positions at which this batch begins to read the splits that the offset before does not have, or
+        source: The fingerprint of the source that began the checkpoint; it never changes.
+        lineage: The id of the checkpoint, drawn at its first plan; it never changes.
+        batch: The number of the plan that made this offset; it grows with every offset of a lineage.
+        enumerator: The state of the enumerator.
+        splits: The states of the splits, by split id.
+        begin: The positions at which this batch begins to read the splits that the offset before does not have, or
             has at a position whose data is lost; by split id. Only the first offset with such a begin has it here.
-        plausible_until: event times after this time (ms) are implausible in this batch (rule 6); ``None`` for no
+        plausible_until: Event times after this time (ms) are implausible in this batch (rule 6); ``None`` for no
             bound.
-        earlier_begins: the begins of earlier offsets that may not be in Spark's offset log, by split id: the position
+        earlier_begins: The begins of earlier offsets that may not be in Spark's offset log, by split id: the position
             and the number of that offset. With asynchronous progress tracking Spark logs only some offsets, and may
             replay a batch from one logged offset to the next.
 
     Raises:
-        ValueError: the batch number is negative; a begin is that of a split that ``splits`` lacks; or a split has a
+        ValueError: The batch number is negative; a begin is that of a split that ``splits`` lacks; or a split has a
             begin both here and in an earlier offset.
     """
 

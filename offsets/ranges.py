@@ -18,14 +18,14 @@ def ranges(
     ``start``. A split that ``end`` does not have is not read.
 
     Args:
-        start: the offset where the batch starts; ``None`` for the initial offset.
-        end: the offset where the batch ends; ``None`` for the initial offset.
+        start: The offset where the batch starts; ``None`` for the initial offset.
+        end: The offset where the batch ends; ``None`` for the initial offset.
 
     Returns:
         The ranges that are not empty, sorted by split id.
 
     Raises:
-        CorruptCheckpointError: the two offsets contradict each other.
+        CorruptCheckpointError: The two offsets contradict each other.
     """
     if end is None:
         if start is not None:

@@ -18,11 +18,11 @@ def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], no
     """Returns a warning if event times have another unit than the one that they are read as.
 
     Args:
-        source: the name of the source.
+        source: The name of the source.
         event_time: ``scan.watermark.event-time``.
-        unit: the unit that integers are read as, one of :data:`UNITS`.
-        times: some event times (ms), as they were read.
-        now: the clock (ms).
+        unit: The unit that integers are read as, one of :data:`UNITS`.
+        times: Some event times (ms), as they were read.
+        now: The clock (ms).
 
     Returns:
         The warning; ``None`` if the times lie between the year 2000 and tomorrow, or if no single factor would move all
@@ -65,10 +65,10 @@ def no_event_time(source: str, event_time: str, records: int, sample: str) -> st
     """Returns the warning that none of the records that were read has an event time.
 
     Args:
-        source: the name of the source.
+        source: The name of the source.
         event_time: ``scan.watermark.event-time``.
-        records: the number of records that were read.
-        sample: a sentence about one of these records, without its values.
+        records: The number of records that were read.
+        sample: A sentence about one of these records, without its values.
     """
     return (
         f"{EVENT_TIME.name} '{event_time}' gives no event time for any of the {records:,} records of source {source} "

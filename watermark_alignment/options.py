@@ -183,8 +183,8 @@ class AlignmentOptions:
         """Returns the id of a source in its group and in the table.
 
         Args:
-            fingerprint: the fingerprint of the source.
-            lineage: the lineage of its checkpoint.
+            fingerprint: The fingerprint of the source.
+            lineage: The lineage of its checkpoint.
         """
         return self.source_id or f"{hashlib.sha256(fingerprint.encode()).hexdigest()[:8]}-{lineage}"
 
@@ -195,13 +195,13 @@ class AlignmentOptions:
         Misspelt options are found by :func:`flip27_stream.options.known_options.check_known`.
 
         Args:
-            options: all options of the query, by their names in lower case.
+            options: All options of the query, by their names in lower case.
 
         Returns:
             The options; ``None`` without a group, which means that alignment is off.
 
         Raises:
-            OptionError: a value is wrong, a required option is missing, or one is given that has no effect.
+            OptionError: A value is wrong, a required option is missing, or one is given that has no effect.
         """
         group = GROUP.get(options)
         if group is None:

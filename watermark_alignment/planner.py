@@ -42,9 +42,9 @@ class SparsePositions:
     only for horizons that were chosen.
 
     Attributes:
-        rows_before: returns the estimated cost of reading each split up to an event time (ms), by split id. It never
+        rows_before: Returns the estimated cost of reading each split up to an event time (ms), by split id. It never
             falls as the event time grows.
-        after: returns the position up to which to read each split for a given cost, by split id. It is behind at least
+        after: Returns the position up to which to read each split for a given cost, by split id. It is behind at least
             one record, and not behind the end of the split.
     """
 
@@ -70,15 +70,15 @@ class SplitView:
     """What is known of a split at one moment. Times are in ms; ``None`` stands for unknown.
 
     Attributes:
-        id: the id of the split.
-        position: the next position to read.
-        end: the first position that cannot be read now; equal to ``position`` if nothing can be read or the split is
+        id: The id of the split.
+        position: The next position to read.
+        end: The first position that cannot be read now; equal to ``position`` if nothing can be read or the split is
             unknown.
-        read_max: the greatest event time read.
-        next: the event time of the next record that has one.
-        reach: the greatest event time known to be before ``end``, read or not.
-        quiet_since: when the log end was first seen at ``position``; ``None`` if it was not.
-        final: whether the split ends at ``end``, because it is bounded or a trigger has frozen its end.
+        read_max: The greatest event time read.
+        next: The event time of the next record that has one.
+        reach: The greatest event time known to be before ``end``, read or not.
+        quiet_since: When the log end was first seen at ``position``; ``None`` if it was not.
+        final: Whether the split ends at ``end``, because it is bounded or a trigger has frozen its end.
     """
 
     id: str
@@ -102,14 +102,14 @@ class Plan:
 
     Attributes:
         horizon: H (ms); ``None`` if the batch has no bound in event time.
-        ends: the position up to which each split is read, by split id.
-        states: the status of each split, by split id.
-        fronts: the front (ms) of each split before the batch, by split id; ``None`` if unknown.
-        floor: the least watermark (ms) of the splits that count, for the other members of the group; ``None`` if no
+        ends: The position up to which each split is read, by split id.
+        states: The status of each split, by split id.
+        fronts: The front (ms) of each split before the batch, by split id; ``None`` if unknown.
+        floor: The least watermark (ms) of the splits that count, for the other members of the group; ``None`` if no
             split counts.
-        held_by: the id of the split whose lag holds the others back, whatever the limit, or one of
+        held_by: The id of the split whose lag holds the others back, whatever the limit, or one of
             :data:`NO_SPLITS`; ``None`` if nothing does.
-        cut: the ids of the splits that are cut inside the smallest step because it does not fit the limit.
+        cut: The ids of the splits that are cut inside the smallest step because it does not fit the limit.
     """
 
     horizon: int | None
@@ -141,15 +141,15 @@ def plan(
     """Returns the plan of one micro-batch.
 
     Args:
-        splits: what is known of each split, in any order.
-        at: finds positions by event time; see :data:`PositionsAt`.
-        limit: the greatest cost of the batch; ``None`` for no limit.
-        max_drift: how far (ms) the greatest event time read may be ahead of the least front.
-        out_of_orderness: how far (ms) event times fall back within a split.
-        idle_timeout: after which time (ms) a split is idle; 0 for never.
-        now: the query's clock (ms).
-        floor: the least watermark (ms) of the other members of the group; ``None`` if there is none.
-        sparse: the functions for positions that do not count records; ``None`` if positions count records.
+        splits: What is known of each split, in any order.
+        at: Finds positions by event time; see :data:`PositionsAt`.
+        limit: The greatest cost of the batch; ``None`` for no limit.
+        max_drift: How far (ms) the greatest event time read may be ahead of the least front.
+        out_of_orderness: How far (ms) event times fall back within a split.
+        idle_timeout: After which time (ms) a split is idle; 0 for never.
+        now: The query's clock (ms).
+        floor: The least watermark (ms) of the other members of the group; ``None`` if there is none.
+        sparse: The functions for positions that do not count records; ``None`` if positions count records.
     """
     views = sorted(splits, key=lambda v: v.id)
     fronts = {v.id: v.front for v in views}
@@ -197,10 +197,10 @@ def cap_of(
     A split that will be finished at its end sets no cap: it is read to its end, or paused above the horizon.
 
     Args:
-        counting: the splits that count.
-        floor: the least watermark (ms) of the other members of the group; ``None`` if there is none.
-        max_drift: see :func:`plan`.
-        out_of_orderness: see :func:`plan`.
+        counting: The splits that count.
+        floor: The least watermark (ms) of the other members of the group; ``None`` if there is none.
+        max_drift: See :func:`plan`.
+        out_of_orderness: See :func:`plan`.
     """
     reaches = [(reach, v.id) for v in counting if not v.final and (reach := _reach(v)) is not None]
     caps = [(reach + max_drift + 1, split) for reach, split in reaches]
@@ -221,12 +221,12 @@ def search_horizon(
     """Returns the horizon, the ends of the readable splits, and the ids of the splits that are cut below it.
 
     Args:
-        readable: the splits with something to read. They are looked at only if their rows do not fit the limit.
-        at: see :data:`PositionsAt`.
-        limit: see :func:`plan`.
-        cap: the greatest horizon (ms); ``None`` for no cap.
-        out_of_orderness: see :func:`plan`.
-        sparse: see :func:`plan`.
+        readable: The splits with something to read. They are looked at only if their rows do not fit the limit.
+        at: See :data:`PositionsAt`.
+        limit: See :func:`plan`.
+        cap: The greatest horizon (ms); ``None`` for no cap.
+        out_of_orderness: See :func:`plan`.
+        sparse: See :func:`plan`.
     """
     if not readable:
         return cap, {}, frozenset()
@@ -287,11 +287,11 @@ def _greatest_fitting(low: int, high: int, cost: int, at: PositionsAt, limit: in
     the next guess is its middle.
 
     Args:
-        low: a horizon with almost no cost.
-        high: a horizon whose cost is above ``limit``.
-        cost: the cost of ``high``.
-        at: see :data:`PositionsAt`.
-        limit: the greatest cost.
+        low: A horizon with almost no cost.
+        high: A horizon whose cost is above ``limit``.
+        cost: The cost of ``high``.
+        at: See :data:`PositionsAt`.
+        limit: The greatest cost.
     """
     best: _Step | None = None
     width, spare, excess = high - low, 2 * limit + 1, 2 * (cost - limit) - 1

@@ -37,14 +37,14 @@ class SplitColumns:
     """What is known of each split at one moment, as in :class:`SplitView`, in columns. Times are in ms.
 
     Attributes:
-        ids: the ids of the splits, sorted.
-        positions: the next position to read of each.
-        ends: the first position that cannot be read now.
-        read_max: the greatest event time read, or :data:`UNKNOWN`.
-        next: the event time of the next record that has one, or :data:`UNKNOWN`.
-        reach: the greatest event time known to be before the end, or :data:`UNKNOWN`.
-        quiet_since: when the log end was first seen at the position, or :data:`UNKNOWN`.
-        final: whether the split ends at its end.
+        ids: The ids of the splits, sorted.
+        positions: The next position to read of each.
+        ends: The first position that cannot be read now.
+        read_max: The greatest event time read, or :data:`UNKNOWN`.
+        next: The event time of the next record that has one, or :data:`UNKNOWN`.
+        reach: The greatest event time known to be before the end, or :data:`UNKNOWN`.
+        quiet_since: When the log end was first seen at the position, or :data:`UNKNOWN`.
+        final: Whether the split ends at its end.
     """
 
     ids: Sequence[str]
@@ -68,8 +68,8 @@ class SplitColumns:
         """Returns the columns of rows, which have the fields of a :class:`SplitView` after its id.
 
         Args:
-            ids: the ids of the splits, sorted.
-            rows: a row for each.
+            ids: The ids of the splits, sorted.
+            rows: A row for each.
 
         Returns:
             The columns; ``None`` if a number does not fit 64 bits, such as a sequence number of Kinesis.
@@ -90,8 +90,8 @@ class SplitColumns:
         """Returns the greatest event time read of each split after a batch, as far as it is proven.
 
         Args:
-            ends: the position up to which the batch reads each split.
-            horizon: the horizon of the batch (ms); ``None`` without one.
+            ends: The position up to which the batch reads each split.
+            horizon: The horizon of the batch (ms); ``None`` without one.
         """
         read = np.where(ends == self.ends, self.reach, self.next)
         proven = (ends != self.positions) & (read != UNKNOWN)

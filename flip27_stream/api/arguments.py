@@ -15,7 +15,7 @@ def check_assignment(assignment: object) -> None:
     """Checks the argument of ``assign_splits``.
 
     Raises:
-        ContractError: the argument is not a ``SplitsAssignment`` of lists of splits, by subtask id.
+        ContractError: The argument is not a ``SplitsAssignment`` of lists of splits, by subtask id.
     """
     splits = assignment.assignment if isinstance(assignment, SplitsAssignment) else None
     if not isinstance(splits, Mapping) or not all(_is_list(some) for some in splits.values()):
@@ -29,7 +29,7 @@ def check_call(callable: object, handler: object, *times_ms: object) -> None:
     """Checks the arguments of ``call_async``.
 
     Raises:
-        ContractError: a function cannot be called, or a time is not a number of milliseconds.
+        ContractError: A function cannot be called, or a time is not a number of milliseconds.
     """
     for name, function in (("callable", callable), ("handler", handler)):
         check_callable("call_async", name, function)
@@ -44,7 +44,7 @@ def check_callable(method: str, name: str, function: object) -> None:
     """Checks that the argument ``name`` of ``method`` can be called.
 
     Raises:
-        ContractError: the argument cannot be called.
+        ContractError: The argument cannot be called.
     """
     if not callable(function):
         raise ContractError(
@@ -56,7 +56,7 @@ def check_ids(method: str, split_ids: object) -> None:
     """Checks that ``method`` was given a collection of split ids.
 
     Raises:
-        ContractError: the argument is not a collection of texts.
+        ContractError: The argument is not a collection of texts.
     """
     if not _is_collection(split_ids) or not all(isinstance(name, str) for name in split_ids):  # type: ignore[attr-defined]
         raise ContractError(

@@ -20,7 +20,7 @@ def check_made(what: str, value: object, kind: type) -> None:
     """Checks that ``what`` returned a ``value`` of the type ``kind``.
 
     Raises:
-        ContractError: the value is of another type.
+        ContractError: The value is of another type.
     """
     if not isinstance(value, kind):
         raise ContractError(
@@ -32,7 +32,7 @@ def check_bounded(split: SourceSplit, bounded: object) -> None:
     """Checks that ``between`` returned the same split with other bounds.
 
     Raises:
-        ContractError: the split is another one.
+        ContractError: The split is another one.
     """
     if not isinstance(bounded, SourceSplit) or bounded.split_id != split.split_id:
         raise ContractError(
@@ -45,7 +45,7 @@ def check_splits(what: str, splits: object) -> None:
     """Checks that ``what`` returned a list of splits.
 
     Raises:
-        ContractError: the value is not a list of splits.
+        ContractError: The value is not a list of splits.
     """
     if not _is_list(splits) or not all(isinstance(split, SourceSplit) for split in splits):  # type: ignore[attr-defined]
         raise ContractError(f"{what} returned {shortened(repr(splits))}; it must return a list of splits.")
@@ -55,7 +55,7 @@ def check_records(records: object, schema: pa.Schema, split_id: str) -> None:
     """Checks that a reader emitted a record batch of the source's schema.
 
     Raises:
-        ContractError: the value is not a record batch, or has another schema.
+        ContractError: The value is not a record batch, or has another schema.
     """
     if not isinstance(records, pa.RecordBatch):
         raise ContractError(
@@ -73,7 +73,7 @@ def check_column(name: str, column: object, records: pa.RecordBatch, split_id: s
     """Checks the ``timestamps`` or ``positions`` that a reader emitted.
 
     Raises:
-        ContractError: the column is not an int64 array with one number for each record.
+        ContractError: The column is not an int64 array with one number for each record.
     """
     if column is None:
         return

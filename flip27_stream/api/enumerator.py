@@ -22,8 +22,8 @@ class ReaderInfo:
     """A registered reader (Flink ``ReaderInfo``).
 
     Attributes:
-        subtask_id: the number of the reader slot.
-        location: the host of the last task that ran as this reader; at first the host of the driver.
+        subtask_id: The number of the reader slot.
+        location: The host of the last task that ran as this reader; at first the host of the driver.
     """
 
     subtask_id: int
@@ -35,7 +35,7 @@ class SplitsAssignment(Generic[SplitT]):
     """New splits for readers (Flink ``SplitsAssignment``).
 
     Attributes:
-        assignment: the new splits, by subtask id of the reader.
+        assignment: The new splits, by subtask id of the reader.
     """
 
     assignment: Mapping[int, Sequence[SplitT]]
@@ -71,7 +71,7 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         A split that came back (:meth:`SplitEnumerator.add_splits_back`) may be assigned again.
 
         Raises:
-            ValueError: a reader is not registered, or was told that no more splits will come; or a split id is already
+            ValueError: A reader is not registered, or was told that no more splits will come; or a split id is already
                 assigned, or is not text that UTF-8 can encode.
         """
 
@@ -88,7 +88,7 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         again.
 
         Raises:
-            ValueError: a split is not assigned.
+            ValueError: A split is not assigned.
         """
 
     @abstractmethod
@@ -100,7 +100,7 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         this, so call it again then.
 
         Raises:
-            ValueError: the reader is not registered.
+            ValueError: The reader is not registered.
         """
 
     @abstractmethod
@@ -108,8 +108,8 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         """Sends ``event`` with the task that runs as that reader in the next micro-batch.
 
         Raises:
-            ValueError: the reader is not registered.
-            ContractError: the payload is not JSON.
+            ValueError: The reader is not registered.
+            ContractError: The payload is not JSON.
         """
 
     @abstractmethod
@@ -126,10 +126,10 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         that may take long a delay, for example of 1 ms.
 
         Args:
-            callable: the function to run.
-            handler: called with the result and ``None``, or with ``None`` and the error.
-            initial_delay_ms: the time (ms) before the first call; ``None`` for no delay.
-            period_ms: the time (ms) between two calls; ``None`` for one call only.
+            callable: The function to run.
+            handler: Called with the result and ``None``, or with ``None`` and the error.
+            initial_delay_ms: The time (ms) before the first call; ``None`` for no delay.
+            period_ms: The time (ms) between two calls; ``None`` for one call only.
         """
 
     @abstractmethod
@@ -142,13 +142,13 @@ class SplitRange:
     """What can be read of a split at one moment, in positions: from ``position`` up to, not including, ``end``.
 
     Attributes:
-        position: the next position to read. It is the requested position, unless the records there are lost and the
+        position: The next position to read. It is the requested position, unless the records there are lost and the
             source is configured to go on without them.
-        end: the first position that cannot be read.
-        drained: whether there are no records at or after ``end``; false while an open transaction hides records there.
-        final: whether the split ends at ``end`` for ever, because the source is bounded there.
-        limited: whether there are more records after ``end``, which only the read limits of this micro-batch exclude.
-        rows: about how many rows are in it, where positions do not count rows; ``None`` where they do, and it has
+        end: The first position that cannot be read.
+        drained: Whether there are no records at or after ``end``; false while an open transaction hides records there.
+        final: Whether the split ends at ``end`` for ever, because the source is bounded there.
+        limited: Whether there are more records after ``end``, which only the read limits of this micro-batch exclude.
+        rows: About how many rows are in it, where positions do not count rows; ``None`` where they do, and it has
             ``end - position``. See :meth:`SplitEnumerator.positions_after`.
     """
 
@@ -193,7 +193,7 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
         there or may not be read (``FileNotFoundError``, ``PermissionError``).
 
         Args:
-            positions: the next position to read of every assigned split; ``None`` for a split that was never planned,
+            positions: The next position to read of every assigned split; ``None`` for a split that was never planned,
                 which begins where the options of the source say.
 
         Returns:
@@ -201,10 +201,10 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
             *unknown*: it is not read, and it is not empty either.
 
         Raises:
-            DataLossError: records at a position are lost.
-            OSError: the external system did not answer now.
-            ConnectorError: the external system refused, and a new look would not change that.
-            ContractError: raised by the caller if a range cannot be stored in an offset: positions must be of type
+            DataLossError: Records at a position are lost.
+            OSError: The external system did not answer now.
+            ConnectorError: The external system refused, and a new look would not change that.
+            ContractError: Raised by the caller if a range cannot be stored in an offset: positions must be of type
                 ``int``, not negative, and not greater than the end.
         """
 
@@ -214,7 +214,7 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
         Called before each :meth:`split_ranges`, perhaps several times for one micro-batch.
 
         Args:
-            limits: the read limits of the micro-batch; no limits under ``Trigger.Once`` and in batch reads.
+            limits: The read limits of the micro-batch; no limits under ``Trigger.Once`` and in batch reads.
         """
 
     def pending(self) -> int:
@@ -241,7 +241,7 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
         may have more rows than its limit if they are wrong. The ranges are exact in either case.
 
         Args:
-            rows: the number of rows to read of each split, by split id; each is greater than 0.
+            rows: The number of rows to read of each split, by split id; each is greater than 0.
 
         Returns:
             A position for each split in ``rows``, by split id. About as many rows as requested are before it, at least
@@ -256,7 +256,7 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
         In a bounded source a log end may be after the ``end`` of the range.
 
         Args:
-            looked: the last result of :meth:`split_ranges`.
+            looked: The last result of :meth:`split_ranges`.
         """
         return {split_id: r.end for split_id, r in looked.items()}
 
@@ -271,8 +271,8 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
         :meth:`add_reader`. Not called for a reader that was told that no more splits will come.
 
         Args:
-            subtask_id: the reader.
-            requester_hostname: the host that its task ran on.
+            subtask_id: The reader.
+            requester_hostname: The host that its task ran on.
         """
 
     def add_splits_back(self, splits: Sequence[SplitT], subtask_id: int) -> None:
@@ -309,8 +309,8 @@ class EventTimes:
     """The known event times (ms) in a :class:`SplitRange`; ``None`` if no record in the range has one.
 
     Attributes:
-        next: the event time of the first record that has one.
-        reach: the greatest known event time of a record in the range.
+        next: The event time of the first record that has one.
+        reach: The greatest known event time of a record in the range.
     """
 
     next: int | None
@@ -322,12 +322,12 @@ class PositioningRequest:
     """The ranges of one plan, and the bounds of the search for event times in them.
 
     Attributes:
-        ranges: the ranges, by split id: those that are not empty, and empty ones that only the read limits end
+        ranges: The ranges, by split id: those that are not empty, and empty ones that only the read limits end
             (``limited``), of which only the next event time is needed.
-        plausible_until: event times after this time (ms) are treated as if the record had none; ``None`` for no bound.
-        budget: how many records of a split the micro-batch can read at most; ``None`` for no limit.
-        timestamp_assigner: finds the event time in rows of the source's schema.
-        max_out_of_orderness_ms: how far (ms) event times fall back within a split.
+        plausible_until: Event times after this time (ms) are treated as if the record had none; ``None`` for no bound.
+        budget: How many records of a split the micro-batch can read at most; ``None`` for no limit.
+        timestamp_assigner: Finds the event time in rows of the source's schema.
+        max_out_of_orderness_ms: How far (ms) event times fall back within a split.
     """
 
     ranges: Mapping[str, SplitRange] = field(default_factory=dict)
@@ -358,7 +358,7 @@ class EventTimePositions(ABC):
         leader did not answer. Both numbers never fall as ``event_time`` grows.
 
         Args:
-            event_time: an event time (ms), usually the horizon.
+            event_time: An event time (ms), usually the horizon.
         """
 
     def rows_before(self, event_time: int) -> Mapping[str, int] | None:

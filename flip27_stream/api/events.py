@@ -14,8 +14,8 @@ class SourceEvent:
     A reader gets it with its task of the next micro-batch; the enumerator gets it with the report of a task.
 
     Attributes:
-        name: the name of the message.
-        payload: its content, as JSON.
+        name: The name of the message.
+        payload: Its content, as JSON.
     """
 
     name: str

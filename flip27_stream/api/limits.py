@@ -15,17 +15,17 @@ class ReadLimits:
     (:attr:`~flip27_stream.api.SplitRange.rows`).
 
     Attributes:
-        max_rows: the greatest number of rows of a batch (Spark ``maxOffsetsPerTrigger``). A source whose positions are
+        max_rows: The greatest number of rows of a batch (Spark ``maxOffsetsPerTrigger``). A source whose positions are
             not rows leaves it out, and limits in :meth:`SplitEnumerator.admit` what it assigns.
-        min_rows: a batch waits until there are so many rows (``minOffsetsPerTrigger``), or for
+        min_rows: A batch waits until there are so many rows (``minOffsetsPerTrigger``), or for
             ``max_trigger_delay_ms``.
-        max_trigger_delay_ms: the longest wait (ms) for ``min_rows`` since the last batch (``maxTriggerDelay``).
-        min_tasks: the least number of tasks of a batch, about, divided by size (``minPartitions``).
-        max_rows_per_task: the greatest number of rows of a task (``maxRecordsPerPartition``).
-        divide: whether several tasks read a split that is larger than the share of one task.
-        max_files: how many files a batch begins to read at most (``maxFilesPerTrigger``); the enumerator applies it.
-        max_bytes: how many bytes a batch reads, about (``maxBytesPerTrigger``); the enumerator applies it.
-        rows_worth_a_task: how many rows justify a task of their own. A batch has one task for each so many rows, and no
+        max_trigger_delay_ms: The longest wait (ms) for ``min_rows`` since the last batch (``maxTriggerDelay``).
+        min_tasks: The least number of tasks of a batch, about, divided by size (``minPartitions``).
+        max_rows_per_task: The greatest number of rows of a task (``maxRecordsPerPartition``).
+        divide: Whether several tasks read a split that is larger than the share of one task.
+        max_files: How many files a batch begins to read at most (``maxFilesPerTrigger``); the enumerator applies it.
+        max_bytes: How many bytes a batch reads, about (``maxBytesPerTrigger``); the enumerator applies it.
+        rows_worth_a_task: How many rows justify a task of their own. A batch has one task for each so many rows, and no
             more tasks than can run at the same time; ``min_tasks`` asks for more.
     """
 

@@ -11,9 +11,9 @@ class RangeKey(NamedTuple):
     """A planned range without the split itself, as reports and messages carry it.
 
     Attributes:
-        split_id: the id of the split.
-        start: the first position to read.
-        end: the position after the last one to read.
+        split_id: The id of the split.
+        start: The first position to read.
+        end: The position after the last one to read.
     """
 
     split_id: str
@@ -25,9 +25,9 @@ class PlannedRange(NamedTuple):
     """One split, from position ``start`` up to, not including, position ``end``.
 
     Attributes:
-        split: the split, not bounded; :meth:`bounded` returns what a reader gets.
-        start: the first position to read.
-        end: the position after the last one to read.
+        split: The split, not bounded; :meth:`bounded` returns what a reader gets.
+        start: The first position to read.
+        end: The position after the last one to read.
     """
 
     split: SourceSplit

@@ -37,9 +37,9 @@ class SourceOutput(WatermarkOutput):
         """Emits ``records``, in the order of the split.
 
         Args:
-            records: rows of the source's schema; may be empty.
-            timestamps: for each row the time (ms) that the external system gave the record; ``None`` if it gives none.
-            positions: for each row the position of the record, for errors; ``None`` if records have no positions.
+            records: Rows of the source's schema; may be empty.
+            timestamps: For each row the time (ms) that the external system gave the record; ``None`` if it gives none.
+            positions: For each row the position of the record, for errors; ``None`` if records have no positions.
         """
 
 
@@ -75,7 +75,7 @@ class SourceReaderContext(ABC):
         """Sends ``event`` with the report of this task; the enumerator gets it when the next micro-batch is planned.
 
         Raises:
-            ContractError: the payload is not JSON, or the events of this task have more than 4 MiB.
+            ContractError: The payload is not JSON, or the events of this task have more than 4 MiB.
         """
 
 

@@ -42,12 +42,12 @@ class SimpleVersionedSerializer(ABC, Generic[T]):
         """Checks, for :meth:`deserialize`, that this release or an older one has written ``version``.
 
         Args:
-            what: what is stored, for the error message.
-            version: its version.
+            what: What is stored, for the error message.
+            version: Its version.
 
         Raises:
-            NewerCheckpointError: a newer release wrote it.
-            CorruptCheckpointError: no release wrote such a version.
+            NewerCheckpointError: A newer release wrote it.
+            CorruptCheckpointError: No release wrote such a version.
         """
         if version > self.version:
             raise NewerCheckpointError(

@@ -29,10 +29,10 @@ class AdoptedOffset(Generic[SplitT, CheckpointT]):
     """An offset that another Spark source stored in a checkpoint, as a state of a source of ours.
 
     Attributes:
-        splits: each split and the next position to read of it.
-        checkpoint: the state of the enumerator.
-        first_begins: where the first batch of the checkpoint begins, by split id, as far as it is known.
-        later_begin: the position at which splits begin that only later batches of the checkpoint have.
+        splits: Each split and the next position to read of it.
+        checkpoint: The state of the enumerator.
+        first_begins: Where the first batch of the checkpoint begins, by split id, as far as it is known.
+        later_begin: The position at which splits begin that only later batches of the checkpoint have.
     """
 
     splits: Sequence[tuple[SplitT, int]]
@@ -79,7 +79,7 @@ class Source(ABC, Generic[SplitT, CheckpointT]):
         document and the options, without I/O, because a replay of a batch asks for it again.
 
         Args:
-            document: the offset, as the offset log of the checkpoint has it.
+            document: The offset, as the offset log of the checkpoint has it.
         """
         return None
 
@@ -111,8 +111,8 @@ class Source(ABC, Generic[SplitT, CheckpointT]):
         so that a replay of the batch reads the same.
 
         Args:
-            splits: the splits of a micro-batch.
-            checkpoint: the enumerator's state in the offset that ends the micro-batch.
+            splits: The splits of a micro-batch.
+            checkpoint: The enumerator's state in the offset that ends the micro-batch.
         """
         return splits
 

@@ -51,8 +51,8 @@ class TimestampAssigner(ABC):
         """Returns the event times (ms), one for each row of ``records``; null for a record without one.
 
         Args:
-            records: rows of the source's schema.
-            timestamps: the times (ms) that the external system gave the records, null for a record without one;
+            records: Rows of the source's schema.
+            timestamps: The times (ms) that the external system gave the records, null for a record without one;
                 ``None`` if the records of the source have no such times.
         """
 
@@ -77,7 +77,7 @@ class RecordTimestampAssigner(TimestampAssigner):
     """Uses the time that the external system gave the record as its event time.
 
     Attributes:
-        otherwise: finds the event time if the records of the source have no such times.
+        otherwise: Finds the event time if the records of the source have no such times.
     """
 
     otherwise: TimestampAssigner | None = None
@@ -101,12 +101,12 @@ class WatermarkAlignment:
     """The parameters of alignment (FLIP-182).
 
     Attributes:
-        group: the name of the alignment group.
-        max_drift_ms: how far (ms) the greatest event time read may be ahead of the least front.
-        update_interval_ms: how old (ms) the group's minimum may be when a batch is planned.
+        group: The name of the alignment group.
+        max_drift_ms: How far (ms) the greatest event time read may be ahead of the least front.
+        update_interval_ms: How old (ms) the group's minimum may be when a batch is planned.
 
     Raises:
-        ValueError: the group has no name, the drift is negative, or the interval is not positive.
+        ValueError: The group has no name, the drift is negative, or the interval is not positive.
     """
 
     group: str
@@ -127,10 +127,10 @@ class WatermarkStrategy:
     """How event time is found, and the parameters of watermarks (Flink ``WatermarkStrategy``).
 
     Attributes:
-        max_out_of_orderness_ms: how far (ms) event times fall back within a split.
-        timestamp_assigner: finds the event time of each record.
-        idle_timeout_ms: after which time (ms) without records a split is idle; ``None`` for never.
-        alignment: the parameters of alignment; ``None`` if it is off.
+        max_out_of_orderness_ms: How far (ms) event times fall back within a split.
+        timestamp_assigner: Finds the event time of each record.
+        idle_timeout_ms: After which time (ms) without records a split is idle; ``None`` for never.
+        alignment: The parameters of alignment; ``None`` if it is off.
     """
 
     max_out_of_orderness_ms: int = 0
@@ -148,7 +148,7 @@ class WatermarkStrategy:
         """Returns the strategy for splits whose event times fall back by at most ``max_out_of_orderness_ms``.
 
         Raises:
-            ValueError: the number is negative.
+            ValueError: The number is negative.
         """
         if max_out_of_orderness_ms < 0:
             raise ValueError(f"max_out_of_orderness_ms must not be negative: {max_out_of_orderness_ms}")
@@ -162,7 +162,7 @@ class WatermarkStrategy:
         """Returns this strategy with an idle timeout (ms).
 
         Raises:
-            ValueError: the number is not positive.
+            ValueError: The number is not positive.
         """
         if idle_timeout_ms <= 0:
             raise ValueError(f"idle_timeout_ms must be positive: {idle_timeout_ms}")

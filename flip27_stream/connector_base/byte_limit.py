@@ -19,10 +19,10 @@ def within_bytes(
     Each range that is not empty keeps at least one record.
 
     Args:
-        ranges: what can be read, by split id.
-        most: the limit (bytes).
-        bytes_per_row: the mean size of a row (bytes), by split id.
-        cut_after: returns the position after a number of rows in the range of a split.
+        ranges: What can be read, by split id.
+        most: The limit (bytes).
+        bytes_per_row: The mean size of a row (bytes), by split id.
+        cut_after: Returns the position after a number of rows in the range of a split.
     """
     sizes = {name: r.cost * bytes_per_row[name] for name, r in ranges.items()}
     total = sum(sizes.values())

@@ -18,11 +18,11 @@ def report_data_loss(
     """Raises an error about lost data, or logs a warning.
 
     Args:
-        log: logs the warning.
-        what: what was lost and why, in whole sentences.
-        fail: the value of option ``failOnDataLoss``.
-        remedy: the end of the error: what the user can do.
-        goes_on: the end of the warning: what happens instead.
+        log: Logs the warning.
+        what: What was lost and why, in whole sentences.
+        fail: The value of option ``failOnDataLoss``.
+        remedy: The end of the error: what the user can do.
+        goes_on: The end of the warning: what happens instead.
 
     Raises:
         DataLossError: ``fail`` is set.

@@ -15,10 +15,10 @@ class LogSource(Source[SplitT, CheckpointT], Generic[SplitT, CheckpointT]):
     """A source of partitioned logs, whose schema, limits and boundedness are known from its options.
 
     Args:
-        schema: the columns of its rows.
-        limits: the read limits of a micro-batch.
-        initial_state: the state with which the enumerator of a new query begins.
-        bounded: whether the source ends.
+        schema: The columns of its rows.
+        limits: The read limits of a micro-batch.
+        initial_state: The state with which the enumerator of a new query begins.
+        bounded: Whether the source ends.
     """
 
     def __init__(

@@ -19,12 +19,12 @@ class SplitDiscovery(Generic[FoundT]):
     logged and made again after the period, unless the system refused the credentials.
 
     Args:
-        context: the context of the enumerator.
-        take_in: called with the result of each discovery.
-        log: logs the failures of later discoveries.
-        things: what is discovered, in the plural, for messages.
-        take_in_first: is called instead of ``take_in`` with the result of the initial discovery.
-        failed: how the error of the initial discovery begins.
+        context: The context of the enumerator.
+        take_in: Called with the result of each discovery.
+        log: Logs the failures of later discoveries.
+        things: What is discovered, in the plural, for messages.
+        take_in_first: Is called instead of ``take_in`` with the result of the initial discovery.
+        failed: How the error of the initial discovery begins.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class SplitDiscovery(Generic[FoundT]):
         """Starts the discoveries.
 
         Args:
-            discover: returns what exists; it runs in a worker thread.
-            period_ms: the time (ms) between two discoveries; ``None`` for one discovery only.
-            discover_again: is called instead of ``discover`` after the initial discovery.
+            discover: Returns what exists; it runs in a worker thread.
+            period_ms: The time (ms) between two discoveries; ``None`` for one discovery only.
+            discover_again: Is called instead of ``discover`` after the initial discovery.
         """
         self._context.call_async(discover, self._on_initial_discovery)
         if period_ms is not None:

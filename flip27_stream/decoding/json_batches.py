@@ -59,7 +59,7 @@ def check_utf8(text: pa.Buffer) -> None:
     """Checks that all bytes are UTF-8, which Arrow's parser assumes.
 
     Raises:
-        pa.ArrowInvalid: some bytes are not UTF-8.
+        pa.ArrowInvalid: Some bytes are not UTF-8.
     """
     bounds = pa.array([0, text.size], pa.int64()).buffers()[1]
     pa.Array.from_buffers(pa.large_string(), 1, [None, bounds, text]).validate(full=True)

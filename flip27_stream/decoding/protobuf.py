@@ -18,7 +18,7 @@ def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
     The value of a number is an unsigned integer; that of any other field is its bytes.
 
     Raises:
-        DamagedMessageError: the message is cut off, or has a field of an unknown wire type.
+        DamagedMessageError: The message is cut off, or has a field of an unknown wire type.
     """
     at = 0
     while at < len(message):
@@ -52,7 +52,7 @@ def varint(message: bytes, at: int) -> tuple[int, int]:
     """Returns the unsigned number at position ``at``, and the position after it.
 
     Raises:
-        DamagedMessageError: the message is cut off, or the number has more than 64 bits.
+        DamagedMessageError: The message is cut off, or the number has more than 64 bits.
     """
     value = shift = 0
     while at < len(message) and shift <= _MOST_BITS:

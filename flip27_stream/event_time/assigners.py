@@ -35,16 +35,16 @@ def timestamp_assigner(
     """Returns the assigner that ``spec`` describes.
 
     Args:
-        spec: a column of ``schema`` in any case (a timestamp, or int64 in ms); a JSON pointer into its column
+        spec: A column of ``schema`` in any case (a timestamp, or int64 in ms); a JSON pointer into its column
             ``value_column``, to an integer (ms) or an ISO-8601 string (UTC where it has no zone); or
             ``module:function``, which gets a record batch and returns as many event times (ms, or timestamps).
-        schema: of the record batches.
-        option: named in errors.
-        record_timestamp_column: the column of the times the external system gave the records; naming it
+        schema: Of the record batches.
+        option: Named in errors.
+        record_timestamp_column: The column of the times the external system gave the records; naming it
             yields :class:`RecordTimestampAssigner`, so that a connector may use the system's own index; where its
             records carry no such times, the column is read.
-        value_column: the column of JSON documents.
-        unit: of event times that are integers, one of :data:`UNITS`; ``None`` for milliseconds.
+        value_column: The column of JSON documents.
+        unit: Of event times that are integers, one of :data:`UNITS`; ``None`` for milliseconds.
 
     Raises:
         OptionError: ``spec`` is none of the three, or does not fit ``schema``; or it names a column of timestamps and
@@ -77,8 +77,8 @@ class ColumnTimestampAssigner(TimestampAssigner):
     """Event time is a column.
 
     Attributes:
-        name: the name of the column, which is a timestamp, rounded down to ms, or int64.
-        unit: the unit of int64 numbers.
+        name: The name of the column, which is a timestamp, rounded down to ms, or int64.
+        unit: The unit of int64 numbers.
     """
 
     name: str
@@ -110,7 +110,7 @@ class FunctionTimestampAssigner(TimestampAssigner):
 
     Attributes:
         spec: ``module:function``. The function gets a record batch and returns as many event times.
-        unit: the unit of returned integers.
+        unit: The unit of returned integers.
     """
 
     spec: str

@@ -35,8 +35,8 @@ class JsonPointer:
     in UTC if it has no zone. Documents with other values there, or that cannot be parsed, have no event time.
 
     Attributes:
-        text: the pointer.
-        unit: the unit of integers.
+        text: The pointer.
+        unit: The unit of integers.
     """
 
     text: str

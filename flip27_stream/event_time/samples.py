@@ -18,9 +18,9 @@ def sample_of(assigner: TimestampAssigner, records: pa.RecordBatch, row: int) ->
     """Returns a sentence about one record, without any value of it; "" if there is nothing to say.
 
     Args:
-        assigner: the assigner that found no event time in the record.
-        records: a record batch.
-        row: the index of the record in the batch.
+        assigner: The assigner that found no event time in the record.
+        records: A record batch.
+        row: The index of the record in the batch.
     """
     if isinstance(assigner, JsonTimestampAssigner):
         if assigner.documents not in records.schema.names:  # a query may read other columns alone

@@ -19,8 +19,8 @@ def to_milliseconds(ticks: pa.Int64Array, unit: str) -> pa.Int64Array:
     """Returns numbers in ms, rounded down; null for negative numbers.
 
     Args:
-        ticks: int64 numbers of ``unit``.
-        unit: one of :data:`UNITS`.
+        ticks: Int64 numbers of ``unit``.
+        unit: One of :data:`UNITS`.
     """
     ticks = pc.if_else(pc.greater_equal(ticks, 0), ticks, pa.scalar(None, pa.int64()))
     # Arrow's division truncates. Since no number is negative now, it rounds down.

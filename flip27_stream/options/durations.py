@@ -42,8 +42,8 @@ def parse_duration(text: str, option: str) -> int:
     """Returns a duration in ms. It may have Flink's, Spark's or ISO-8601 spelling; "0" needs no unit.
 
     Args:
-        text: the value of the option.
-        option: the name of the option, for the error.
+        text: The value of the option.
+        option: The name of the option, for the error.
 
     Raises:
         OptionError: ``text`` is not a duration, is negative, is not whole milliseconds, or is too long.
@@ -70,9 +70,9 @@ def parse_unit(text: str, option: str, allowed: Collection[str]) -> str:
     """Returns the short name of a unit of time, such as ``ms`` for ``Milliseconds``.
 
     Args:
-        text: the value of the option, in any spelling that durations allow.
-        option: the name of the option, for the error.
-        allowed: the short names of the allowed units.
+        text: The value of the option, in any spelling that durations allow.
+        option: The name of the option, for the error.
+        allowed: The short names of the allowed units.
 
     Raises:
         OptionError: ``text`` is not one of the allowed units.

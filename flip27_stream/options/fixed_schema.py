@@ -11,12 +11,12 @@ def check_fixed_schema(name: str, columns: pa.Schema, given: pa.Schema | None) -
     """Checks the schema that a user gave.
 
     Args:
-        name: the name of the format.
-        columns: the columns of the format.
-        given: the schema of ``.schema(...)``; ``None`` if there is none.
+        name: The name of the format.
+        columns: The columns of the format.
+        given: The schema of ``.schema(...)``; ``None`` if there is none.
 
     Raises:
-        OptionError: the schema is not that of the format.
+        OptionError: The schema is not that of the format.
     """
     if given is not None and not given.equals(columns):
         raise OptionError(

@@ -34,8 +34,8 @@ def one_of(allowed: Mapping[str, T], words: str | None = None) -> Kind[T]:
     """Returns the kind of certain words, in any case.
 
     Args:
-        allowed: the value of each word.
-        words: what the options page says; by default it lists the words.
+        allowed: The value of each word.
+        words: What the options page says; by default it lists the words.
     """
     by_word = {word.lower(): value for word, value in allowed.items()}
     *others, last = (f"`{word}`" for word in allowed)
@@ -64,8 +64,8 @@ def text(what: str, allowed: str) -> Kind[str]:
     """Returns the kind of texts that are not empty; the value has no white space around it.
 
     Args:
-        what: what the options page says.
-        allowed: what the error for an empty text says.
+        what: What the options page says.
+        allowed: What the error for an empty text says.
     """
 
     def parse(given: str, option: str) -> str:
@@ -85,12 +85,12 @@ def json_object(text: str, option: str, example: str) -> dict[str, Any]:
     """Returns the JSON object in a text.
 
     Args:
-        text: the value of the option.
-        option: the name of the option, for the error.
-        example: what the error shows as an example.
+        text: The value of the option.
+        option: The name of the option, for the error.
+        example: What the error shows as an example.
 
     Raises:
-        OptionError: the text is not a JSON object.
+        OptionError: The text is not a JSON object.
     """
     try:
         value = json.loads(text)

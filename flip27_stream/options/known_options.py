@@ -16,12 +16,12 @@ def check_known(options: Collection[str], known: Mapping[str, str], prefixes: Co
     """Checks that all given options are known.
 
     Args:
-        options: the names of the given options, in lower case.
-        known: the canonical spelling of known options, by their names in lower case.
-        prefixes: a name that starts with one of these, and is longer, is known (``scan.watermark.``).
+        options: The names of the given options, in lower case.
+        known: The canonical spelling of known options, by their names in lower case.
+        prefixes: A name that starts with one of these, and is longer, is known (``scan.watermark.``).
 
     Raises:
-        OptionError: an option is unknown; the message names it and the most similar known option.
+        OptionError: An option is unknown; the message names it and the most similar known option.
     """
     starts = tuple(prefix.lower() for prefix in prefixes)
     for name in sorted(options):
@@ -45,13 +45,13 @@ def check_supported(
     """Checks the options of other sources that this source knows and does not support.
 
     Args:
-        options: the names of the given options, in lower case.
-        refused: why an option cannot be honoured, and what to do, by its name.
-        without_effect: why an option has no effect, by its name; ``log`` logs a warning.
-        log: the logger of the source.
+        options: The names of the given options, in lower case.
+        refused: Why an option cannot be honoured, and what to do, by its name.
+        without_effect: Why an option has no effect, by its name; ``log`` logs a warning.
+        log: The logger of the source.
 
     Raises:
-        OptionError: an option cannot be honoured.
+        OptionError: An option cannot be honoured.
     """
     for name, reason in refused.items():
         if name.lower() in options:

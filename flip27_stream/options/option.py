@@ -16,8 +16,8 @@ class Kind(Generic[T]):
     """The values that an option takes.
 
     Attributes:
-        words: what is allowed, in Markdown, as the options page says it.
-        parse: returns the value of a text. Its arguments are the text and the name of the option; it raises
+        words: What is allowed, in Markdown, as the options page says it.
+        parse: Returns the value of a text. Its arguments are the text and the name of the option; it raises
             OptionError for a text that is not allowed.
     """
 
@@ -32,12 +32,12 @@ class Option(Generic[T]):
     The methods take the options of a query by their names in lower case.
 
     Attributes:
-        name: the canonical spelling; a user may write it in any case.
-        kind: the values that it takes.
-        default: the default as a user would write it; ``None`` if there is no default.
-        meaning: what the option does, in Markdown, as the options page says it.
-        secret: whether no message, log, offset or table may show the value.
-        default_words: what the options page says if the default is not a single value.
+        name: The canonical spelling; a user may write it in any case.
+        kind: The values that it takes.
+        default: The default as a user would write it; ``None`` if there is no default.
+        meaning: What the option does, in Markdown, as the options page says it.
+        secret: Whether no message, log, offset or table may show the value.
+        default_words: What the options page says if the default is not a single value.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Option(Generic[T]):
         """Returns the parsed value, or else the parsed default; ``None`` if there is neither.
 
         Raises:
-            OptionError: the value is wrong.
+            OptionError: The value is wrong.
         """
         text = options.get(self.key, self.default)
         return None if text is None else self.kind.parse(text, self.name)
@@ -73,7 +73,7 @@ class Option(Generic[T]):
         """Returns the parsed value, or else the parsed default.
 
         Raises:
-            OptionError: the value is wrong, or there is neither a value nor a default.
+            OptionError: The value is wrong, or there is neither a value nor a default.
         """
         text = options.get(self.key, self.default)
         if text is None:

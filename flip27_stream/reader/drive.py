@@ -47,22 +47,22 @@ def read_ranges(
     Closing the iterator early closes the reader, as when a task is killed.
 
     Args:
-        source: creates the reader.
-        context: the context of the reader.
-        ranges: the ranges to read.
-        output: receives the records.
-        events: events of the enumerator, which the reader receives before it reads.
-        timeout_s: how long (s) the reader may have nothing available.
-        unread: describes the ranges that are not read to their ends, for an error; by default
+        source: Creates the reader.
+        context: The context of the reader.
+        ranges: The ranges to read.
+        output: Receives the records.
+        events: Events of the enumerator, which the reader receives before it reads.
+        timeout_s: How long (s) the reader may have nothing available.
+        unread: Describes the ranges that are not read to their ends, for an error; by default
             ``snapshot_state()`` of the reader names the splits.
 
     Yields:
         The status after each call of ``poll_next``. The records of the call are in ``output`` by then.
 
     Raises:
-        ConnectorError: nothing became available for ``timeout_s``.
-        ContractError: the reader returned a value of the wrong type, or ended before all was read.
-        Exception: any error of the reader.
+        ConnectorError: Nothing became available for ``timeout_s``.
+        ContractError: The reader returned a value of the wrong type, or ended before all was read.
+        Exception: Any error of the reader.
     """
     reader = source.create_reader(context)
     check_made("The source's create_reader()", reader, SourceReader)

@@ -25,9 +25,9 @@ class RecordEmitter(ABC, Generic[SplitT]):
         """Emits ``records`` into the output of their split.
 
         Args:
-            records: fetched records, all in the planned range.
-            output: the output of the split.
-            progress: the state of the split.
+            records: Fetched records, all in the planned range.
+            output: The output of the split.
+            progress: The state of the split.
         """
 
 
@@ -35,8 +35,8 @@ class ArrowRecordEmitter(RecordEmitter[Any]):
     """Emits record batches as they are, and plain rows as record batches.
 
     Args:
-        schema: the schema of the source.
-        max_rows: the greatest number of rows in a record batch that is made of plain rows.
+        schema: The schema of the source.
+        max_rows: The greatest number of rows in a record batch that is made of plain rows.
     """
 
     def __init__(self, schema: pa.Schema, max_rows: int = _MAX_ROWS) -> None:
@@ -47,7 +47,7 @@ class ArrowRecordEmitter(RecordEmitter[Any]):
         """Emits ``records``; see :meth:`RecordEmitter.emit_records`.
 
         Raises:
-            RecordFormatError: a record batch or a plain row does not fit the source's schema.
+            RecordFormatError: A record batch or a plain row does not fit the source's schema.
         """
         if isinstance(records.rows, pa.RecordBatch):
             self._check(records.rows.schema, progress.split.split_id)

@@ -22,10 +22,10 @@ class SplitFetcher(Generic[SplitT]):
     that never returns does not delay the end of the process.
 
     Args:
-        split_reader: what is called in the thread.
-        queue: receives what was fetched.
-        on_error: called in the thread with an error of the split reader.
-        on_exit: called in the thread at its end.
+        split_reader: What is called in the thread.
+        queue: Receives what was fetched.
+        on_error: Called in the thread with an error of the split reader.
+        on_exit: Called in the thread at its end.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class SplitFetcher(Generic[SplitT]):
         """Starts the thread.
 
         Raises:
-            ConnectorError: the system has no more threads. The split reader is closed then.
+            ConnectorError: The system has no more threads. The split reader is closed then.
         """
         try:
             start(self._thread)

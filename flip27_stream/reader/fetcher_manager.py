@@ -24,8 +24,8 @@ class SplitFetcherManager(ABC, Generic[SplitT]):
     """Starts fetchers, ends idle ones, and stores their errors (Flink ``SplitFetcherManager``).
 
     Args:
-        make_split_reader: returns a new split reader; called once for each fetcher.
-        queue_capacity: how many fetches may wait to be emitted before fetchers wait.
+        make_split_reader: Returns a new split reader; called once for each fetcher.
+        queue_capacity: How many fetches may wait to be emitted before fetchers wait.
     """
 
     def __init__(self, make_split_reader: Callable[[], SplitReader[SplitT]], queue_capacity: int = 2) -> None:
@@ -58,8 +58,8 @@ class SplitFetcherManager(ABC, Generic[SplitT]):
         """Raises the first error of a fetcher, if there was one.
 
         Raises:
-            Flip27Error: the error itself, if it is a Flip27Error.
-            ConnectorError: for any other error, which is its cause.
+            Flip27Error: The error itself, if it is a Flip27Error.
+            ConnectorError: For any other error, which is its cause.
         """
         if self._error is None:
             return
@@ -92,7 +92,7 @@ class SplitFetcherManager(ABC, Generic[SplitT]):
         """Starts a fetcher with its first splits. If no thread can be started, another fetcher gets the splits.
 
         Raises:
-            ConnectorError: no thread can be started, and there is no other fetcher.
+            ConnectorError: No thread can be started, and there is no other fetcher.
         """
         fetcher = SplitFetcher(self._make_split_reader(), self.queue, self._failed, self._exited)
         fetcher.add_splits(splits)
@@ -148,9 +148,9 @@ class FetcherPerSplitManager(SplitFetcherManager[SplitT]):
     """A fetcher for each split, up to ``max_fetchers``; further splits go to the fetchers with the fewest splits.
 
     Args:
-        make_split_reader: returns a new split reader; called once for each fetcher.
-        queue_capacity: how many fetches may wait to be emitted before fetchers wait.
-        max_fetchers: the greatest number of fetchers.
+        make_split_reader: Returns a new split reader; called once for each fetcher.
+        queue_capacity: How many fetches may wait to be emitted before fetchers wait.
+        max_fetchers: The greatest number of fetchers.
 
     Raises:
         ValueError: ``max_fetchers`` is less than 1.

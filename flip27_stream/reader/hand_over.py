@@ -18,7 +18,7 @@ class HandOverQueue(Generic[T]):
     it.
 
     Args:
-        capacity: the greatest number of elements.
+        capacity: The greatest number of elements.
 
     Raises:
         ValueError: ``capacity`` is less than 1.

@@ -33,8 +33,8 @@ class IteratorSplitReader(SplitReader[SplitT]):
     """Reads one split after another, each with an iterator of its own.
 
     Args:
-        read: see :data:`Read`; a generator is closed at the end of its split.
-        fetch_rows: the greatest number of rows in a fetch, if rows come one by one; a fetch takes 0.5 s at most.
+        read: See :data:`Read`; a generator is closed at the end of its split.
+        fetch_rows: The greatest number of rows in a fetch, if rows come one by one; a fetch takes 0.5 s at most.
     """
 
     def __init__(self, read: Read[SplitT], fetch_rows: int = _FETCH_ROWS) -> None:
@@ -161,10 +161,10 @@ class IteratorSourceReader(SourceReaderBase[SplitT]):
     """A complete reader from one function (:data:`Read`).
 
     Args:
-        context: the context of the task.
-        schema: the schema of the source.
-        read: see :data:`Read`.
-        threads: how many splits are read at the same time; more than 1 helps if ``read`` waits for an external system.
+        context: The context of the task.
+        schema: The schema of the source.
+        read: See :data:`Read`.
+        threads: How many splits are read at the same time; more than 1 helps if ``read`` waits for an external system.
     """
 
     def __init__(

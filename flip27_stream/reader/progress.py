@@ -25,8 +25,8 @@ class RangeSplit(SourceSplit):
     A split that is not bounded has an empty range.
 
     Attributes:
-        start: the position to read from.
-        end: the position after the last one to read.
+        start: The position to read from.
+        end: The position after the last one to read.
     """
 
     start: int = field(default=0, kw_only=True, metadata=NOT_STORED)
@@ -41,10 +41,10 @@ class SplitProgress(Generic[SplitT]):
     """The state of one split while it is read (Flink's split state); subclass it to keep more.
 
     Attributes:
-        split: the split, as it was added.
-        position: the next position to read; ``None`` if the split has no known range, so that no records are cut off.
-        end: the position after the planned range.
-        rows: the number of emitted rows.
+        split: The split, as it was added.
+        position: The next position to read; ``None`` if the split has no known range, so that no records are cut off.
+        end: The position after the planned range.
+        rows: The number of emitted rows.
     """
 
     split: SplitT
@@ -67,7 +67,7 @@ class SplitProgress(Generic[SplitT]):
         """Returns the part of ``records`` that is in the range and was not emitted yet; moves the position after it.
 
         Raises:
-            ConnectorError: positions fall.
+            ConnectorError: Positions fall.
         """
         if records.positions is None or self.position is None or not len(records):
             return records if not self.at_end else records.between(0, 0)

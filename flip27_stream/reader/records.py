@@ -29,9 +29,9 @@ class Record:
     """One plain row with its position and timestamp.
 
     Attributes:
-        row: the row.
-        position: its position in the split; ``None`` if records have no positions.
-        timestamp: the time (ms) that the external system gave the record; ``None`` if it gave this record none. Leave
+        row: The row.
+        position: Its position in the split; ``None`` if records have no positions.
+        timestamp: The time (ms) that the external system gave the record; ``None`` if it gave this record none. Leave
             it out if the records of the source have no timestamps.
     """
 
@@ -45,11 +45,11 @@ class Records:
     """Some records of one split, in its order.
 
     Attributes:
-        rows: a record batch of the source's schema; or plain rows; or any sequence of records that the
+        rows: A record batch of the source's schema; or plain rows; or any sequence of records that the
             :class:`RecordEmitter` of the source understands.
-        timestamps: one for each row: the time (ms) that the external system gave the record, null if it gave none. A
+        timestamps: One for each row: the time (ms) that the external system gave the record, null if it gave none. A
             sequence of integers is converted to an Int64 array.
-        positions: one for each row, never falling; converted like timestamps. With positions, the reader drops records
+        positions: One for each row, never falling; converted like timestamps. With positions, the reader drops records
             outside the planned range and records that were emitted before, so a fetch may return whole blocks. Rows
             with the same position must be in one ``Records``. Without positions, the split reader must keep to the
             range itself.
@@ -108,11 +108,11 @@ class RecordsWithSplitIds:
     """The result of one fetch (Flink ``RecordsWithSplitIds``).
 
     Attributes:
-        records: the records, by split id, in the order of the split.
-        finished: the ids of the splits that end with these records.
+        records: The records, by split id, in the order of the split.
+        finished: The ids of the splits that end with these records.
 
     Raises:
-        ContractError: a value of ``records`` is not a sequence of ``Records``, or ``finished`` is one text.
+        ContractError: A value of ``records`` is not a sequence of ``Records``, or ``finished`` is one text.
     """
 
     records: Mapping[str, Sequence[Records]] = field(default_factory=dict)

@@ -18,13 +18,13 @@ def to_record_batch(records: Records, schema: pa.Schema, split_id: str, first_ro
     """Returns plain rows as a record batch of ``schema``. A key that a mapping lacks is null.
 
     Args:
-        records: mappings by column name, or tuples or lists in the order of the columns.
-        schema: the schema of the source.
-        split_id: the id of the split, for error messages.
-        first_row: the number of the first row in the range, for error messages.
+        records: Mappings by column name, or tuples or lists in the order of the columns.
+        schema: The schema of the source.
+        split_id: The id of the split, for error messages.
+        first_row: The number of the first row in the range, for error messages.
 
     Raises:
-        RecordFormatError: a row does not fit the schema; the message names split, row, position and column.
+        RecordFormatError: A row does not fit the schema; the message names split, row, position and column.
     """
     names = schema.names
     columns = _uniform_columns(records.rows, names) or _columns(records, names, split_id, first_row)

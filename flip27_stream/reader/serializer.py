@@ -19,7 +19,7 @@ class DataclassSerializer(SimpleVersionedSerializer[T]):
     write a subclass with a higher ``version`` and a ``deserialize`` that also reads the older versions.
 
     Args:
-        cls: the dataclass.
+        cls: The dataclass.
     """
 
     def __init__(self, cls: type[T]) -> None:

@@ -25,10 +25,10 @@ class SourceReaderBase(SourceReader[SplitT]):
     metric ``records_in`` counts the emitted records.
 
     Args:
-        context: the context of the task.
-        fetchers: fetches the records, in one thread or several.
-        emitter: converts fetched records to rows.
-        close_timeout_s: how long (s) :meth:`close` waits for a running fetch.
+        context: The context of the task.
+        fetchers: Fetches the records, in one thread or several.
+        emitter: Converts fetched records to rows.
+        close_timeout_s: How long (s) :meth:`close` waits for a running fetch.
     """
 
     def __init__(
@@ -89,8 +89,8 @@ class SourceReaderBase(SourceReader[SplitT]):
         """Emits the next records; see :meth:`SourceReader.poll_next`.
 
         Raises:
-            Flip27Error: an error of a fetcher or the emitter.
-            ConnectorError: a fetcher failed with any other error, which is its cause.
+            Flip27Error: An error of a fetcher or the emitter.
+            ConnectorError: A fetcher failed with any other error, which is its cause.
         """
         if not self._pieces:
             self._finish(output)

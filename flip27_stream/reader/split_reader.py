@@ -16,7 +16,7 @@ class SplitsChange(Generic[SplitT]):
     """A change of the splits to fetch from.
 
     Attributes:
-        splits: the splits that are added or removed.
+        splits: The splits that are added or removed.
     """
 
     splits: Sequence[SplitT]

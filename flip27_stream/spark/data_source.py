@@ -129,7 +129,7 @@ def _check_fixed_schema(source: Source[Any, Any], schema: pa.Schema | None, name
     """Checks the schema that the user gave.
 
     Raises:
-        OptionError: the schema is not that of the source.
+        OptionError: The schema is not that of the source.
     """
     fixed = from_arrow_schema(source.schema)
     if schema is not None and from_arrow_schema(schema) != fixed:
@@ -147,15 +147,15 @@ def data_source(
     """Returns a class for ``spark.dataSource.register``.
 
     Args:
-        source: a source configured in code; or a function whose parameters are the options of the
+        source: A source configured in code; or a function whose parameters are the options of the
             format (see :class:`FunctionSource`); or a :class:`SourceFactory`.
-        name: the name of the format; a :class:`SourceFactory` has a name of its own.
-        spark: the session that the class will be registered with; by default the active session.
+        name: The name of the format; a :class:`SourceFactory` has a name of its own.
+        spark: The session that the class will be registered with; by default the active session.
 
     Raises:
-        ValueError: there is no name, the source cannot be pickled, it has columns of types that Spark does not have,
+        ValueError: There is no name, the source cannot be pickled, it has columns of types that Spark does not have,
             or a parameter of the function cannot be an option.
-        ContractError: a property of the source has a wrong type or value.
+        ContractError: A property of the source has a wrong type or value.
     """
     is_factory = hasattr(source, "create") and not isinstance(source, type)
     makes = callable(source) and not isinstance(source, type)
@@ -197,7 +197,7 @@ def _refuse_table(given: Mapping[str, str], name: str) -> None:
     options.
 
     Raises:
-        OptionError: the options are those of a table.
+        OptionError: The options are those of a table.
     """
     if any(f"option.{option}" in given for option in given):
         raise OptionError(
@@ -220,7 +220,7 @@ def _check_columns(schema: object, name: str) -> None:
     """Checks that Spark accepts record batches of ``schema`` as they are.
 
     Raises:
-        ValueError: it does not.
+        ValueError: It does not.
     """
     if not isinstance(schema, pa.Schema) or not schema.names or len(set(schema.names)) < len(schema.names):
         raise ValueError(

@@ -25,13 +25,13 @@ class FunctionSource:
     """A :class:`SourceFactory` of a function: each parameter is an option, required if it has no default.
 
     Args:
-        make: returns the source. Its parameters are annotated with ``str``, ``int``, ``float``, ``bool``, a
+        make: Returns the source. Its parameters are annotated with ``str``, ``int``, ``float``, ``bool``, a
             ``Literal`` of texts, or one of these or ``None``.
-        name: what to give to ``format``.
-        check_schema: checks the schema that the user gave against that of the source.
+        name: What to give to ``format``.
+        check_schema: Checks the schema that the user gave against that of the source.
 
     Raises:
-        ValueError: a parameter cannot be an option.
+        ValueError: A parameter cannot be an option.
     """
 
     option_prefixes: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class FunctionSource:
         """Checks the options.
 
         Raises:
-            OptionError: an option is missing or wrong.
+            OptionError: An option is missing or wrong.
         """
         self._values(options)
 
@@ -124,7 +124,7 @@ def _parsed(option: str, text: str, kind: Any) -> Any:
     """Returns the value of an option.
 
     Raises:
-        OptionError: the text is not a value of this kind.
+        OptionError: The text is not a value of this kind.
     """
     kind, text = _without_none(kind), text.strip()
     if get_origin(kind) is Literal:

@@ -27,7 +27,7 @@ def check_source(source: Source[Any, Any]) -> None:
     """Checks the properties of ``source``.
 
     Raises:
-        ContractError: a property has a wrong type or value.
+        ContractError: A property has a wrong type or value.
     """
     who = type(source).__name__
     for name, kind in (
@@ -68,7 +68,7 @@ def described(enumerator: SplitEnumerator[Any, Any], looked: Mapping[str, SplitR
     """Returns the log ends in the form that users know, for Spark's progress.
 
     Raises:
-        ContractError: the enumerator did not return a mapping from text to JSON.
+        ContractError: The enumerator did not return a mapping from text to JSON.
     """
     who = type(enumerator).__name__
     ends = enumerator.log_ends(looked)
@@ -88,7 +88,7 @@ def check_split(split: object) -> None:
     """Checks that ``split`` can be assigned: that it is hashable and an offset can store its id.
 
     Raises:
-        ValueError: it cannot be assigned.
+        ValueError: It cannot be assigned.
     """
     if not isinstance(split, SourceSplit):
         raise ValueError(f"Cannot assign {shortened(repr(split))}: it is not a SourceSplit")
@@ -111,7 +111,7 @@ def check_ranges(answer: Any, assigned: Mapping[str, SourceSplit], enumerator: o
     """Checks the result of ``split_ranges``.
 
     Raises:
-        ContractError: it is not a mapping from ids of assigned splits to valid ranges.
+        ContractError: It is not a mapping from ids of assigned splits to valid ranges.
     """
     who = f"{type(enumerator).__name__}.split_ranges()"
     check_made(who, answer, Mapping)
@@ -142,7 +142,7 @@ def check_same_splits(source: object, splits: Sequence[SourceSplit], made: objec
     """Checks the result of ``splits_for_readers``.
 
     Raises:
-        ContractError: it does not have the same splits in the same order.
+        ContractError: It does not have the same splits in the same order.
     """
     what = f"{type(source).__name__}.splits_for_readers()"
     check_splits(what, made)

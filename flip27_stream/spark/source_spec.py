@@ -26,10 +26,10 @@ class Driver:
     """Facts about the Spark driver for the planning process, which has no session to ask.
 
     Attributes:
-        host: where executors reach the driver (``spark.driver.host``).
-        bind_address: where the driver listens (``spark.driver.bindAddress``).
-        parallelism: the number of tasks that can run at the same time.
-        spool_root: the driver's folder for rows of tables that the session writes; empty if it has none. See
+        host: Where executors reach the driver (``spark.driver.host``).
+        bind_address: Where the driver listens (``spark.driver.bindAddress``).
+        parallelism: The number of tasks that can run at the same time.
+        spool_root: The driver's folder for rows of tables that the session writes; empty if it has none. See
             :mod:`watermark_alignment.table.catalog_spool`.
     """
 
@@ -65,7 +65,7 @@ class SourceFactory(Protocol):
         """Checks the options before it is known whether they are for a stream or a batch read, and without a schema.
 
         Raises:
-            OptionError: an option is wrong in both cases.
+            OptionError: An option is wrong in both cases.
         """
         ...
 
@@ -73,7 +73,7 @@ class SourceFactory(Protocol):
         """Returns the schema of the source if the user gives none.
 
         Raises:
-            OptionError: an option is wrong, or these options need a schema from the user.
+            OptionError: An option is wrong, or these options need a schema from the user.
         """
         ...
 
@@ -89,14 +89,14 @@ class SourceFactory(Protocol):
         """Returns the source that the options describe.
 
         Args:
-            options: the options of the user, by lower-case name.
-            strategy: how event time is found in its rows.
-            bounded: whether it is for a batch read.
-            schema: the schema of the query.
-            inferred: whether ``schema`` is the result of :meth:`schema`, and not given by the user.
+            options: The options of the user, by lower-case name.
+            strategy: How event time is found in its rows.
+            bounded: Whether it is for a batch read.
+            schema: The schema of the query.
+            inferred: Whether ``schema`` is the result of :meth:`schema`, and not given by the user.
 
         Raises:
-            OptionError: an option or the schema is wrong.
+            OptionError: An option or the schema is wrong.
         """
         ...
 
@@ -106,11 +106,11 @@ class SourceSpec:
     """One source of one query.
 
     Attributes:
-        source: the source.
-        strategy: how event time is found in its rows.
-        alignment: the options of alignment; ``None`` if it is off.
-        driver: facts about the driver.
-        definition: an id that is drawn once for each DataFrame; the two processes of a self-join share it.
+        source: The source.
+        strategy: How event time is found in its rows.
+        alignment: The options of alignment; ``None`` if it is off.
+        driver: Facts about the driver.
+        definition: An id that is drawn once for each DataFrame; the two processes of a self-join share it.
     """
 
     source: Source[Any, Any]

@@ -107,10 +107,10 @@ class NumbersReader(SplitReader[Numbers]):
     """A split reader that multiplexes its splits: each fetch has ``per_fetch`` records of every split.
 
     Args:
-        per_fetch: records of a split in one fetch.
-        endless: go on behind the end of the range, for ever.
-        end_apart: say that a split is finished in a fetch of its own.
-        on_fetch: called at the beginning of each fetch with its number.
+        per_fetch: Records of a split in one fetch.
+        endless: Go on behind the end of the range, for ever.
+        end_apart: Say that a split is finished in a fetch of its own.
+        on_fetch: Called at the beginning of each fetch with its number.
     """
 
     def __init__(

@@ -28,14 +28,14 @@ class GroupLog:
     """Writes and reads the entries of a group. Not thread-safe. The constructor does no I/O.
 
     Args:
-        table: a handle to the table that nothing else uses.
-        group: the group whose entries are read.
-        horizon_ms: the age of the oldest entry that is read at first, in ms, by the store's clock and from the newest
+        table: A handle to the table that nothing else uses.
+        group: The group whose entries are read.
+        horizon_ms: The age of the oldest entry that is read at first, in ms, by the store's clock and from the newest
             commit.
-        most_at_once: about the greatest number of commits that one call of :meth:`news` reads; ``None`` for no limit.
+        most_at_once: About the greatest number of commits that one call of :meth:`news` reads; ``None`` for no limit.
 
     Attributes:
-        is_behind: whether the last call of :meth:`news` left commits to the next call.
+        is_behind: Whether the last call of :meth:`news` left commits to the next call.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class GroupLog:
         """Appends ``entry`` to the log, and returns the version of the table with it.
 
         Raises:
-            AlignmentError: the table cannot be written.
+            AlignmentError: The table cannot be written.
         """
         self._published = self._table.note({KEY: entry.to_text()})
         if self._next is not None and self._published < self._next:
@@ -69,7 +69,7 @@ class GroupLog:
         commits.
 
         Raises:
-            AlignmentError: the table cannot be read. The next call begins where this one began.
+            AlignmentError: The table cannot be read. The next call begins where this one began.
         """
         before = self._next, self._found
         try:

@@ -32,26 +32,26 @@ class Entry:
     """The state that a member publishes to its group.
 
     Attributes:
-        group: the name of the group.
-        source: the id of the source.
-        lineage: the lineage of its checkpoint.
-        run: a random id of the process that plans for the source.
-        began: increases from run to run of a lineage. It is the time (ms) when this run began, or later.
-        definition: a random id of the DataFrame, which is the same for the two processes of a self-join.
-        where: the process and what it reads, in words.
-        timeout_ms: the silence, in ms, after which this member treats others as gone, and after which the others may
+        group: The name of the group.
+        source: The id of the source.
+        lineage: The lineage of its checkpoint.
+        run: A random id of the process that plans for the source.
+        began: Increases from run to run of a lineage. It is the time (ms) when this run began, or later.
+        definition: A random id of the DataFrame, which is the same for the two processes of a self-join.
+        where: The process and what it reads, in words.
+        timeout_ms: The silence, in ms, after which this member treats others as gone, and after which the others may
             treat this member as gone.
-        watermark: the member will not read records with event times at or before it (ms since the epoch); ``None`` if
+        watermark: The member will not read records with event times at or before it (ms since the epoch); ``None`` if
             it does not hold others back.
-        waiting: the number of its splits that wait for another split, for monitoring.
-        held_by: as in :class:`watermark_alignment.planner.Plan`; ``None`` if no split waits.
-        beat: the number of entries that the run has published.
-        left: whether the member has left the group.
-        progress: the number of its newest batch that moved a split; it increases even if the watermark does not, as in
+        waiting: The number of its splits that wait for another split, for monitoring.
+        held_by: As in :class:`watermark_alignment.planner.Plan`; ``None`` if no split waits.
+        beat: The number of entries that the run has published.
+        left: Whether the member has left the group.
+        progress: The number of its newest batch that moved a split; it increases even if the watermark does not, as in
             many rows of one event time. ``None`` if there was no such batch, or in entries of older releases.
-        waits: the ids of the splits that wait, or with ``waits_all_but`` of those that do not; empty if both are many.
-        waits_all_but: see ``waits``.
-        reads: what the source reads, in few words; empty in entries of older releases.
+        waits: The ids of the splits that wait, or with ``waits_all_but`` of those that do not; empty if both are many.
+        waits_all_but: See ``waits``.
+        reads: What the source reads, in few words; empty in entries of older releases.
     """
 
     group: str
@@ -172,10 +172,10 @@ class Sighting:
     """The newest entry of a member that was seen.
 
     Attributes:
-        entry: the entry.
-        version: the version of the table that has the entry.
-        first: the version of the table with the first entry that was seen of this run.
-        seen_at: when this entry was first seen, by the reader's clock (ms).
+        entry: The entry.
+        version: The version of the table that has the entry.
+        first: The version of the table with the first entry that was seen of this run.
+        seen_at: When this entry was first seen, by the reader's clock (ms).
     """
 
     entry: Entry
@@ -196,7 +196,7 @@ class GroupView:
     """The entries of a group that one member has seen.
 
     Attributes:
-        members: the newest entry of each member.
+        members: The newest entry of each member.
     """
 
     members: Mapping[Key, Sighting] = field(default_factory=dict)
@@ -208,9 +208,9 @@ class GroupView:
         not ignored if the later run has left or is gone, since its clock may have been ahead.
 
         Args:
-            version: the version of the table that has the entry.
-            entry: the entry.
-            now: the reader's clock (ms).
+            version: The version of the table that has the entry.
+            entry: The entry.
+            now: The reader's clock (ms).
         """
         last = self.members.get(entry.key)
         if last is None:
@@ -229,9 +229,9 @@ class GroupView:
         The timeout is ``timeout_ms``, or the member's own timeout if that is longer.
 
         Args:
-            own: the key of the reader, which is kept.
-            now: the reader's clock (ms).
-            timeout_ms: the timeout of the reader.
+            own: The key of the reader, which is kept.
+            now: The reader's clock (ms).
+            timeout_ms: The timeout of the reader.
         """
         kept = {
             key: seen
@@ -293,10 +293,10 @@ def where_it_stood(former: Entry | None, read: Collection[int], bound: int, batc
     """Returns the position of a run that continues from an offset, until it has planned a batch.
 
     Args:
-        former: the last entry of the run before; ``None`` if there is none, or if it is too old to be found.
-        read: the greatest event times read (ms) of the splits in the offset, as far as they are known.
-        bound: the out-of-orderness (ms).
-        batch: the number of the last batch; ``None`` if there was no batch.
+        former: The last entry of the run before; ``None`` if there is none, or if it is too old to be found.
+        read: The greatest event times read (ms) of the splits in the offset, as far as they are known.
+        bound: The out-of-orderness (ms).
+        batch: The number of the last batch; ``None`` if there was no batch.
     """
     if former is not None and _is_of_offset(former, batch):
         return former.mark
@@ -333,10 +333,10 @@ def watermark_to_publish(
     is not if all splits are idle or finished, or if no split will come.
 
     Args:
-        plan: the plan; its floor includes splits that are not assigned yet.
-        last: the watermark that the member published before.
-        has_pending: whether the source has splits that are not assigned yet.
-        no_more: whether the source has said that no more splits will come.
+        plan: The plan; its floor includes splits that are not assigned yet.
+        last: The watermark that the member published before.
+        has_pending: Whether the source has splits that are not assigned yet.
+        no_more: Whether the source has said that no more splits will come.
     """
     if plan.floor is not None:
         return plan.floor

@@ -18,11 +18,11 @@ class Hearing:
     only ``longest_gap_ms`` counts.
 
     Attributes:
-        own: the entry of this member.
-        longest_gap_ms: the greatest time that counts between two reads, which is twice the time between two beats.
-        view: the entries of the group.
-        at: the member's clock (ms) at the last read that reached the end of the log; ``None`` before the first one.
-        listened_ms: the sum of the times that count. It is the clock that measures the silence of others.
+        own: The entry of this member.
+        longest_gap_ms: The greatest time that counts between two reads, which is twice the time between two beats.
+        view: The entries of the group.
+        at: The member's clock (ms) at the last read that reached the end of the log; ``None`` before the first one.
+        listened_ms: The sum of the times that count. It is the clock that measures the silence of others.
     """
 
     own: Entry
@@ -39,10 +39,10 @@ class Hearing:
         """Returns the state after one more successful read.
 
         Args:
-            news: entries with their versions of the table, in order.
-            now: the member's clock (ms).
-            can_speak: whether the last attempt of this member to write an entry succeeded.
-            is_behind: whether there is more to be read. The silence of others is then not known yet.
+            news: Entries with their versions of the table, in order.
+            now: The member's clock (ms).
+            can_speak: Whether the last attempt of this member to write an entry succeeded.
+            is_behind: Whether there is more to be read. The silence of others is then not known yet.
         """
         told = list(news)
         from_others = any(entry.key != self.own.key for _, entry in told)
@@ -92,8 +92,8 @@ class Hearing:
         ``began``, so the entry gets one that is later still.
 
         Args:
-            own: the entry of this member.
-            since: the version of the table in which this run was first published; ``None`` if it was not yet.
+            own: The entry of this member.
+            since: The version of the table in which this run was first published; ``None`` if it was not yet.
         """
         seen = self.view.members.get(own.key)
         if seen is None or not own.is_before(seen.entry):

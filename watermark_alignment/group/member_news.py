@@ -20,9 +20,9 @@ class MemberNews:
     """The newest information from a member.
 
     Attributes:
-        entry: its newest entry; ``None`` if that is older than the commits that were read.
-        told_at: the timestamp (ms) of the commit with the entry.
-        note: its note on its newest batch; ``None`` if that is older than the commits that were read.
+        entry: Its newest entry; ``None`` if that is older than the commits that were read.
+        told_at: The timestamp (ms) of the commit with the entry.
+        note: Its note on its newest batch; ``None`` if that is older than the commits that were read.
     """
 
     entry: Entry | None = None
@@ -54,7 +54,7 @@ def members_told_of(commits: Iterable[Mapping[str, Any]]) -> dict[Member, Member
     """Returns the newest information from each member.
 
     Args:
-        commits: the commits, newest first, as ``DeltaTable.history`` returns them.
+        commits: The commits, newest first, as ``DeltaTable.history`` returns them.
     """
     news: dict[Member, MemberNews] = {}
     for commit in commits:

@@ -43,10 +43,10 @@ class Membership:
     Its entry is in the group from the first :meth:`announce` on.
 
     Args:
-        log: writes and reads entries; only the thread uses it.
-        entry: the first entry of the member, without a watermark.
-        clock: a monotonic clock (ms), which measures the silence of others.
-        on_commit: is called with the version of the table after each commit.
+        log: Writes and reads entries; only the thread uses it.
+        entry: The first entry of the member, without a watermark.
+        clock: A monotonic clock (ms), which measures the silence of others.
+        on_commit: Is called with the version of the table after each commit.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Membership:
         """Reads the group in the thread, and waits for that up to a time limit.
 
         Raises:
-            ConnectorError: the thread cannot be started. Failures of the table are not raised.
+            ConnectorError: The thread cannot be started. Failures of the table are not raised.
         """
         with self._changed:
             self._ask()
@@ -163,7 +163,7 @@ class Membership:
         changes is not published again. The arguments are described at :class:`Entry`.
 
         Raises:
-            ConnectorError: as :meth:`look`.
+            ConnectorError: As :meth:`look`.
         """
         with self._changed:
             entry = self._entry

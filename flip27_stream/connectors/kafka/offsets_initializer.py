@@ -45,8 +45,8 @@ class OffsetsInitializer(ABC):
         """Returns an offset, or :data:`EARLIEST`, for each partition. :data:`LATEST` is resolved here, once.
 
         Raises:
-            OptionError: the offsets or times of the option do not fit the partitions.
-            ConnectorError: the cluster does not answer.
+            OptionError: The offsets or times of the option do not fit the partitions.
+            ConnectorError: The cluster does not answer.
         """
 
     @abstractmethod
@@ -58,8 +58,8 @@ class OffsetsInitializer(ABC):
         It may be greater than the current end of the partition.
 
         Raises:
-            OptionError: the offsets or times of the option do not fit the partitions.
-            ConnectorError: the cluster does not answer.
+            OptionError: The offsets or times of the option do not fit the partitions.
+            ConnectorError: The cluster does not answer.
         """
 
 
@@ -95,8 +95,8 @@ class Specific(OffsetsInitializer):
     """An offset, :data:`EARLIEST` or :data:`LATEST` for each partition.
 
     Attributes:
-        offsets: the offsets by partition.
-        option: the name of the option, for messages.
+        offsets: The offsets by partition.
+        option: The name of the option, for messages.
     """
 
     offsets: Mapping[TopicPartition, int]
@@ -133,9 +133,9 @@ class AtTimestamp(OffsetsInitializer):
     its end with ``startingOffsetsByTimestampStrategy`` ``latest`` (SK-13).
 
     Attributes:
-        times: the times in ms since the epoch, by partition, or one for all.
-        option: the name of the option, for messages.
-        latest_where_none: whether reading begins at the end of a partition without such a record.
+        times: The times in ms since the epoch, by partition, or one for all.
+        option: The name of the option, for messages.
+        latest_where_none: Whether reading begins at the end of a partition without such a record.
     """
 
     times: Mapping[TopicPartition, int] | int

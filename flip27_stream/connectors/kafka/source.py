@@ -41,15 +41,15 @@ class KafkaSource(LogSource[KafkaPartitionSplit, KafkaEnumeratorState]):
     The modules for planning and for reading are imported on use, since a process does only one of the two.
 
     Args:
-        options: the options, with names in any case; see the options page.
-        strategy: how event time is found. If it is not the timestamp of the record, positions by event time are found
+        options: The options, with names in any case; see the options page.
+        strategy: How event time is found. If it is not the timestamp of the record, positions by event time are found
             by reading records.
-        bounded: whether reading ends at the ending offsets, by default those at the start (a batch read).
-        schema: the wanted columns, by default those of Spark's source; with ``value.format`` json or avro also fields
+        bounded: Whether reading ends at the ending offsets, by default those at the start (a batch read).
+        schema: The wanted columns, by default those of Spark's source; with ``value.format`` json or avro also fields
             of the value.
 
     Raises:
-        OptionError: an option is unknown, missing or wrong, or the schema does not fit.
+        OptionError: An option is unknown, missing or wrong, or the schema does not fit.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class KafkaSourceFactory:
         """Checks the options.
 
         Raises:
-            OptionError: the options are right neither for a stream nor for a batch read.
+            OptionError: The options are right neither for a stream nor for a batch read.
         """
         _parsed(options)
 

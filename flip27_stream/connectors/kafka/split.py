@@ -31,12 +31,12 @@ class KafkaPartitionSplit(SourceSplit):
     """One partition as a split. Its positions are offsets.
 
     Attributes:
-        topic: the name of the topic.
-        partition: the number of the partition.
-        starting_offset: where reading begins: for the enumerator if the split was never planned, and for a reader.
+        topic: The name of the topic.
+        partition: The number of the partition.
+        starting_offset: Where reading begins: for the enumerator if the split was never planned, and for a reader.
             :data:`EARLIEST` means the first offset of the log at that time.
-        stopping_offset: where reading ends, exclusively; ``None`` for a split that was not planned.
-        topic_id: the id of the topic that the offsets belong to, for a reader; empty if it is not known. A topic that
+        stopping_offset: Where reading ends, exclusively; ``None`` for a split that was not planned.
+        topic_id: The id of the topic that the offsets belong to, for a reader; empty if it is not known. A topic that
             is deleted and created again has another id.
     """
 

@@ -46,11 +46,11 @@ class KafkaSubscriber(ABC):
         """Checks that all named topics and partitions exist.
 
         Args:
-            topics: the existing topics by name.
-            known: the partitions of the checkpoint; if these are missing, another check reports it.
+            topics: The existing topics by name.
+            known: The partitions of the checkpoint; if these are missing, another check reports it.
 
         Raises:
-            MissingTopicError: a topic or partition does not exist.
+            MissingTopicError: A topic or partition does not exist.
         """
         missing = ", ".join(sorted(self.missing(topics, known)))
         if missing:
@@ -94,8 +94,8 @@ class TopicPatternSubscriber(KafkaSubscriber):
     """All partitions of the topics whose whole name matches a regular expression (option ``subscribePattern``).
 
     Attributes:
-        text: the expression in Java's syntax, as the user gave it.
-        pattern: the expression translated for Python.
+        text: The expression in Java's syntax, as the user gave it.
+        pattern: The expression translated for Python.
     """
 
     text: str

@@ -32,13 +32,13 @@ class KinesisSource(LogSource[KinesisShardSplit, KinesisEnumeratorState]):
     """Reads Kinesis streams (Flink ``KinesisStreamsSource``), with the options and columns of Databricks' source.
 
     Args:
-        options: the options, with names in any case; see the page on Kinesis.
-        strategy: how event time is found. By default it is the arrival time, for which the service finds positions.
+        options: The options, with names in any case; see the page on Kinesis.
+        strategy: How event time is found. By default it is the arrival time, for which the service finds positions.
             With another event time, a shard is paused after tasks have reported that it is ahead (FLIP-217).
-        bounded: whether to read only up to the ends of the shards when reading begins.
+        bounded: Whether to read only up to the ends of the shards when reading begins.
 
     Raises:
-        OptionError: an option is unknown, missing, wrong or not supported.
+        OptionError: An option is unknown, missing, wrong or not supported.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class KinesisSourceFactory:
         """Checks the options.
 
         Raises:
-            OptionError: an option is wrong for a stream.
+            OptionError: An option is wrong for a stream.
         """
         parse_kinesis_options(options)
 

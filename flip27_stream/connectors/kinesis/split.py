@@ -13,13 +13,13 @@ class KinesisShardSplit(SourceSplit):
     """A shard of a stream (Flink ``KinesisShardSplit``); see :mod:`flip27_stream.connectors.kinesis.positions`.
 
     Attributes:
-        stream: the stream's name, or its ARN.
-        shard_id: the id of the shard.
-        first_hash_key: the least hash key of the shard.
-        last_hash_key: the greatest hash key of the shard.
-        generation: the number of streams of the same name that were read before this one and were deleted.
-        start: the position to read from.
-        end: the position to read up to; ``None`` for a split that is not bounded.
+        stream: The stream's name, or its ARN.
+        shard_id: The id of the shard.
+        first_hash_key: The least hash key of the shard.
+        last_hash_key: The greatest hash key of the shard.
+        generation: The number of streams of the same name that were read before this one and were deleted.
+        start: The position to read from.
+        end: The position to read up to; ``None`` for a split that is not bounded.
     """
 
     stream: str

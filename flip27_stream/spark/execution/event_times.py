@@ -30,10 +30,10 @@ class EventTimeObserver:
     """Observes the rows of one split: least and greatest event time, disorder, implausible times.
 
     Args:
-        split_id: the id of the split.
-        assigner: finds the event time of a row.
-        plausible_until: event times after this time (ms) are implausible; ``None`` for no bound.
-        policy: what to do with rows that have one.
+        split_id: The id of the split.
+        assigner: Finds the event time of a row.
+        plausible_until: Event times after this time (ms) are implausible; ``None`` for no bound.
+        policy: What to do with rows that have one.
     """
 
     def __init__(
@@ -61,12 +61,12 @@ class EventTimeObserver:
         """Observes record batches, and returns the rows to emit.
 
         Args:
-            records: the rows.
-            timestamps: the times (ms) that the external system gave them; ``None`` if it gave none.
-            positions: the positions of the rows, for an error message; ``None`` if they have none.
+            records: The rows.
+            timestamps: The times (ms) that the external system gave them; ``None`` if it gave none.
+            positions: The positions of the rows, for an error message; ``None`` if they have none.
 
         Raises:
-            ImplausibleEventTimeError: a row has an implausible event time, and the policy is to fail.
+            ImplausibleEventTimeError: A row has an implausible event time, and the policy is to fail.
         """
         column = self._assigner.event_times(records, timestamps)
         times = column.fill_null(-1).to_numpy() if column.null_count else column.to_numpy()

@@ -34,13 +34,13 @@ class SplitTask:
     """What one task reads. It is pickled with all that the task needs, because the task runs in another process.
 
     Attributes:
-        subtask: the reader slot that the task runs as.
-        batch: the number of the micro-batch.
-        ranges: the ranges to read.
-        plausible_until: event times after this time (ms) are implausible (rule 6); ``None`` for no bound.
-        events: the events of the enumerator for the reader.
-        report_to: where the task sends its report; ``None`` in a batch read.
-        number: the number of the task in its micro-batch, which can have more tasks than there are slots.
+        subtask: The reader slot that the task runs as.
+        batch: The number of the micro-batch.
+        ranges: The ranges to read.
+        plausible_until: Event times after this time (ms) are implausible (rule 6); ``None`` for no bound.
+        events: The events of the enumerator for the reader.
+        report_to: Where the task sends its report; ``None`` in a batch read.
+        number: The number of the task in its micro-batch, which can have more tasks than there are slots.
     """
 
     subtask: int
@@ -59,9 +59,9 @@ def read_task(spec: SourceSpec, task: SplitTask) -> Iterator[pa.RecordBatch]:
         Record batches of the source's schema.
 
     Raises:
-        ConnectorError: the reader had no records for 60 s.
-        ContractError: the reader returned a value of the wrong type, or ended before all was read.
-        Exception: any error of the reader.
+        ConnectorError: The reader had no records for 60 s.
+        ContractError: The reader returned a value of the wrong type, or ended before all was read.
+        Exception: Any error of the reader.
     """
     context = TaskContext(task.subtask)
     output = TaskOutput(spec, task)
@@ -110,7 +110,7 @@ class TaskContext(SourceReaderContext):
     """The context of the reader of one task.
 
     Args:
-        subtask: the reader slot.
+        subtask: The reader slot.
     """
 
     def __init__(self, subtask: int) -> None:
@@ -143,8 +143,8 @@ class TaskOutput(SplitOutputs):
     """Collects what a reader emits, and observes the event times of each split.
 
     Args:
-        spec: the source and how it is read.
-        task: the task.
+        spec: The source and how it is read.
+        task: The task.
     """
 
     def __init__(self, spec: SourceSpec, task: SplitTask) -> None:
@@ -195,10 +195,10 @@ class SplitOutput(SourceOutput):
     """The output of one split: checks, observes and collects its record batches.
 
     Args:
-        planned: the range to read.
-        schema: the schema of the source.
-        batches: receives the record batches.
-        observer: observes event times; ``None`` without alignment.
+        planned: The range to read.
+        schema: The schema of the source.
+        batches: Receives the record batches.
+        observer: Observes event times; ``None`` without alignment.
     """
 
     def __init__(

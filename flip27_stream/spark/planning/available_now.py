@@ -23,7 +23,7 @@ class FrozenEnds:
     was just elected can answer with an older end. Until then the split is unknown.
 
     Args:
-        splits: ids of the splits that are assigned when the run begins.
+        splits: Ids of the splits that are assigned when the run begins.
     """
 
     def __init__(self, splits: Collection[str]) -> None:
@@ -42,7 +42,7 @@ class FrozenEnds:
         """Returns the part of ``log`` that belongs to the run, without splits whose logs end before the frozen ends.
 
         Raises:
-            DataLossError: three answers in a row said that a log ends before its frozen end.
+            DataLossError: Three answers in a row said that a log ends before its frozen end.
         """
         self._check_tails(log)
         cut = {}

@@ -26,7 +26,7 @@ class Flip27BatchReader(DataSourceReader):
     """Plans once, at the first action, and reads unaligned, because a batch query has no watermark (scenario WM-24).
 
     Args:
-        spec: the source and how it is read.
+        spec: The source and how it is read.
     """
 
     def __init__(self, spec: SourceSpec) -> None:

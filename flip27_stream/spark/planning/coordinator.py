@@ -52,9 +52,9 @@ class SourceCoordinator:
     """Plans the micro-batches of one source of one query. All methods run in the planning thread.
 
     Args:
-        spec: the source and how it is read.
-        clock: returns the time (ms since the epoch); by default :class:`QueryClock`.
-        greatest_pause_s: the greatest time (s) between two plans that find nothing; see :class:`IdleBackoff`.
+        spec: The source and how it is read.
+        clock: Returns the time (ms since the epoch); by default :class:`QueryClock`.
+        greatest_pause_s: The greatest time (s) between two plans that find nothing; see :class:`IdleBackoff`.
     """
 
     def __init__(
@@ -108,11 +108,11 @@ class SourceCoordinator:
         Spark has processed everything before ``document``.
 
         Args:
-            document: the start offset.
-            limit: the greatest number of rows; ``None`` under ``Trigger.Once``.
+            document: The start offset.
+            limit: The greatest number of rows; ``None`` under ``Trigger.Once``.
 
         Raises:
-            Exception: any error that has to fail the query.
+            Exception: Any error that has to fail the query.
         """
         if self._finished:
             self._context.run_due()

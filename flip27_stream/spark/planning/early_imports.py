@@ -20,7 +20,7 @@ class EarlyImports:
     Two threads that import the same packages can block each other, so the planning thread waits for this one.
 
     Args:
-        spec: the source, and whether it is aligned.
+        spec: The source, and whether it is aligned.
     """
 
     def __init__(self, spec: SourceSpec) -> None:

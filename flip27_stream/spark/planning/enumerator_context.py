@@ -37,8 +37,8 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
     Its handler runs in the planning thread, in :meth:`run_due`.
 
     Args:
-        parallelism: the number of reader slots.
-        location: the host name of the driver, which is the location of a slot until a task has reported.
+        parallelism: The number of reader slots.
+        location: The host name of the driver, which is the location of a slot until a task has reported.
     """
 
     def __init__(self, parallelism: int, location: str) -> None:
@@ -208,7 +208,7 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
         """Runs the handlers that are due; waits for one-time calls without a delay.
 
         Raises:
-            Exception: any error of a handler.
+            Exception: Any error of a handler.
         """
         while self._awaited or not self._due.empty():
             try:

@@ -18,7 +18,7 @@ class IdleBackoff:
     """The backoff of one source: the time between its plans, and the delay of its answers.
 
     Args:
-        longest_s: the longest time (s) between two plans that find nothing, whatever they cost.
+        longest_s: The longest time (s) between two plans that find nothing, whatever they cost.
     """
 
     def __init__(self, longest_s: float) -> None:
@@ -49,8 +49,8 @@ class IdleBackoff:
         takes 4% of one core.
 
         Args:
-            cost_s: the processor time (s) that the plan took.
-            comes_soon: whether rows are likely to come soon, so that the pause stays short.
+            cost_s: The processor time (s) that the plan took.
+            comes_soon: Whether rows are likely to come soon, so that the pause stays short.
         """
         before = 0.0 if comes_soon else self._plan_pause_s
         self._plan_pause_s = min(max(min(2 * before, cost_s / _CPU_SHARE), _FIRST_S), self._longest_s)

@@ -38,12 +38,12 @@ class Looks:
         A split without a range is unknown: it stays where it is, and the next plan asks about it again.
 
         Args:
-            enumerator: the enumerator of the source.
-            assigned: the assigned splits by their ids.
-            positions: the next position to read of each split that has one, by its id.
+            enumerator: The enumerator of the source.
+            assigned: The assigned splits by their ids.
+            positions: The next position to read of each split that has one, by its id.
 
         Raises:
-            ContractError: the result is not valid.
+            ContractError: The result is not valid.
             UnreachableError: ``split_ranges`` has raised an ``OSError`` each time for 60 s, at least three times.
         """
         try:

@@ -24,7 +24,7 @@ class QueryClock:
     a thread reads it every second, and a gap of more than 5 s between two readings counts as no time.
 
     Args:
-        watched: whether to look for such gaps.
+        watched: Whether to look for such gaps.
     """
 
     def __init__(self, *, watched: bool = False) -> None:

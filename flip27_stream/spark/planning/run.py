@@ -16,7 +16,7 @@ class QueryRun:
     """The part of the source that this run reads; all of it, unless the trigger is ``AvailableNow``.
 
     Args:
-        spec: the source and how it is read.
+        spec: The source and how it is read.
     """
 
     def __init__(self, spec: SourceSpec) -> None:
@@ -43,12 +43,12 @@ class QueryRun:
         """Returns the part of ``log`` that belongs to this run; the first call of an AvailableNow run freezes its ends.
 
         Args:
-            enumerator: the enumerator of the source.
-            context: has the assigned splits.
-            log: what can be read of each split now, by split id.
+            enumerator: The enumerator of the source.
+            context: Has the assigned splits.
+            log: What can be read of each split now, by split id.
 
         Raises:
-            DataLossError: a log ends before the frozen end of its split.
+            DataLossError: A log ends before the frozen end of its split.
             ContractError: ``pending()`` returned something other than a number.
         """
         if self._frozen is not None:
@@ -75,10 +75,10 @@ class QueryRun:
         """Returns why an AvailableNow run is not complete although its last plan moved no split.
 
         Args:
-            enumerator: the enumerator of the source.
-            context: has the calls of ``call_async`` that can still change something.
-            splits: the states of the splits, by split id.
-            held_by: the split or the group whose lag holds splits back; ``None`` if nothing does.
+            enumerator: The enumerator of the source.
+            context: Has the calls of ``call_async`` that can still change something.
+            splits: The states of the splits, by split id.
+            held_by: The split or the group whose lag holds splits back; ``None`` if nothing does.
         """
         assert self._frozen is not None
         return find_stall(

@@ -27,10 +27,10 @@ class Stall:
     """The state of a run that has not reached its end and moves no split.
 
     Attributes:
-        what: the run, and what it waits for, in words.
-        handled: how often the handler of each unfinished call of ``call_async`` was run, by the call's number.
+        what: The run, and what it waits for, in words.
+        handled: How often the handler of each unfinished call of ``call_async`` was run, by the call's number.
             Only such a call can end the stall.
-        ends_by_itself: whether the stall ends with time alone.
+        ends_by_itself: Whether the stall ends with time alone.
     """
 
     what: str
@@ -50,12 +50,12 @@ def find_stall(
     """Returns why a run is stalled.
 
     Args:
-        source: what is read, in words.
-        enumerator: the enumerator of the source.
-        pending: the number of splits that the enumerator has not assigned.
-        left: the ids of the splits that are not at the ends of the run.
-        handled: see :class:`Stall`.
-        held_by: the split or the group whose lag holds splits back; ``None`` if nothing does.
+        source: What is read, in words.
+        enumerator: The enumerator of the source.
+        pending: The number of splits that the enumerator has not assigned.
+        left: The ids of the splits that are not at the ends of the run.
+        handled: See :class:`Stall`.
+        held_by: The split or the group whose lag holds splits back; ``None`` if nothing does.
     """
     who, reasons = type(enumerator).__name__, []
     if pending:
@@ -93,12 +93,12 @@ class StallDetector:
         """Waits 50 ms before the next look of a plan, or fails if the plan has waited for too long.
 
         Args:
-            silent: the ids of the splits without an answer.
-            stall: why the run is stalled; ``None`` if it is not.
+            silent: The ids of the splits without an answer.
+            stall: Why the run is stalled; ``None`` if it is not.
 
         Raises:
-            ConnectorError: there have been splits without an answer for 60 s.
-            ContractError: the run has been stalled for 300 s, and all calls that could change that were handled.
+            ConnectorError: There have been splits without an answer for 60 s.
+            ContractError: The run has been stalled for 300 s, and all calls that could change that were handled.
         """
         now = self._waited()
         if not silent:

@@ -77,7 +77,7 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     coordinator; a process that returns the schema or runs tasks loads neither it nor its clients.
 
     Args:
-        spec: the source and how it is read.
+        spec: The source and how it is read.
     """
 
     def __init__(self, spec: SourceSpec) -> None:

@@ -21,10 +21,10 @@ class PlannedSplit(NamedTuple):
     """The range of one split in a micro-batch.
 
     Attributes:
-        start: the position of the split before the batch.
-        end: the position of the split after the batch.
-        status: the status when the batch was planned; ``None`` if a former process planned it.
-        counts_rows: whether positions count rows; else only reported rows are known.
+        start: The position of the split before the batch.
+        end: The position of the split after the batch.
+        status: The status when the batch was planned; ``None`` if a former process planned it.
+        counts_rows: Whether positions count rows; else only reported rows are known.
     """
 
     start: int
@@ -48,10 +48,10 @@ class BatchRecord:
     """A micro-batch that was planned and whose rows are not yet in the table.
 
     Attributes:
-        batch: the number of the batch.
-        splits: the planned ranges, by split id.
-        reports: what tasks reported, by range.
-        metrics: the counters of the readers, by task number and name.
+        batch: The number of the batch.
+        splits: The planned ranges, by split id.
+        reports: What tasks reported, by range.
+        metrics: The counters of the readers, by task number and name.
     """
 
     batch: int
@@ -100,8 +100,8 @@ class Ledger:
     """Makes the table's rows of one source.
 
     Attributes:
-        group: the alignment group.
-        source: the id of the source in the group.
+        group: The alignment group.
+        source: The id of the source in the group.
         out_of_orderness: ``scan.watermark.max-out-of-orderness`` (ms).
     """
 
@@ -120,11 +120,11 @@ class Ledger:
         """Returns the table's rows of ``batch``, one for each split, column by column.
 
         Args:
-            batch: the batch and its reports.
-            after: the next plan, which has the fronts after the batch.
-            read_max: greatest event time (ms) read after the batch, by split id.
-            floor: least watermark (ms) of the other members of the group (rule 2); ``None`` if there is none.
-            recorded_at: the machine's clock (ms).
+            batch: The batch and its reports.
+            after: The next plan, which has the fronts after the batch.
+            read_max: Greatest event time (ms) read after the batch, by split id.
+            floor: Least watermark (ms) of the other members of the group (rule 2); ``None`` if there is none.
+            recorded_at: The machine's clock (ms).
         """
         names = sorted(batch.splits)
         splits = values_of(names, batch.splits)

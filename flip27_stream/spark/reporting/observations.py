@@ -17,7 +17,7 @@ class Observations:
 
     Args:
         event_time: ``scan.watermark.event-time``.
-        unit: the unit of event times that are integers.
+        unit: The unit of event times that are integers.
     """
 
     def __init__(self, event_time: str, unit: str) -> None:

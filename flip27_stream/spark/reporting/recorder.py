@@ -39,10 +39,10 @@ class BatchRecorder:
     """Keeps the batch that Spark runs now, and writes its rows once the next batch is planned.
 
     Args:
-        alignment: the alignment options of the source.
-        metrics: the counters of the enumerator.
-        reads: what the source reads, in few words.
-        spool_root: the driver's folder for rows of tables that the session writes.
+        alignment: The alignment options of the source.
+        metrics: The counters of the enumerator.
+        reads: What the source reads, in few words.
+        spool_root: The driver's folder for rows of tables that the session writes.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class BatchRecorder:
         """Opens the table, so that a wrong path fails the query at its start.
 
         Args:
-            fingerprint: of the source that began the checkpoint; the default id of this source is made of it.
-            lineage: the lineage id of the checkpoint.
+            fingerprint: Of the source that began the checkpoint; the default id of this source is made of it.
+            lineage: The lineage id of the checkpoint.
 
         Raises:
-            AlignmentError: the table cannot be opened or created, or no session writes it.
+            AlignmentError: The table cannot be opened or created, or no session writes it.
         """
         source = self._alignment.name_of_source(fingerprint, lineage)
         table = self._open_table(source)
@@ -101,9 +101,9 @@ class BatchRecorder:
         """Records that the batch that ends at ``end`` is about to run.
 
         Args:
-            end: the offset that ends the batch.
-            moving: the position before and after the batch of each split that it reads, by split id.
-            states: the states of its splits, by split id.
+            end: The offset that ends the batch.
+            moving: The position before and after the batch of each split that it reads, by split id.
+            states: The states of its splits, by split id.
         """
         splits = {}
         for name, state in end.splits.items():
@@ -141,12 +141,12 @@ class BatchRecorder:
         """Writes the rows of the batch that ends at ``start``, which Spark has processed.
 
         Args:
-            start: the start offset of the plan that is being made.
-            after: that plan.
-            read_max: greatest event time (ms) read before it, by split id.
-            floor: least watermark (ms) of the other members of the group; ``None`` if there is none.
-            now: the machine's clock (ms).
-            behind: how many positions each split is behind the end of its log.
+            start: The start offset of the plan that is being made.
+            after: That plan.
+            read_max: Greatest event time (ms) read before it, by split id.
+            floor: Least watermark (ms) of the other members of the group; ``None`` if there is none.
+            now: The machine's clock (ms).
+            behind: How many positions each split is behind the end of its log.
         """
         if self._running is None or self._running.batch > start.batch:
             return

@@ -28,9 +28,9 @@ class Readers:
     """Receives reports and passes on their content; keeps the events of the batch that Spark runs now.
 
     Args:
-        driver: the address of this driver.
-        context: the context of the enumerator.
-        clock: returns the query's time (ms).
+        driver: The address of this driver.
+        context: The context of the enumerator.
+        clock: Returns the query's time (ms).
     """
 
     def __init__(self, driver: Driver, context: CoordinatorContext, clock: Callable[[], int]) -> None:
@@ -80,7 +80,7 @@ class Readers:
         """Returns the reports that came since the last call, repeated ones included.
 
         Args:
-            processed: the number of the last batch that Spark has processed; its tasks send no more reports.
+            processed: The number of the last batch that Spark has processed; its tasks send no more reports.
         """
         reports = self._listener.take() if self._listener is not None else []
         self._check.add_reports(reports, processed)
@@ -93,9 +93,9 @@ class Readers:
         task that Spark did not wait for.
 
         Args:
-            report: the report.
-            processed: the number of the last batch that Spark has processed.
-            enumerator: the enumerator of the source.
+            report: The report.
+            processed: The number of the last batch that Spark has processed.
+            enumerator: The enumerator of the source.
         """
         if report.batch != processed:
             return

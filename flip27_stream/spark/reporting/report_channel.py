@@ -62,9 +62,9 @@ class ReportAddress:
     """Where tasks send reports.
 
     Attributes:
-        host: the host name or address of the driver, as executors reach it.
-        port: the port of the listener.
-        key: the HMAC key of the query.
+        host: The host name or address of the driver, as executors reach it.
+        port: The port of the listener.
+        key: The HMAC key of the query.
     """
 
     host: str
@@ -75,9 +75,9 @@ class ReportAddress:
         """Returns the HMAC that proves that a sender with the key has sent ``said`` on a connection with ``nonce``.
 
         Args:
-            what: the kind of message.
-            nonce: the nonce of the connection.
-            said: the content of the message.
+            what: The kind of message.
+            nonce: The nonce of the connection.
+            said: The content of the message.
         """
         return hmac.digest(self.key, what + nonce + said, "sha256")
 
@@ -109,7 +109,7 @@ class _Client:
         """Returns the report once it is complete; ``None`` before that.
 
         Raises:
-            OSError, _RefusedError, ValueError, KeyError, TypeError, RecursionError, MemoryError: the report cannot be
+            OSError, _RefusedError, ValueError, KeyError, TypeError, RecursionError, MemoryError: The report cannot be
                 completed.
         """
         data = self.connection.recv(min(self._wanted - len(self._received), _CHUNK))
@@ -152,12 +152,12 @@ class ReportListener:
     not proven within 0.1 s that it has the key. If there is none, the new client is told that the listener is busy.
 
     Args:
-        bind_address: the host name or address to listen at.
-        advertised_host: the host name or address that tasks connect to.
+        bind_address: The host name or address to listen at.
+        advertised_host: The host name or address that tasks connect to.
 
     Raises:
-        OSError: the process cannot listen at that address.
-        ConnectorError: no thread can be started.
+        OSError: The process cannot listen at that address.
+        ConnectorError: No thread can be started.
     """
 
     def __init__(self, bind_address: str, advertised_host: str) -> None:
@@ -262,8 +262,8 @@ class ReportListener:
         """Closes the oldest connection that is older than ``seconds``; returns whether there was one.
 
         Args:
-            seconds: the age (s).
-            has_proof: whether connections that have proven that they have the key are closed, too.
+            seconds: The age (s).
+            has_proof: Whether connections that have proven that they have the key are closed, too.
         """
         until = time.monotonic() - seconds
         for client in self._clients:
@@ -367,8 +367,8 @@ def _deliver(address: ReportAddress, text: bytes) -> None:
     """Sends the text of one report over a connection of its own.
 
     Raises:
-        _BusyError: the listener does not accept the report now.
-        OSError: the listener cannot be reached, or belongs to another query.
+        _BusyError: The listener does not accept the report now.
+        OSError: The listener cannot be reached, or belongs to another query.
     """
     where = (address.host.strip("[]"), address.port)
     with socket.create_connection(where, _CONNECT_TIMEOUT_S) as connection:

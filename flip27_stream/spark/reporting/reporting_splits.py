@@ -18,9 +18,9 @@ class Reporting:
     """Which splits tasks report on.
 
     Attributes:
-        impossible: why no task can report at all; ``None`` if tasks can.
-        pausing: ids of the splits that are not read now, because the last batches that read them brought no report.
-        lost: the reason why no report on a split is expected any more, by split id.
+        impossible: Why no task can report at all; ``None`` if tasks can.
+        pausing: Ids of the splits that are not read now, because the last batches that read them brought no report.
+        lost: The reason why no report on a split is expected any more, by split id.
     """
 
     impossible: str | None = None
@@ -37,9 +37,9 @@ class _Silence:
     """Batches in a row that read a split and brought no report on it.
 
     Attributes:
-        since: when (ms) the first of them was planned.
-        batches: the number of these batches.
-        read_at: when (ms) the last of them was planned.
+        since: When (ms) the first of them was planned.
+        batches: The number of these batches.
+        read_at: When (ms) the last of them was planned.
     """
 
     since: int
@@ -61,7 +61,7 @@ class ReportCheck:
     tasks that could not report try again after 30 s at most. After two minutes and three batches, the split is lost.
 
     Args:
-        clock: returns the query's time (ms).
+        clock: Returns the query's time (ms).
     """
 
     def __init__(self, clock: Callable[[], int]) -> None:
@@ -78,8 +78,8 @@ class ReportCheck:
         """Adds reports.
 
         Args:
-            reports: the reports that came since the last call.
-            processed: the number of the last batch that Spark has processed; its tasks send no more reports.
+            reports: The reports that came since the last call.
+            processed: The number of the last batch that Spark has processed; its tasks send no more reports.
         """
         batch, unreported = self._running
         told = [split.key for report in reports for split in report.splits]

@@ -19,18 +19,18 @@ class SplitReport:
     """What a task has read of one range.
 
     Attributes:
-        split: the id of the split.
-        start: the position from which it was read.
-        end: the position up to which it was read.
-        rows: the number of rows.
-        max_event_time: greatest event time (ms); ``None`` if no record has one.
-        disorder: how far (ms) at most an event time was behind the greatest one before it in the range.
-        implausible: the number of records with an event time beyond ``scan.watermark.max-future``.
-        min_event_time: least event time (ms); ``None`` if no record has one.
-        bytes: the size of the rows in memory.
-        untimed: the number of records without an event time.
-        sample: what one of these has in its place: names of fields, no values.
-        implausible_example: the event time (ms) of one of the ``implausible`` records.
+        split: The id of the split.
+        start: The position from which it was read.
+        end: The position up to which it was read.
+        rows: The number of rows.
+        max_event_time: Greatest event time (ms); ``None`` if no record has one.
+        disorder: How far (ms) at most an event time was behind the greatest one before it in the range.
+        implausible: The number of records with an event time beyond ``scan.watermark.max-future``.
+        min_event_time: Least event time (ms); ``None`` if no record has one.
+        bytes: The size of the rows in memory.
+        untimed: The number of records without an event time.
+        sample: What one of these has in its place: names of fields, no values.
+        implausible_example: The event time (ms) of one of the ``implausible`` records.
     """
 
     split: str
@@ -57,15 +57,15 @@ class TaskReport:
     """The report of one task of one micro-batch.
 
     Attributes:
-        batch: the number of the micro-batch.
-        task: the number of the task in the micro-batch.
-        subtask: the reader slot that the task ran as.
-        host: the host that the task ran on.
-        splits: what the task has read.
-        events: the events for the enumerator.
-        split_requests: how often the reader has requested a split.
-        metrics: the counters of the reader, by name.
-        failed: the ids of the splits of an attempt that failed; what it read does not count.
+        batch: The number of the micro-batch.
+        task: The number of the task in the micro-batch.
+        subtask: The reader slot that the task ran as.
+        host: The host that the task ran on.
+        splits: What the task has read.
+        events: The events for the enumerator.
+        split_requests: How often the reader has requested a split.
+        metrics: The counters of the reader, by name.
+        failed: The ids of the splits of an attempt that failed; what it read does not count.
     """
 
     batch: int

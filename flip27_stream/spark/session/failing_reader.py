@@ -16,7 +16,7 @@ class FailingStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Raises ``error`` in every call that Spark makes. Spark would hide an error of ``DataSource.streamReader`` itself.
 
     Args:
-        error: why the source cannot be read.
+        error: Why the source cannot be read.
     """
 
     def __init__(self, error: Flip27Error) -> None:

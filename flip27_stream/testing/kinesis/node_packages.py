@@ -30,7 +30,7 @@ def fetch(directory: Path | None = None) -> Path:
     """Returns the folder ``node_modules`` with the emulators, which are fetched if they are missing.
 
     Raises:
-        ConnectorError: npm is not installed, or a package is not available. The message ends with npm's last lines.
+        ConnectorError: Npm is not installed, or a package is not available. The message ends with npm's last lines.
     """
     root = directory or servers_directory()
     target = root / "-".join(PACKAGES).replace("@", "_")

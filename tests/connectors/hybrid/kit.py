@@ -107,14 +107,14 @@ class HybridQuery:
     """A query over a hybrid source without Spark. Its offsets go through JSON, as in Spark's log; tasks are pickled.
 
     Args:
-        source: makes the source that is read. Each restart calls it again, as another process would.
-        table: path of the split-watermark table of an aligned query; ``None`` for a query without alignment.
-        available_now: whether each run ends at the ends of logs that it finds when it begins.
-        drift_ms: how far (ms) splits of an aligned query may be ahead of each other.
-        options: further options of alignment.
+        source: Makes the source that is read. Each restart calls it again, as another process would.
+        table: Path of the split-watermark table of an aligned query; ``None`` for a query without alignment.
+        available_now: Whether each run ends at the ends of logs that it finds when it begins.
+        drift_ms: How far (ms) splits of an aligned query may be ahead of each other.
+        options: Further options of alignment.
 
     Attributes:
-        start, offset: where the last batch began, and where it ended.
+        start, offset: Where the last batch began, and where it ended.
     """
 
     def __init__(

@@ -54,9 +54,9 @@ class Reading:
     """A query over files and then a log. It notes what the factory of the log is told.
 
     Args:
-        folder: the folder of the files.
-        aligned: whether the query is aligned.
-        options: options of the files.
+        folder: The folder of the files.
+        aligned: Whether the query is aligned.
+        options: Options of the files.
     """
 
     def __init__(self, folder: Path, aligned: bool, **options: str) -> None:

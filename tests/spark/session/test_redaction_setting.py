@@ -19,9 +19,9 @@ class Settings:
     """A stand-in for ``spark.conf`` of a Spark Connect server of 4.2.1 or later.
 
     Args:
-        values: what is set.
+        values: What is set.
         redacted: ``spark.redaction.regex``; a setting whose key or value matches cannot be read.
-        frozen: whether changes are refused, as in the file of a declarative pipeline.
+        frozen: Whether changes are refused, as in the file of a declarative pipeline.
     """
 
     def __init__(self, values: dict[str, str], redacted: str, *, frozen: bool = False) -> None:

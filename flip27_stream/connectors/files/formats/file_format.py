@@ -191,10 +191,10 @@ def units_of_rows(
     """Returns the units of a file whose positions are row numbers.
 
     Args:
-        size: the size of the file (bytes).
-        rows: the number of rows of each unit.
-        weights: the size of each unit (bytes), before or after it is compressed.
-        times: the range of event times of each unit; ``None`` if it is unknown.
+        size: The size of the file (bytes).
+        rows: The number of rows of each unit.
+        weights: The size of each unit (bytes), before or after it is compressed.
+        times: The range of event times of each unit; ``None`` if it is unknown.
     """
     least, greatest, known = event_time_columns(times)
     return FileUnits(

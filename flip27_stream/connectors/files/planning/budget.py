@@ -78,10 +78,10 @@ def _rest(amounts: Int64s, borders: Int64s, first: int, position: int) -> Int64s
     """Returns the bytes or rows that are left to read in each unit from unit ``first`` on.
 
     Args:
-        amounts: the bytes or rows of each unit of the file.
-        borders: the positions of the borders of the units.
-        first: the index of the unit that contains ``position``.
-        position: the position up to which the file was read.
+        amounts: The bytes or rows of each unit of the file.
+        borders: The positions of the borders of the units.
+        first: The index of the unit that contains ``position``.
+        position: The position up to which the file was read.
     """
     rest: Int64s = amounts[first:].copy()
     whole = int(borders[first + 1] - borders[first])

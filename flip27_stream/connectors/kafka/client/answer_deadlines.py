@@ -20,10 +20,10 @@ class _Wait:
     """The state of a partition that did not answer within a second.
 
     Attributes:
-        latency: how long its last answer took, in seconds.
-        in_vain: the number of full waits without an answer since the last answer.
-        rounds: the number of rounds since the last full wait.
-        waited_at: when the last wait of more than 0.25 s ended, in monotonic seconds.
+        latency: How long its last answer took, in seconds.
+        in_vain: The number of full waits without an answer since the last answer.
+        rounds: The number of rounds since the last full wait.
+        waited_at: When the last wait of more than 0.25 s ended, in monotonic seconds.
     """
 
     latency: float = 0.0
@@ -35,9 +35,9 @@ class _Wait:
         """Records that a round waited for the partition.
 
         Args:
-            waited: how long the round waited, in seconds.
-            now: the current time in monotonic seconds.
-            in_full: whether this was a full wait.
+            waited: How long the round waited, in seconds.
+            now: The current time in monotonic seconds.
+            in_full: Whether this was a full wait.
         """
         self.rounds = 0 if in_full else self.rounds + 1
         if waited > _GLANCE_S:
@@ -53,7 +53,7 @@ class AnswerDeadlines(Generic[K]):
     0.25 s if that is longer, but not longer than :meth:`full`.
 
     Args:
-        most_s: the longest wait, in seconds.
+        most_s: The longest wait, in seconds.
     """
 
     def __init__(self, most_s: float) -> None:
@@ -64,9 +64,9 @@ class AnswerDeadlines(Generic[K]):
         """Returns how long a round waits for the answer of ``key``, in seconds.
 
         Args:
-            key: the partition.
-            now: when the round begins, in monotonic seconds.
-            at_once: whether an answer after the end of the round is useless. A slow partition then always gets twice
+            key: The partition.
+            now: When the round begins, in monotonic seconds.
+            at_once: Whether an answer after the end of the round is useless. A slow partition then always gets twice
                 the time of its last answer, but 5 s at least, and a silent partition always gets 0.25 s.
         """
         wait = self._waits.get(key)

@@ -12,10 +12,10 @@ class Backoff:
     for two seconds after it was due, the pause starts with ``least_s`` again.
 
     Args:
-        least_s: the first pause, in seconds.
+        least_s: The first pause, in seconds.
 
     Attributes:
-        next_at: when the next try is due, in monotonic seconds.
+        next_at: When the next try is due, in monotonic seconds.
     """
 
     def __init__(self, least_s: float) -> None:

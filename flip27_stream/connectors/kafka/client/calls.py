@@ -24,15 +24,15 @@ class Call:
     connections without telling either end. The first response counts.
 
     Args:
-        connections: the connections to the brokers.
-        node: the id of the broker.
-        request: makes the request; it is sent when the call is made.
-        usual_s: how long an answer is known to take, in seconds.
-        answered: is called with the latency in seconds when the response comes, also after the end of the round.
+        connections: The connections to the brokers.
+        node: The id of the broker.
+        request: Makes the request; it is sent when the call is made.
+        usual_s: How long an answer is known to take, in seconds.
+        answered: Is called with the latency in seconds when the response comes, also after the end of the round.
 
     Attributes:
-        node: the id of the broker.
-        sent: when the request was sent first, in monotonic seconds.
+        node: The id of the broker.
+        sent: When the request was sent first, in monotonic seconds.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class CallsUnderWay:
         """Drops failed calls, answered calls without a question, and answered calls sent before ``oldest``.
 
         Args:
-            oldest: in monotonic seconds.
+            oldest: In monotonic seconds.
         """
         self._calls = {
             call: questions

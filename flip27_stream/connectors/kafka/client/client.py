@@ -67,12 +67,12 @@ class KafkaClient:
         """Returns the topics that exist, by name.
 
         Args:
-            names: the names to look for; ``None`` for all topics.
-            within_ms: the time limit in ms; by default ``api_timeout_ms``.
+            names: The names to look for; ``None`` for all topics.
+            within_ms: The time limit in ms; by default ``api_timeout_ms``.
 
         Raises:
-            UnreachableError: no broker answered in time.
-            ConnectorError: the cluster refused the request.
+            UnreachableError: No broker answered in time.
+            ConnectorError: The cluster refused the request.
         """
         with self._lock:
             return self._cluster.topics(names, within_ms)
@@ -85,14 +85,14 @@ class KafkaClient:
         Partitions are left out if the leader cannot tell, or did not answer in time (see :class:`AnswerDeadlines`).
 
         Args:
-            rounds: the timestamp (ms) to look up by partition, or :data:`EARLIEST`, :data:`LATEST` or
+            rounds: The timestamp (ms) to look up by partition, or :data:`EARLIEST`, :data:`LATEST` or
                 :data:`MAX_TIMESTAMP`.
-            read_committed: whether the isolation level is ``read_committed``.
-            late_answers: whether the response to the same lookup of an earlier call may be used, if it came too late
+            read_committed: Whether the isolation level is ``read_committed``.
+            late_answers: Whether the response to the same lookup of an earlier call may be used, if it came too late
                 for that call.
 
         Raises:
-            ConnectorError: a broker refused the request.
+            ConnectorError: A broker refused the request.
         """
         try:
             found = self._ask(rounds, read_committed, late=late_answers)
@@ -109,8 +109,8 @@ class KafkaClient:
         """Returns the offsets of all these partitions, as :meth:`list_offsets` does; -1 if there is no such record.
 
         Raises:
-            UnreachableError: not all leaders answered within ``api_timeout_ms``.
-            ConnectorError: a broker refused the request.
+            UnreachableError: Not all leaders answered within ``api_timeout_ms``.
+            ConnectorError: A broker refused the request.
         """
         within_s = self._options.api_timeout_ms / 1000
         (found,) = self._ask([wanted], read_committed, within_s=within_s)
@@ -134,9 +134,9 @@ class KafkaClient:
         Partitions that were not answered in time are left out.
 
         Args:
-            wanted: the offset and size to fetch, by partition; a broker fills its response in this order.
-            read_committed: whether the isolation level is ``read_committed``.
-            max_bytes: the greatest size of each response, in bytes.
+            wanted: The offset and size to fetch, by partition; a broker fills its response in this order.
+            read_committed: Whether the isolation level is ``read_committed``.
+            max_bytes: The greatest size of each response, in bytes.
         """
         fetches = FetchRound(self._rounds, read_committed=read_committed, max_bytes=max_bytes)
         try:
@@ -169,9 +169,9 @@ class KafkaClient:
         """Returns the response of a broker; ``None`` if no response came within ``seconds``.
 
         Args:
-            node: the id of the broker.
-            request: a request of kafka-python.
-            seconds: the time limit.
+            node: The id of the broker.
+            request: A request of kafka-python.
+            seconds: The time limit.
         """
         connections = self._cluster.connections
         call, deadline = Call(connections, node, lambda: request), time.monotonic() + seconds

@@ -27,9 +27,9 @@ class Cluster:
     The first request makes the first contact with the cluster.
 
     Attributes:
-        options: how to reach the cluster.
-        cluster_id: the id of the cluster that answered last; empty if brokers do not tell it.
-        retry: when metadata is requested again because a leader is unknown or was wrong.
+        options: How to reach the cluster.
+        cluster_id: The id of the cluster that answered last; empty if brokers do not tell it.
+        retry: When metadata is requested again because a leader is unknown or was wrong.
     """
 
     def __init__(self, options: ConnectionOptions) -> None:
@@ -50,8 +50,8 @@ class Cluster:
         """The connections to the brokers of the cluster.
 
         Raises:
-            UnreachableError: the first contact failed.
-            AuthenticationError: a bootstrap server refuses this client, or its certificate is not trusted.
+            UnreachableError: The first contact failed.
+            AuthenticationError: A bootstrap server refuses this client, or its certificate is not trusted.
         """
         if self._connections is None:
             made = BrokerConnections(self.options)

@@ -30,9 +30,9 @@ class FetchRound:
     :class:`AnswerDeadlines` says how long the round waits for each partition.
 
     Args:
-        context: the cluster, and the state that earlier rounds left.
-        read_committed: whether the isolation level is ``read_committed``.
-        max_bytes: the greatest size of each response, in bytes.
+        context: The cluster, and the state that earlier rounds left.
+        read_committed: Whether the isolation level is ``read_committed``.
+        max_bytes: The greatest size of each response, in bytes.
     """
 
     def __init__(self, context: RoundContext, *, read_committed: bool, max_bytes: int) -> None:
@@ -49,12 +49,12 @@ class FetchRound:
         """Returns what the leaders answered, by partition. Partitions that were not answered in time are left out.
 
         Args:
-            wanted: the offset and size to fetch, by partition.
+            wanted: The offset and size to fetch, by partition.
 
         Raises:
-            UnreachableError: no broker tells who the leaders are.
-            AuthenticationError: a leader refuses this client, or its certificate is not trusted.
-            ConnectorError: a leader refused the request.
+            UnreachableError: No broker tells who the leaders are.
+            AuthenticationError: A leader refuses this client, or its certificate is not trusted.
+            ConnectorError: A leader refused the request.
         """
         self._began = self._context.begin()
         by_leader: dict[int, dict[TopicPartition, FetchFrom]] = defaultdict(dict)

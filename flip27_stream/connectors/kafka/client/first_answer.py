@@ -24,9 +24,9 @@ class FirstAnswer:
     answer.
 
     Args:
-        connections: the connections to the brokers.
-        request: makes the request.
-        accepts: returns whether the response of a broker (id, response) can be used; one that cannot is a failure.
+        connections: The connections to the brokers.
+        request: Makes the request.
+        accepts: Returns whether the response of a broker (id, response) can be used; one that cannot is a failure.
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class FirstAnswer:
         """Returns the first response; ``None`` if there was none in time. A broker that fails is asked again.
 
         Args:
-            seconds: the time limit.
-            when_all_failed: is called once, when each broker has failed and no request is unanswered.
+            seconds: The time limit.
+            when_all_failed: Is called once, when each broker has failed and no request is unanswered.
 
         Raises:
-            AuthenticationError: a broker refuses this client, or its certificate is not trusted.
+            AuthenticationError: A broker refuses this client, or its certificate is not trusted.
         """
         head_start = min(_HEAD_START_S, seconds / max(1, len(self._waiting)))
         next_at, told = time.monotonic(), False

@@ -30,15 +30,15 @@ class HostLookup:
         """Returns the addresses of a host.
 
         Args:
-            loop: the ``NetworkSelector`` of kafka-python.
-            host: a name or an address.
-            port: the port of the broker.
-            deadline: when to give up, in monotonic seconds. The lookup goes on, and the next call waits for it.
+            loop: The ``NetworkSelector`` of kafka-python.
+            host: A name or an address.
+            port: The port of the broker.
+            deadline: When to give up, in monotonic seconds. The lookup goes on, and the next call waits for it.
 
         Raises:
-            OSError: the host has no address.
-            UnicodeError: no host can have this name.
-            KafkaTimeoutError: the deadline has passed.
+            OSError: The host has no address.
+            UnicodeError: No host can have this name.
+            KafkaTimeoutError: The deadline has passed.
         """
         try:  # an address needs no name server
             return _look_up(host, port, socket.AI_NUMERICHOST)

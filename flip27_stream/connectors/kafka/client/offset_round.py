@@ -37,11 +37,11 @@ class OffsetRound:
     The :class:`AnswerDeadlines` of the context say how long the round waits for each partition.
 
     Args:
-        context: the cluster, and the state that earlier rounds left.
-        read_committed: whether the isolation level is ``read_committed``.
-        late: whether late responses are used: this round takes responses to requests of earlier rounds, and later
+        context: The cluster, and the state that earlier rounds left.
+        read_committed: Whether the isolation level is ``read_committed``.
+        late: Whether late responses are used: this round takes responses to requests of earlier rounds, and later
             rounds may take responses to requests of this round.
-        within_s: the time to wait for all partitions, in seconds, instead of the deadlines of the context.
+        within_s: The time to wait for all partitions, in seconds, instead of the deadlines of the context.
     """
 
     def __init__(
@@ -72,12 +72,12 @@ class OffsetRound:
         :func:`unanswerable`.
 
         Args:
-            asked: the timestamp (ms) or marker to look up, by partition.
+            asked: The timestamp (ms) or marker to look up, by partition.
 
         Raises:
-            UnreachableError: no broker tells who the leaders are.
-            AuthenticationError: a leader refuses this client, or its certificate is not trusted.
-            ConnectorError: a leader refuses to tell about a partition.
+            UnreachableError: No broker tells who the leaders are.
+            AuthenticationError: A leader refuses this client, or its certificate is not trusted.
+            ConnectorError: A leader refuses to tell about a partition.
         """
         self._begin(asked)
         retry = self._cluster.retry

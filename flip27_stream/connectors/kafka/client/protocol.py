@@ -44,11 +44,11 @@ class TopicMetadata:
     """The metadata of a topic.
 
     Attributes:
-        topic_id: the id of the topic; empty if brokers do not tell it. A topic that is deleted and created again has
+        topic_id: The id of the topic; empty if brokers do not tell it. A topic that is deleted and created again has
             another id.
-        internal: whether it is an internal topic of Kafka.
-        leaders: the leader's broker id by partition number; -1 if the partition has no leader.
-        cluster_id: the id of the Kafka cluster; empty if brokers do not tell it.
+        internal: Whether it is an internal topic of Kafka.
+        leaders: The leader's broker id by partition number; -1 if the partition has no leader.
+        cluster_id: The id of the Kafka cluster; empty if brokers do not tell it.
     """
 
     topic_id: str
@@ -62,9 +62,9 @@ class OffsetAndTimestamp:
     """The answer of ListOffsets about one partition.
 
     Attributes:
-        offset: the offset; -1 if there is no such record.
-        timestamp: the timestamp of the record in ms; -1 if there is none.
-        late: whether the answer came more than 5 s after the request, which may be that of an earlier round.
+        offset: The offset; -1 if there is no such record.
+        timestamp: The timestamp of the record in ms; -1 if there is none.
+        late: Whether the answer came more than 5 s after the request, which may be that of an earlier round.
     """
 
     offset: int
@@ -76,9 +76,9 @@ class FetchFrom(NamedTuple):
     """The offset and size to fetch of one partition.
 
     Attributes:
-        offset: the first offset to fetch.
-        max_bytes: the greatest size of the records, in bytes.
-        topic_id: the id of the topic; if it is empty, the request names the topic.
+        offset: The first offset to fetch.
+        max_bytes: The greatest size of the records, in bytes.
+        topic_id: The id of the topic; if it is empty, the request names the topic.
     """
 
     offset: int
@@ -91,10 +91,10 @@ class Fetched:
     """The answer of Fetch about one partition.
 
     Attributes:
-        error: the error code; 0 for success.
-        records: the record batches as they are in the log.
-        aborted: the aborted transactions, each as (producer id, first offset).
-        preferred_replica: the id of the broker to fetch from instead (KIP-392); -1 if there is none.
+        error: The error code; 0 for success.
+        records: The record batches as they are in the log.
+        aborted: The aborted transactions, each as (producer id, first offset).
+        preferred_replica: The id of the broker to fetch from instead (KIP-392); -1 if there is none.
     """
 
     error: int
@@ -144,10 +144,10 @@ def fetch_request(
     It has the names and the ids of topics; its version decides which of the two are sent.
 
     Args:
-        wanted: the offset and size to fetch, by partition.
-        read_committed: whether the isolation level is ``read_committed``.
-        max_bytes: the greatest size of the response, in bytes.
-        max_wait_ms: how long the broker may wait for the first byte, in ms.
+        wanted: The offset and size to fetch, by partition.
+        read_committed: Whether the isolation level is ``read_committed``.
+        max_bytes: The greatest size of the response, in bytes.
+        max_wait_ms: How long the broker may wait for the first byte, in ms.
     """
     partition = FetchRequest.FetchTopic.FetchPartition
     topics = [
@@ -204,7 +204,7 @@ def topics_in(response: Any) -> dict[str, TopicMetadata]:
     """Returns the topics in a MetadataResponse that exist, by name.
 
     Raises:
-        ConnectorError: the cluster refuses to tell about a topic.
+        ConnectorError: The cluster refuses to tell about a topic.
     """
     found: dict[str, TopicMetadata] = {}
     for topic in response.topics or ():

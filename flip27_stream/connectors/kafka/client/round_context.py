@@ -18,9 +18,9 @@ class RoundContext:
     """The state that the rounds of requests of one client share.
 
     Attributes:
-        cluster: the leaders, and the connections to the brokers.
-        patience: how long a round waits for each partition.
-        under_way: the calls of earlier rounds that are not answered yet.
+        cluster: The leaders, and the connections to the brokers.
+        patience: How long a round waits for each partition.
+        under_way: The calls of earlier rounds that are not answered yet.
     """
 
     cluster: Cluster
@@ -31,7 +31,7 @@ class RoundContext:
         """Receives the responses that have come since the last round. Returns the current time in monotonic seconds.
 
         Raises:
-            UnreachableError: the first contact with the cluster failed.
+            UnreachableError: The first contact with the cluster failed.
         """
         self.cluster.connections.wait(0)
         now = time.monotonic()
@@ -48,10 +48,10 @@ class RoundContext:
         """Sends a request to a leader, and returns the call.
 
         Args:
-            leader: the id of the broker.
-            wanted: the partitions of the request; their latency is recorded when the response comes.
-            request: makes the request.
-            max_wait_s: how long the broker may wait for records before it answers, in seconds.
+            leader: The id of the broker.
+            wanted: The partitions of the request; their latency is recorded when the response comes.
+            request: Makes the request.
+            max_wait_s: How long the broker may wait for records before it answers, in seconds.
         """
 
         def answered(latency: float) -> None:
@@ -72,8 +72,8 @@ class RoundContext:
         Its leader is requested again at the next opportunity, since it may have changed.
 
         Args:
-            tp: the partition.
-            waited: how long the round waited for it, in seconds.
+            tp: The partition.
+            waited: How long the round waited for it, in seconds.
         """
         self.cluster.doubt_leader(tp)
         leader = self.cluster.leader(tp)

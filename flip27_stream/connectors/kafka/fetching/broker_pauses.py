@@ -17,7 +17,7 @@ class BrokerPauses:
     """The time until which each broker gets no request.
 
     Args:
-        options: the reconnect backoff.
+        options: The reconnect backoff.
     """
 
     def __init__(self, options: ConnectionOptions) -> None:

@@ -41,20 +41,20 @@ class FetchConnection:
     """An open, authenticated connection with one request in flight at most. Not thread-safe.
 
     Args:
-        host: the name or address of the broker.
-        port: the port of the broker.
-        options: the connection options.
-        within_s: the time limit for connecting in seconds, if it is shorter than that of the options.
-        attempt: the number of attempts that failed before this one.
+        host: The name or address of the broker.
+        port: The port of the broker.
+        options: The connection options.
+        within_s: The time limit for connecting in seconds, if it is shorter than that of the options.
+        attempt: The number of attempts that failed before this one.
 
     Attributes:
-        endpoint: host and port of the broker.
+        endpoint: Host and port of the broker.
         name: ``host:port`` of the broker, for messages.
-        versions: the versions of requests that the broker supports.
+        versions: The versions of requests that the broker supports.
 
     Raises:
-        OSError: the broker cannot be reached, or does not answer in time.
-        AuthenticationError: the broker refused the credentials, or its certificate is not trusted.
+        OSError: The broker cannot be reached, or does not answer in time.
+        AuthenticationError: The broker refused the credentials, or its certificate is not trusted.
     """
 
     def __init__(
@@ -117,12 +117,12 @@ class FetchConnection:
         """Returns the greatest version of a request type that the broker supports, within bounds.
 
         Args:
-            request: the request type of kafka-python.
-            least: the least version.
-            most: the greatest version.
+            request: The request type of kafka-python.
+            least: The least version.
+            most: The greatest version.
 
         Raises:
-            ConnectorError: the broker supports no such version.
+            ConnectorError: The broker supports no such version.
         """
         try:
             return int(self.versions.api_version(request, min_version=least, max_version=most))
@@ -136,12 +136,12 @@ class FetchConnection:
         """Sends a request of kafka-python.
 
         Args:
-            request: the request.
-            version: its version.
-            largest: the greatest response that is taken, in bytes.
+            request: The request.
+            version: Its version.
+            largest: The greatest response that is taken, in bytes.
 
         Raises:
-            OSError: sending failed, or took longer than the request timeout.
+            OSError: Sending failed, or took longer than the request timeout.
         """
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         self._largest = largest
@@ -153,7 +153,7 @@ class FetchConnection:
         The body is valid until the next call.
 
         Raises:
-            OSError: the connection is broken, or the response belongs to another request.
+            OSError: The connection is broken, or the response belongs to another request.
         """
         try:
             while self._received < _HEAD.size:
@@ -249,7 +249,7 @@ def _reached(host: str, port: int, deadline: float, attempt: int) -> socket.sock
     hangs does not fail all attempts.
 
     Raises:
-        OSError: no address accepted the connection, or the host has no address.
+        OSError: No address accepted the connection, or the host has no address.
     """
     try:
         found = socket.getaddrinfo(host, port, socket.AF_UNSPEC, socket.SOCK_STREAM)
@@ -302,7 +302,7 @@ def _shake_hands(connection: ssl.SSLSocket, deadline: float) -> None:
     """Makes the TLS handshake.
 
     Raises:
-        TimeoutError: the handshake is not complete at ``deadline`` (monotonic seconds), even if the broker sends bytes.
+        TimeoutError: The handshake is not complete at ``deadline`` (monotonic seconds), even if the broker sends bytes.
     """
     while True:
         poll = select.poll()

@@ -37,8 +37,8 @@ class FetchResponse:
     """The response of a broker to a fetch.
 
     Attributes:
-        partitions: the answer by partition. Its records are views of the response.
-        throttle_ms: how long the broker wants no further request, in ms.
+        partitions: The answer by partition. Its records are views of the response.
+        throttle_ms: How long the broker wants no further request, in ms.
     """
 
     partitions: Mapping[TopicPartition, Fetched]
@@ -51,14 +51,14 @@ def read_fetch_response(
     """Returns the parsed response to a fetch.
 
     Args:
-        body: the bytes after the correlation id.
-        version: the version of request and response.
-        asked: the partitions of the request, which give the names of topic ids from version 13 on.
+        body: The bytes after the correlation id.
+        version: The version of request and response.
+        asked: The partitions of the request, which give the names of topic ids from version 13 on.
 
     Raises:
-        ConnectorError: the broker refused the whole request.
-        OSError: the broker refused the whole request with a retriable error.
-        struct.error: the response is cut off, or does not belong to this request.
+        ConnectorError: The broker refused the whole request.
+        OSError: The broker refused the whole request with a retriable error.
+        struct.error: The response is cut off, or does not belong to this request.
     """
     fields = FlexibleFields(body) if version >= _FLEXIBLE else ResponseFields(body)
     fields.skip_tags()  # of the response's header

@@ -43,10 +43,10 @@ class _Fetch:
     """A fetch to be sent to one broker.
 
     Attributes:
-        wanted: the offset and size to fetch, by partition.
-        read_committed: whether the isolation level is ``read_committed``.
-        max_bytes: the greatest size of the response, in bytes.
-        until: the deadline for connecting, in monotonic seconds.
+        wanted: The offset and size to fetch, by partition.
+        read_committed: Whether the isolation level is ``read_committed``.
+        max_bytes: The greatest size of the response, in bytes.
+        until: The deadline for connecting, in monotonic seconds.
     """
 
     wanted: Mapping[TopicPartition, FetchFrom]
@@ -60,11 +60,11 @@ class _InFlight:
     """A fetch that was sent and is not answered yet.
 
     Attributes:
-        connection: the connection that it was sent over.
-        fetch: the fetch.
-        version: the version of the request.
-        heard: when the time limit was last restarted, in monotonic seconds.
-        received: the number of bytes received at that time.
+        connection: The connection that it was sent over.
+        fetch: The fetch.
+        version: The version of the request.
+        heard: When the time limit was last restarted, in monotonic seconds.
+        received: The number of bytes received at that time.
     """
 
     connection: FetchConnection
@@ -87,8 +87,8 @@ class Answer:
     """The answer to a fetch.
 
     Attributes:
-        partitions: the partitions of the fetch.
-        fetched: the answer by partition; ``None`` if the connection failed.
+        partitions: The partitions of the fetch.
+        fetched: The answer by partition; ``None`` if the connection failed.
     """
 
     partitions: Iterable[TopicPartition]
@@ -103,11 +103,11 @@ class Fetcher:
     in time, it is sent again over a new connection.
 
     Args:
-        client: finds the leaders.
+        client: Finds the leaders.
 
     Attributes:
-        client: finds the leaders.
-        failure: why the last connection failed, for messages; ``None`` after the next answer.
+        client: Finds the leaders.
+        failure: Why the last connection failed, for messages; ``None`` after the next answer.
     """
 
     def __init__(self, client: KafkaClient) -> None:
@@ -162,14 +162,14 @@ class Fetcher:
         """Sends a fetch to a broker, or begins to connect to it first. :meth:`next_answer` reports failures.
 
         Args:
-            node: the id of the broker.
-            wanted: the offset and size to fetch, by partition; a broker fills its response in this order.
-            read_committed: whether the isolation level is ``read_committed``.
-            max_bytes: the greatest size of the response, in bytes.
-            within_s: the time limit for connecting in seconds, if it is shorter than that of the options.
+            node: The id of the broker.
+            wanted: The offset and size to fetch, by partition; a broker fills its response in this order.
+            read_committed: Whether the isolation level is ``read_committed``.
+            max_bytes: The greatest size of the response, in bytes.
+            within_s: The time limit for connecting in seconds, if it is shorter than that of the options.
 
         Raises:
-            ConnectorError: the broker is too old.
+            ConnectorError: The broker is too old.
         """
         self._send(node, _Fetch(dict(wanted), read_committed, max_bytes, time.monotonic() + within_s))
 
@@ -179,8 +179,8 @@ class Fetcher:
         Its records are valid until the next call.
 
         Raises:
-            AuthenticationError: a broker refused the credentials, or its certificate is not trusted.
-            ConnectorError: a broker refused the request, or is too old.
+            AuthenticationError: A broker refused the credentials, or its certificate is not trusted.
+            ConnectorError: A broker refused the request, or is too old.
         """
         self._grown = set()
         deadline = time.monotonic() + seconds

@@ -15,7 +15,7 @@ class Opening:
     """One attempt to connect, in its own thread. If no thread can be started, it runs in the thread of the caller.
 
     Args:
-        make: connects, within the time limit of the options.
+        make: Connects, within the time limit of the options.
     """
 
     def __init__(self, make: Callable[[], FetchConnection]) -> None:
@@ -44,8 +44,8 @@ class Opening:
         """Returns the connection. Must be called once only, after the attempt has ended.
 
         Raises:
-            OSError: no connection could be made.
-            ConnectorError: the broker refused this client, or its certificate is not trusted.
+            OSError: No connection could be made.
+            ConnectorError: The broker refused this client, or its certificate is not trusted.
         """
         self._told.close()
         if self._made is None:

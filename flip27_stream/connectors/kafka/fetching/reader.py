@@ -50,15 +50,15 @@ class _Progress:
     """The progress of one split.
 
     Attributes:
-        split_id: the id of the split.
-        position: the offset after the last record that was emitted or that is in a response to be decoded.
-        stop: the end of the range, exclusively.
-        rows: makes record batches of the records.
-        topic_id: the id of the topic; empty if it is not known.
-        waited: how long the split has waited, in seconds, since its leader last sent records of any split of the same
+        split_id: The id of the split.
+        position: The offset after the last record that was emitted or that is in a response to be decoded.
+        stop: The end of the range, exclusively.
+        rows: Makes record batches of the records.
+        topic_id: The id of the topic; empty if it is not known.
+        waited: How long the split has waited, in seconds, since its leader last sent records of any split of the same
             request. A response has room for some splits, and the others wait for the next one.
-        asked: the id of the broker of the last fetch.
-        unknown: for how many of these seconds brokers have not known the topic id; ``None`` if they know it.
+        asked: The id of the broker of the last fetch.
+        unknown: For how many of these seconds brokers have not known the topic id; ``None`` if they know it.
     """
 
     split_id: str
@@ -81,10 +81,10 @@ class _Undecoded:
     """The fetched records of one split.
 
     Attributes:
-        tp: the partition.
-        progress: the progress of the split.
-        start: the first offset that was not emitted yet.
-        fetched: the answer of the broker.
+        tp: The partition.
+        progress: The progress of the split.
+        start: The first offset that was not emitted yet.
+        fetched: The answer of the broker.
     """
 
     tp: TopicPartition
@@ -100,10 +100,10 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
     transaction markers, aborted records or gaps. If the leader of a partition changes, the reader follows it.
 
     Raises:
-        DataLossError: the log no longer has records of a planned range, and ``failOnDataLoss`` is set.
-        ConnectorError: a leader refused a fetch, or sent nothing for ``kafkaConsumer.pollTimeoutMs``, by default
+        DataLossError: The log no longer has records of a planned range, and ``failOnDataLoss`` is set.
+        ConnectorError: A leader refused a fetch, or sent nothing for ``kafkaConsumer.pollTimeoutMs``, by default
             ``default.api.timeout.ms``.
-        CorruptRecordError: records cannot be decoded.
+        CorruptRecordError: Records cannot be decoded.
     """
 
     def __init__(
@@ -243,8 +243,8 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         """Adds the time since ``since`` (monotonic seconds) to the wait of each split, without throttle times.
 
         Args:
-            since: when the wait began.
-            most_s: the most that counts, in seconds. If it was longer, the process was suspended meanwhile.
+            since: When the wait began.
+            most_s: The most that counts, in seconds. If it was longer, the process was suspended meanwhile.
         """
         now = time.monotonic()
         for tp, progress in list(self._reading.items()):

@@ -23,7 +23,7 @@ def ask_versions(ask: Ask) -> BrokerVersionData:
     (KIP-511).
 
     Raises:
-        OSError: the broker does not answer, or refuses.
+        OSError: The broker does not answer, or refuses.
     """
     version: int = ApiVersionsRequest.max_version
     while True:

@@ -33,13 +33,13 @@ class Connection(KafkaConnection):  # type: ignore[misc] # kafka-python has no t
     Requests are queued until the connection is open, and while the broker throttles this client.
 
     Args:
-        loop: the event loop of kafka-python.
-        node: the id of the broker.
+        loop: The event loop of kafka-python.
+        node: The id of the broker.
         server: ``host:port`` of the broker, for messages.
-        config: the arguments of kafka-python's connection.
+        config: The arguments of kafka-python's connection.
 
     Attributes:
-        made: when the connection was made, in monotonic seconds.
+        made: When the connection was made, in monotonic seconds.
         server: ``host:port`` of the broker.
     """
 
@@ -55,8 +55,8 @@ class Connection(KafkaConnection):  # type: ignore[misc] # kafka-python has no t
         """Returns the steps of authentication at a broker.
 
         Args:
-            host: the name by which the broker was reached.
-            versions: the versions of requests that the broker supports.
+            host: The name by which the broker was reached.
+            versions: The versions of requests that the broker supports.
         """
 
     @abstractmethod

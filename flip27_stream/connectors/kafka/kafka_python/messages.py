@@ -41,10 +41,10 @@ def decoded(request: Any, version: int, correlation_id: int, body: bytes) -> Any
     """Returns the response to a request that :func:`encoded` made.
 
     Args:
-        request: the request.
-        version: the version in which it was sent.
-        correlation_id: the id with which it was sent.
-        body: the bytes of the response after the correlation id.
+        request: The request.
+        version: The version in which it was sent.
+        correlation_id: The id with which it was sent.
+        body: The bytes of the response after the correlation id.
 
     Raises:
         ValueError, IndexError, struct.error: the bytes are not such a response.
@@ -58,7 +58,7 @@ def bootstrap_addresses(servers: str, *, canonical: bool) -> list[tuple[str, int
 
     Args:
         servers: ``host:port``, several with commas between.
-        canonical: whether each name is replaced by the canonical names of its addresses.
+        canonical: Whether each name is replaced by the canonical names of its addresses.
     """
     hosts = collect_hosts(servers, randomize=False)
     if canonical:

@@ -13,9 +13,9 @@ def password_exchange(mechanism: str, username: str, password: str) -> Any:
     """Returns a new authentication with PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
 
     Args:
-        mechanism: one of the three.
-        username: the name of the user. For SCRAM, commas and equals signs in it are escaped (RFC 5802).
-        password: the password.
+        mechanism: One of the three.
+        username: The name of the user. For SCRAM, commas and equals signs in it are escaped (RFC 5802).
+        password: The password.
     """
     if mechanism == "PLAIN":
         return SaslMechanismPlain(sasl_plain_username=username, sasl_plain_password=password)
@@ -30,7 +30,7 @@ class MskExchange:
     """One authentication at Amazon MSK: a signed request, to which the broker answers with a message that is not empty.
 
     Args:
-        client: the signer of kafka-python.
+        client: The signer of kafka-python.
     """
 
     def __init__(self, client: AwsMskIamClient) -> None:
@@ -56,10 +56,10 @@ def msk_exchange(host: str, region: str, access_key: str, secret_key: str, token
     """Returns a new authentication with AWS_MSK_IAM.
 
     Args:
-        host: the name of the broker.
-        region: the AWS region of the broker.
-        access_key: the id of the AWS access key.
-        secret_key: the secret of the access key.
-        token: the session token of temporary credentials; ``None`` for permanent ones.
+        host: The name of the broker.
+        region: The AWS region of the broker.
+        access_key: The id of the AWS access key.
+        secret_key: The secret of the access key.
+        token: The session token of temporary credentials; ``None`` for permanent ones.
     """
     return MskExchange(AwsMskIamClient(host, access_key, secret_key, region, token))

@@ -59,7 +59,7 @@ def named_class(name: str) -> Characters:
     r"""Returns the characters of ``\p{name}``, a POSIX class or a general category of Unicode such as ``Lu`` or ``L``.
 
     Raises:
-        JavaPatternError: the name is another property.
+        JavaPatternError: The name is another property.
     """
     if name in _POSIX:
         return _POSIX[name]

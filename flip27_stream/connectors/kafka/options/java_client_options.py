@@ -276,7 +276,7 @@ def refuse_forbidden(name: str) -> None:
     """Checks the name of an option, in lower case.
 
     Raises:
-        OptionError: the option is refused.
+        OptionError: The option is refused.
     """
     for forbidden, reason in FORBIDDEN.items():
         if name == forbidden or name.startswith(f"{forbidden}."):
@@ -293,10 +293,10 @@ def parse_connection(options: Mapping[str, str]) -> ConnectionOptions:
     """Returns how to reach the cluster.
 
     Args:
-        options: the options of the query, by their names in lower case.
+        options: The options of the query, by their names in lower case.
 
     Raises:
-        OptionError: a value is wrong or missing.
+        OptionError: A value is wrong or missing.
     """
     default = ConnectionOptions("")
     servers = BOOTSTRAP_SERVERS.get(options)

@@ -124,11 +124,11 @@ def parse_starting_offsets(options: Mapping[str, str], *, bounded: bool) -> Offs
     One time for all partitions takes precedence over a time for each, and that takes precedence over offsets (SK-15).
 
     Args:
-        options: the options of the query, by their names in lower case.
-        bounded: whether this is a batch read.
+        options: The options of the query, by their names in lower case.
+        bounded: Whether this is a batch read.
 
     Raises:
-        OptionError: a value is wrong, or is latest for a batch read.
+        OptionError: A value is wrong, or is latest for a batch read.
     """
     latest = STARTING_STRATEGY.require(options)
     by_time = _by_time(options, STARTING_TIMESTAMP, STARTING_TIMES, latest)
@@ -159,13 +159,13 @@ def parse_stopping_offsets(
     ``scan.bounded...``.
 
     Args:
-        options: the options of the query, by their names in lower case.
-        subscriber: the partitions to read.
-        group: the consumer group of option ``kafka.group.id``; ``None`` if it is not given.
-        bounded: whether this is a batch read.
+        options: The options of the query, by their names in lower case.
+        subscriber: The partitions to read.
+        group: The consumer group of option ``kafka.group.id``; ``None`` if it is not given.
+        bounded: Whether this is a batch read.
 
     Raises:
-        OptionError: a value is wrong or earliest, or a batch read has an option of streams, or the reverse.
+        OptionError: A value is wrong or earliest, or a batch read has an option of streams, or the reverse.
     """
     if not bounded:
         _refuse_endings(options)
@@ -193,7 +193,7 @@ def check_order(start: OffsetsInitializer, stop: OffsetsInitializer | None) -> N
     Offsets are compared with offsets, and times with times.
 
     Raises:
-        OptionError: the two options name different partitions, or a start is after its end.
+        OptionError: The two options name different partitions, or a start is after its end.
     """
     if isinstance(start, Specific) and isinstance(stop, Specific):
         _compare("offset", start.option, start.offsets, stop.option, stop.offsets)

@@ -196,25 +196,25 @@ class KafkaOptions:
     """The checked options of a Kafka source.
 
     Attributes:
-        connection: how to reach the cluster.
-        subscriber: chooses the partitions.
-        starting_offsets: where a new query begins.
-        stopping_offsets: where reading ends; ``None`` for an unbounded stream.
-        limits: the sizes of micro-batches and tasks.
-        fail_on_data_loss: whether lost records are an error.
-        read_committed: whether the isolation level is ``read_committed``.
-        discovery_interval_ms: how often new partitions are looked for; ``None`` for never.
-        trusted_cluster: the id of a Kafka cluster to which topics were migrated with their offsets kept; ``None`` if no
+        connection: How to reach the cluster.
+        subscriber: Chooses the partitions.
+        starting_offsets: Where a new query begins.
+        stopping_offsets: Where reading ends; ``None`` for an unbounded stream.
+        limits: The sizes of micro-batches and tasks.
+        fail_on_data_loss: Whether lost records are an error.
+        read_committed: Whether the isolation level is ``read_committed``.
+        discovery_interval_ms: How often new partitions are looked for; ``None`` for never.
+        trusted_cluster: The id of a Kafka cluster to which topics were migrated with their offsets kept; ``None`` if no
             cluster is trusted.
-        include_headers: whether there is a column ``headers``.
-        batch: whether this is a batch read, for which all named records have to exist.
-        group_id: the consumer group that processed offsets are committed to; ``None`` if they are not committed.
-        fetch_retries: how often offsets are asked for before an error.
-        fetch_retry_interval_ms: the pause between two of these attempts.
-        poll_timeout_ms: how long a task waits for planned records; ``None`` for ``default.api.timeout.ms``.
-        fetch_max_bytes: the bytes of a fetch from one broker; a larger record batch is still read.
-        max_partition_fetch_bytes: the bytes of a fetch of one partition; a larger record batch is still read.
-        values: how values are decoded.
+        include_headers: Whether there is a column ``headers``.
+        batch: Whether this is a batch read, for which all named records have to exist.
+        group_id: The consumer group that processed offsets are committed to; ``None`` if they are not committed.
+        fetch_retries: How often offsets are asked for before an error.
+        fetch_retry_interval_ms: The pause between two of these attempts.
+        poll_timeout_ms: How long a task waits for planned records; ``None`` for ``default.api.timeout.ms``.
+        fetch_max_bytes: The bytes of a fetch from one broker; a larger record batch is still read.
+        max_partition_fetch_bytes: The bytes of a fetch of one partition; a larger record batch is still read.
+        values: How values are decoded.
     """
 
     connection: ConnectionOptions
@@ -241,12 +241,12 @@ def parse_kafka_options(options: Mapping[str, str], *, bounded: bool = False) ->
     """Returns the checked options.
 
     Args:
-        options: the options as the user gave them, with names in any case.
-        bounded: whether this is a batch read. It begins at the earliest offsets by default and cannot begin at the
+        options: The options as the user gave them, with names in any case.
+        bounded: Whether this is a batch read. It begins at the earliest offsets by default and cannot begin at the
             latest; it ends at the latest offsets by default.
 
     Raises:
-        OptionError: an option is unknown, missing or wrong.
+        OptionError: An option is unknown, missing or wrong.
     """
     given = {name.lower(): value for name, value in options.items()}
     for name in sorted(given):

@@ -86,10 +86,10 @@ def parse_subscriber(options: Mapping[str, str]) -> KafkaSubscriber:
     """Returns the subscriber that exactly one of these options describes.
 
     Args:
-        options: the options of the query, by their names in lower case.
+        options: The options of the query, by their names in lower case.
 
     Raises:
-        OptionError: no option or more than one is given, or the value is wrong.
+        OptionError: No option or more than one is given, or the value is wrong.
     """
     chosen = [option for option in OPTIONS if option.is_given(options)]
     one_of = f"{', '.join(option.name for option in OPTIONS)}. See the docs for more details."

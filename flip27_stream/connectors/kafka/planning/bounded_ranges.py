@@ -21,9 +21,9 @@ def up_to(stops: Stops, splits: Splits, ranges: Ranges) -> dict[str, SplitRange]
     """Returns each range cut at its stopping offset. A range that ends at its stopping offset is final.
 
     Args:
-        stops: the offsets at which reading ends, exclusively.
-        splits: the splits by split id.
-        ranges: the ranges of the logs by split id.
+        stops: The offsets at which reading ends, exclusively.
+        splits: The splits by split id.
+        ranges: The ranges of the logs by split id.
     """
     cut = {}
     for split_id, r in ranges.items():
@@ -40,7 +40,7 @@ def refuse_reversed(starts: Mapping[TopicPartition, int], stops: Stops) -> None:
     The marker :data:`EARLIEST` is less than all offsets, so it passes.
 
     Raises:
-        OptionError: a partition starts after its end.
+        OptionError: A partition starts after its end.
     """
     for tp, start in sorted(starts.items()):
         if start > stops[tp]:
@@ -55,14 +55,14 @@ def check_batch(stops: Stops, splits: Splits, ranges: Ranges, *, fail_on_data_lo
     """Checks that the logs have all records of a batch read, which does not wait for records as a stream does.
 
     Args:
-        stops: the offsets at which reading ends, exclusively.
-        splits: the splits by split id, not planned yet, so that their starting offsets are those of the options.
-        ranges: the ranges of the logs, of the splits whose leaders answered.
-        fail_on_data_loss: whether missing records are an error; else a warning is logged and the rest is read.
+        stops: The offsets at which reading ends, exclusively.
+        splits: The splits by split id, not planned yet, so that their starting offsets are those of the options.
+        ranges: The ranges of the logs, of the splits whose leaders answered.
+        fail_on_data_loss: Whether missing records are an error; else a warning is logged and the rest is read.
 
     Raises:
-        OptionError: a log begins after its stopping offset.
-        DataLossError: a log ends before its stopping offset, and ``fail_on_data_loss`` is set.
+        OptionError: A log begins after its stopping offset.
+        DataLossError: A log ends before its stopping offset, and ``fail_on_data_loss`` is set.
     """
     looked = [(splits[split_id], r) for split_id, r in ranges.items()]
     earliest = {s.topic_partition: r.position for s, r in looked if s.starting_offset == EARLIEST}

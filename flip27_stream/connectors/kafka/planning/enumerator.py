@@ -45,9 +45,9 @@ class DiscoveredPartitions:
     """The result of one discovery of topics and partitions.
 
     Attributes:
-        topics: the topics that were looked up and exist, by name.
-        starting_offsets: the offset at which reading of each partition begins if the partition is new.
-        stopping_offsets: the offset at which reading of each partition ends, exclusively; ``None`` for an unbounded
+        topics: The topics that were looked up and exist, by name.
+        starting_offsets: The offset at which reading of each partition begins if the partition is new.
+        stopping_offsets: The offset at which reading of each partition ends, exclusively; ``None`` for an unbounded
             source.
     """
 
@@ -61,10 +61,10 @@ class EventTimeSearch:
     """The objects that find positions by event time, and the settings that they were made for.
 
     Attributes:
-        assigner: gives the event time of each record.
-        max_out_of_orderness_ms: the greatest disorder of event times within a partition, in ms.
-        probe: fetches records and computes their event times.
-        finder: searches positions by event time.
+        assigner: Gives the event time of each record.
+        max_out_of_orderness_ms: The greatest disorder of event times within a partition, in ms.
+        probe: Fetches records and computes their event times.
+        finder: Searches positions by event time.
     """
 
     assigner: TimestampAssigner
@@ -199,9 +199,9 @@ class KafkaSourceEnumerator(
         """Returns the result of the initial discovery. Runs in a worker thread.
 
         Raises:
-            MissingTopicError: a topic or partition that the options name does not exist.
-            OptionError: the starting offsets do not fit the partitions, or a batch read would start after its end.
-            UnreachableError: no broker answered.
+            MissingTopicError: A topic or partition that the options name does not exist.
+            OptionError: The starting offsets do not fit the partitions, or a batch read would start after its end.
+            UnreachableError: No broker answered.
         """
         subscriber = self._options.subscriber
         topics = self._client.topics(subscriber.topic_names)
@@ -273,7 +273,7 @@ class KafkaSourceEnumerator(
         """Drops the partitions that the checkpoint has and the options do not name any more, as Spark's source does.
 
         Raises:
-            DataLossError: there are such partitions, and ``failOnDataLoss`` is set.
+            DataLossError: There are such partitions, and ``failOnDataLoss`` is set.
         """
         subscriber = self._options.subscriber
         gone = sorted(tp for tp in self._state.partitions if not subscriber.names(tp))
@@ -318,8 +318,8 @@ def reader_of(tp: TopicPartition, readers: int) -> int:
     The rule is that of Flink's ``KafkaSourceEnumerator.getSplitOwner``, with the 32 bits of Java's ``String.hashCode``.
 
     Args:
-        tp: the partition.
-        readers: the number of readers.
+        tp: The partition.
+        readers: The number of readers.
     """
     topic_hash = 0
     for character in tp.topic:

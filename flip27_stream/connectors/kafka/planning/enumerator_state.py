@@ -22,11 +22,11 @@ class AssignedTopic:
     """A topic of which partitions were assigned.
 
     Attributes:
-        topic_id: the id that tells the topic from a later topic of the same name; empty if it is not known.
-        partitions: the numbers of the assigned partitions.
-        orphans: the assigned partitions that existed in an earlier topic of the same name, and not in this topic when
+        topic_id: The id that tells the topic from a later topic of the same name; empty if it is not known.
+        partitions: The numbers of the assigned partitions.
+        orphans: The assigned partitions that existed in an earlier topic of the same name, and not in this topic when
             it was found. If this topic gets partitions of these numbers, their logs are new.
-        cluster_id: the id of the Kafka cluster where the topic was last seen; empty if it is not known.
+        cluster_id: The id of the Kafka cluster where the topic was last seen; empty if it is not known.
     """
 
     topic_id: str
@@ -40,10 +40,10 @@ class KafkaEnumeratorState:
     """The partitions that were assigned (Flink ``KafkaSourceEnumState``). The coordinator keeps the positions.
 
     Attributes:
-        topics: the topics of these partitions, by name.
-        initial_discovery_finished: whether the initial discovery is done. Partitions found later are read from offset
+        topics: The topics of these partitions, by name.
+        initial_discovery_finished: Whether the initial discovery is done. Partitions found later are read from offset
             0.
-        stopping_offsets: the offset at which each partition ends, exclusively; ``None`` for an unbounded source.
+        stopping_offsets: The offset at which each partition ends, exclusively; ``None`` for an unbounded source.
             Partitions that are not in this mapping are not read.
     """
 
@@ -67,8 +67,8 @@ class KafkaEnumeratorState:
         is not known until the next plan.
 
         Args:
-            split: a split without a topic id.
-            trusted_cluster: the id of the cluster whose offsets the user trusts.
+            split: A split without a topic id.
+            trusted_cluster: The id of the cluster whose offsets the user trusts.
         """
         topic_id = self.topic_id_for_reader(split.topic_partition, trusted_cluster)
         return replace(split, topic_id=topic_id) if topic_id else split
@@ -120,7 +120,7 @@ class KafkaEnumeratorState:
         """Returns the state with the ids of recreated topics.
 
         Args:
-            recreated: the new topic id, by partition.
+            recreated: The new topic id, by partition.
         """
         topics = dict(self.topics)
         for tp, topic_id in recreated.items():
@@ -134,7 +134,7 @@ class KafkaEnumeratorState:
         """Returns the state with the current ids of topics and clusters. An id that brokers do not tell stays as it is.
 
         Args:
-            identified: the current metadata of topics, by name.
+            identified: The current metadata of topics, by name.
         """
         topics = dict(self.topics)
         for name, topic in identified.items():

@@ -42,12 +42,12 @@ class GroupCoordinator:
         """Returns the response of the coordinator to a request.
 
         Args:
-            request: makes the request; it is called for each attempt.
-            errors: returns the error codes in a response.
+            request: Makes the request; it is called for each attempt.
+            errors: Returns the error codes in a response.
 
         Raises:
-            UnreachableError: no coordinator answered within ``api_timeout_ms``, or this object was closed.
-            ConnectorError: the coordinator refused the request.
+            UnreachableError: No coordinator answered within ``api_timeout_ms``, or this object was closed.
+            ConnectorError: The coordinator refused the request.
         """
         options = self._client.options
         deadline = time.monotonic() + options.api_timeout_ms / 1000

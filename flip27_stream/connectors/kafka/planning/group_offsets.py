@@ -27,8 +27,8 @@ class GroupCommitter:
     If more offsets are processed before a commit is sent, only the newest ones are committed.
 
     Args:
-        client: a client that only this object uses; the object closes it.
-        group: the consumer group.
+        client: A client that only this object uses; the object closes it.
+        group: The consumer group.
     """
 
     def __init__(self, client: KafkaClient, group: str) -> None:

@@ -28,11 +28,11 @@ class Looked:
     """The result of :meth:`LogRanges.look`.
 
     Attributes:
-        ranges: the offset range of each split, by split id. A split is left out if its leader did not answer, or if its
+        ranges: The offset range of each split, by split id. A split is left out if its leader did not answer, or if its
             partition has been missing for less than 5 s.
-        recreated: the partitions whose topic was deleted and created again, with the id of the new topic.
-        identified: the current metadata of topics whose id or cluster id has changed, by name.
-        reset: the partitions whose cached event times are invalid, because their records are lost or their topic has
+        recreated: The partitions whose topic was deleted and created again, with the id of the new topic.
+        identified: The current metadata of topics whose id or cluster id has changed, by name.
+        reset: The partitions whose cached event times are invalid, because their records are lost or their topic has
             another id or cluster.
     """
 
@@ -47,11 +47,11 @@ class _Bounds:
     """The first and last offsets of logs, as the leaders told them.
 
     Attributes:
-        end: the end of each log, exclusively. In isolation ``read_committed`` this is the last stable offset.
-        start: the first offset of each log, for the partitions for which it was asked.
-        high_watermark: the high watermark of partitions whose position is after ``end``. Such a query may have read
+        end: The end of each log, exclusively. In isolation ``read_committed`` this is the last stable offset.
+        start: The first offset of each log, for the partitions for which it was asked.
+        high_watermark: The high watermark of partitions whose position is after ``end``. Such a query may have read
             records in isolation ``read_uncommitted`` that belong to a transaction that is still open.
-        late: the partitions whose ``end`` answers a request that was sent more than 5 s before, by an earlier
+        late: The partitions whose ``end`` answers a request that was sent more than 5 s before, by an earlier
             micro-batch.
     """
 
@@ -73,7 +73,7 @@ class LogRanges:
     ids are the same as before, the leaders answered about these topics and not about successors of the same name.
 
     Attributes:
-        topics: the metadata of the topics as last seen, by name.
+        topics: The metadata of the topics as last seen, by name.
     """
 
     def __init__(self, client: KafkaClient, options: KafkaOptions) -> None:
@@ -112,13 +112,13 @@ class LogRanges:
         """Returns the ranges of splits.
 
         Args:
-            positions: the next position of each split; ``None`` for a split that was not planned yet.
-            state: the partitions and topic ids of the checkpoint.
+            positions: The next position of each split; ``None`` for a split that was not planned yet.
+            state: The partitions and topic ids of the checkpoint.
 
         Raises:
-            DataLossError: records at a position do not exist any more, and ``failOnDataLoss`` is set; or see
+            DataLossError: Records at a position do not exist any more, and ``failOnDataLoss`` is set; or see
                 :meth:`_refuse_lost`.
-            UnreachableError: a partition has no leader that answers, or no broker answers, see :class:`Unanswered`.
+            UnreachableError: A partition has no leader that answers, or no broker answers, see :class:`Unanswered`.
         """
         wanted = {s.topic_partition: s.starting_offset if p is None else p for s, p in positions.items()}
         changes = self._identities.changes(wanted, state, self.topics)
@@ -178,9 +178,9 @@ class LogRanges:
         """Returns where logs end and begin.
 
         Args:
-            wanted: the next position of each partition.
-            changes: the partitions whose topic differs from that of the checkpoint.
-            again: whether the first answer was doubtful; answers to requests of earlier micro-batches are not used
+            wanted: The next position of each partition.
+            changes: The partitions whose topic differs from that of the checkpoint.
+            again: Whether the first answer was doubtful; answers to requests of earlier micro-batches are not used
                 then.
         """
         there = _existing(wanted, changes.successors)
@@ -280,10 +280,10 @@ class LogRanges:
         Only partitions that existed when the run began count.
 
         Args:
-            found: the current topic id of partitions that may be lost; ``None`` for a partition that does not exist.
+            found: The current topic id of partitions that may be lost; ``None`` for a partition that does not exist.
 
         Raises:
-            DataLossError: a partition was deleted or recreated during the run.
+            DataLossError: A partition was deleted or recreated during the run.
         """
         frozen = self._frozen or {}
         lost = [tp for tp, topic_id in found.items() if tp in frozen and frozen[tp] != topic_id]

@@ -23,10 +23,10 @@ class ClusterOffsets:
     """The ``OffsetLookups`` of a real cluster.
 
     Attributes:
-        client: sends the requests.
-        read_committed: whether the end of a log is its last stable offset.
-        attempts: the number of attempts (``fetchOffset.numRetries``); each may take ``api_timeout_ms``.
-        interval_ms: the pause between two attempts, in ms (``fetchOffset.retryIntervalMs``).
+        client: Sends the requests.
+        read_committed: Whether the end of a log is its last stable offset.
+        attempts: The number of attempts (``fetchOffset.numRetries``); each may take ``api_timeout_ms``.
+        interval_ms: The pause between two attempts, in ms (``fetchOffset.retryIntervalMs``).
     """
 
     client: KafkaClient

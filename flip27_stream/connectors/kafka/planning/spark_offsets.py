@@ -34,8 +34,8 @@ def adopted(
     Spark's source writes ``{"topic": {"0": 23}}`` (Spark ``JsonUtils.partitionOffsets``).
 
     Args:
-        document: the offset as the offset log of the checkpoint has it.
-        first_begins: returns where the first batch begins, given where it ends; see :func:`first_begins`. It is called
+        document: The offset as the offset log of the checkpoint has it.
+        first_begins: Returns where the first batch begins, given where it ends; see :func:`first_begins`. It is called
             only if the result is used, since it makes requests to the brokers.
     """
     found = list(_offsets(document))
@@ -76,9 +76,9 @@ def first_begins(ends: Positions, options: KafkaOptions, lookups: OffsetLookups)
     result is only used if the options accept the loss of records.
 
     Args:
-        ends: where the first batch ends.
-        options: the options of the query.
-        lookups: the requests to the cluster.
+        ends: Where the first batch ends.
+        options: The options of the query.
+        lookups: The requests to the cluster.
     """
     start = options.starting_offsets
     named = start.offsets if isinstance(start, Specific) else {}
@@ -114,7 +114,7 @@ class _LookedUp(Mapping[str, int]):
     """A mapping whose content is looked up at the first access.
 
     Args:
-        look_up: returns the content of the mapping.
+        look_up: Returns the content of the mapping.
     """
 
     def __init__(self, look_up: Callable[[], Mapping[str, int]]) -> None:

@@ -19,9 +19,9 @@ class IdentityChanges:
     """The differences between the topics of the cluster and those of the checkpoint.
 
     Attributes:
-        successors: the partitions that do not exist any more, or whose topic is another one, with the id of that topic;
+        successors: The partitions that do not exist any more, or whose topic is another one, with the id of that topic;
             the id is empty if the partition does not exist.
-        renamed: the partitions that are read on at their offsets under another topic id, or on another cluster.
+        renamed: The partitions that are read on at their offsets under another topic id, or on another cluster.
     """
 
     successors: Mapping[TopicPartition, str]
@@ -51,9 +51,9 @@ class TopicIdentities:
         """Returns the differences between the topics of the checkpoint and those of the cluster.
 
         Args:
-            partitions: the partitions to compare.
-            state: the topics of the checkpoint.
-            topics: the topics of the cluster, by name.
+            partitions: The partitions to compare.
+            state: The topics of the checkpoint.
+            topics: The topics of the cluster, by name.
         """
         successors: dict[TopicPartition, str] = {}
         renamed = set()
@@ -85,8 +85,8 @@ class TopicIdentities:
         """Returns the reason why a topic may have another id or be missing, for a message; "" on the same cluster.
 
         Args:
-            known: the topic of the checkpoint.
-            cluster_id: the id of the cluster that answers now.
+            known: The topic of the checkpoint.
+            cluster_id: The id of the cluster that answers now.
         """
         if not cluster_id or known.cluster_id == cluster_id:
             return ""

@@ -17,9 +17,9 @@ class _Silence:
     """The state of a partition whose leader does not answer.
 
     Attributes:
-        asked: when the last request was made, in monotonic seconds.
-        lasted_s: the time from the first unanswered request to the last one, in seconds, as far as it counts.
-        looks: the number of unanswered requests.
+        asked: When the last request was made, in monotonic seconds.
+        lasted_s: The time from the first unanswered request to the last one, in seconds, as far as it counts.
+        looks: The number of unanswered requests.
     """
 
     asked: float
@@ -34,8 +34,8 @@ class Unanswered:
     process may have been suspended.
 
     Args:
-        longest_ms: the longest time without an answer, in ms. At least three requests must have been made, too.
-        why: returns the reason why there is no answer about a partition, for the message.
+        longest_ms: The longest time without an answer, in ms. At least three requests must have been made, too.
+        why: Returns the reason why there is no answer about a partition, for the message.
     """
 
     def __init__(self, longest_ms: int, why: Callable[[TopicPartition], str]) -> None:
@@ -49,7 +49,7 @@ class Unanswered:
         A partition that was not asked for keeps its state, unless its last request is longer ago than ``longest_ms``.
 
         Raises:
-            UnreachableError: a partition got no answer for too long.
+            UnreachableError: A partition got no answer for too long.
         """
         now = time.monotonic()
         oldest = now - self._longest_s

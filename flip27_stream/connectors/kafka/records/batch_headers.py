@@ -27,18 +27,18 @@ class BatchHeader(NamedTuple):
     ``record_count`` is 1.
 
     Attributes:
-        base_offset: the first offset.
-        last_offset: the last offset.
-        magic: the version of the format.
-        attributes: the flags as they are in the header.
-        crc: the checksum as it is in the header.
-        base_timestamp: in ms since the epoch; -1 for no timestamp.
-        max_timestamp: in ms since the epoch; -1 for no timestamp.
-        producer_id: the id of the producer; -1 for no id.
-        record_count: the number of records.
-        position: the first byte of the batch in the data.
-        size: the size of the batch in bytes, with its header.
-        complete: whether the data has all bytes of the batch.
+        base_offset: The first offset.
+        last_offset: The last offset.
+        magic: The version of the format.
+        attributes: The flags as they are in the header.
+        crc: The checksum as it is in the header.
+        base_timestamp: In ms since the epoch; -1 for no timestamp.
+        max_timestamp: In ms since the epoch; -1 for no timestamp.
+        producer_id: The id of the producer; -1 for no id.
+        record_count: The number of records.
+        position: The first byte of the batch in the data.
+        size: The size of the batch in bytes, with its header.
+        complete: Whether the data has all bytes of the batch.
     """
 
     base_offset: int
@@ -79,11 +79,11 @@ def batch_headers(data: bytes | memoryview, source: str = "a fetch response") ->
     """Yields the headers of the batches in ``data``. Checksums are not checked.
 
     Args:
-        data: begins with a batch, and may be cut off at any byte.
-        source: the partition, for errors.
+        data: Begins with a batch, and may be cut off at any byte.
+        source: The partition, for errors.
 
     Raises:
-        CorruptRecordError: a header is impossible.
+        CorruptRecordError: A header is impossible.
     """
     at, total = 0, len(data)
     while total - at > _MAGIC_AT:

@@ -19,9 +19,9 @@ def gather(buffer: Bytes, at: Longs, sizes: Longs) -> pa.BinaryArray:
     and Arrow takes every second element, with a single copy.
 
     Args:
-        buffer: the bytes.
-        at: the positions of the pieces, ascending; pieces do not overlap.
-        sizes: the sizes of the pieces in bytes; a negative size is a null.
+        buffer: The bytes.
+        at: The positions of the pieces, ascending; pieces do not overlap.
+        sizes: The sizes of the pieces in bytes; a negative size is a null.
     """
     rows = len(at)
     if not rows:

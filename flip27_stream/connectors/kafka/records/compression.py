@@ -28,10 +28,10 @@ class Inflated:
     """A buffer of decompressed batches, one after the other.
 
     Args:
-        compressed: the number of compressed bytes to expect, from which the first size of the buffer is estimated.
+        compressed: The number of compressed bytes to expect, from which the first size of the buffer is estimated.
 
     Attributes:
-        used: the number of bytes in the buffer.
+        used: The number of bytes in the buffer.
     """
 
     def __init__(self, compressed: int) -> None:
@@ -47,11 +47,11 @@ class Inflated:
         """Decompresses ``payload`` and returns its span, the first byte and the end, in :attr:`bytes`.
 
         Args:
-            codec: the number of the codec, see :data:`CODECS`.
-            payload: the compressed bytes.
+            codec: The number of the codec, see :data:`CODECS`.
+            payload: The compressed bytes.
 
         Raises:
-            MalformedError: the codec is not known, or the bytes are damaged or too large.
+            MalformedError: The codec is not known, or the bytes are damaged or too large.
         """
         if codec >= len(CODECS):
             raise MalformedError(f"unknown compression codec {codec}")

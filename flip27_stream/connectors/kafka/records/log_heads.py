@@ -51,13 +51,13 @@ class LogHeads:
     """The complete batches of many logs, in columns; those of one log are next to each other, in order.
 
     Attributes:
-        logs: the index of the log of each batch, ascending.
-        stops: the offset after each batch.
-        greatest: the greatest timestamp (ms) of each batch.
-        first_offsets: the offset of the first record of each batch.
-        first_times: the timestamp (ms) of the first record of each batch.
-        has_first: whether the first record is known; false for a compressed batch.
-        has_data: whether the batch has records that are data; false for transaction markers and for batches that
+        logs: The index of the log of each batch, ascending.
+        stops: The offset after each batch.
+        greatest: The greatest timestamp (ms) of each batch.
+        first_offsets: The offset of the first record of each batch.
+        first_times: The timestamp (ms) of the first record of each batch.
+        has_first: Whether the first record is known; false for a compressed batch.
+        has_data: Whether the batch has records that are data; false for transaction markers and for batches that
             compaction has emptied. Their other columns say nothing.
     """
 
@@ -99,8 +99,8 @@ def log_heads(logs: Sequence[bytes | memoryview], starts: Longs) -> tuple[LogHea
     record. An incomplete batch at the end of a log is left out.
 
     Args:
-        logs: the records of each partition in a FetchResponse.
-        starts: the offset of the fetch of each partition; batches before it are left out.
+        logs: The records of each partition in a FetchResponse.
+        starts: The offset of the fetch of each partition; batches before it are left out.
     """
     data = b"".join([*logs, _PADDING])
     buffer = np.frombuffer(data, np.uint8)

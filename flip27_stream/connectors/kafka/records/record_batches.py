@@ -40,8 +40,8 @@ class Decoded:
     """The decoded records, and the offset of the next fetch.
 
     Attributes:
-        records: the data records.
-        next_offset: the offset after the last batch that was seen, also if that batch has no data records (markers,
+        records: The data records.
+        next_offset: The offset after the last batch that was seen, also if that batch has no data records (markers,
             aborted or compacted records), but not above ``stop``. It is ``start`` if the data has no complete batch; a
             larger fetch may then bring one.
     """
@@ -68,21 +68,21 @@ def decode(
     Damaged data is refused before any row is returned, and before more memory is taken than the data justifies.
 
     Args:
-        data: the records of one partition in a FetchResponse.
-        start: the first offset to return.
-        stop: the end of the offsets to return, exclusively.
-        source: the partition, for errors.
-        aborted: the aborted transactions of the response, each as (producer id, first offset), whose records are left
+        data: The records of one partition in a FetchResponse.
+        start: The first offset to return.
+        stop: The end of the offsets to return, exclusively.
+        source: The partition, for errors.
+        aborted: The aborted transactions of the response, each as (producer id, first offset), whose records are left
             out; ``None`` to keep them (``read_uncommitted``).
-        headers: whether the column of headers is wanted; headers that are not wanted are not checked.
-        keys: whether the column of keys is wanted.
-        values: whether the column of values is wanted.
-        check_crcs: whether checksums are checked.
-        enough: the number of decompressed bytes after which decoding stops. The rest is left for the next call with the
+        headers: Whether the column of headers is wanted; headers that are not wanted are not checked.
+        keys: Whether the column of keys is wanted.
+        values: Whether the column of values is wanted.
+        check_crcs: Whether checksums are checked.
+        enough: The number of decompressed bytes after which decoding stops. The rest is left for the next call with the
             same data, from ``next_offset`` on. By default the limit is far above the size of a fetch.
 
     Raises:
-        CorruptRecordError: the bytes do not follow the format; the message names the offset.
+        CorruptRecordError: The bytes do not follow the format; the message names the offset.
     """
     view = memoryview(data)[:_ARROW_LIMIT]
     enough = LARGEST_BATCH if enough is None else enough
@@ -243,7 +243,7 @@ def _read_legacy(
     """Returns the same as :func:`_read_v2`, for batches of magic 0 and 1.
 
     Raises:
-        CorruptRecordError: the data is damaged, or an offset is not above ``before``. The header of compressed messages
+        CorruptRecordError: The data is damaged, or an offset is not above ``before``. The header of compressed messages
             does not tell their first offset, so this is checked here.
     """
     messages: list[legacy.Message] = []

@@ -27,11 +27,11 @@ class Wanted:
     """The records and columns to decode. Offsets and timestamps are always decoded.
 
     Attributes:
-        start: the first offset.
-        stop: the end of the offsets, exclusively.
-        keys: whether keys are decoded.
-        values: whether values are decoded.
-        headers: whether headers are decoded.
+        start: The first offset.
+        stop: The end of the offsets, exclusively.
+        keys: Whether keys are decoded.
+        values: Whether values are decoded.
+        headers: Whether headers are decoded.
     """
 
     start: int
@@ -46,11 +46,11 @@ class RecordColumns:
     """The data records of one contiguous piece of the log of one partition, as columns of one length.
 
     Attributes:
-        offsets: strictly increasing.
-        timestamps: in ms since the epoch; -1 for a record without a timestamp.
+        offsets: Strictly increasing.
+        timestamps: In ms since the epoch; -1 for a record without a timestamp.
         timestamp_types: 0 for CreateTime, 1 for LogAppendTime, -1 for magic 0, which has no timestamps.
-        keys: may have nulls; ``None`` if the column was not asked for.
-        values: may have nulls; ``None`` if the column was not asked for.
+        keys: May have nulls; ``None`` if the column was not asked for.
+        values: May have nulls; ``None`` if the column was not asked for.
         headers: ``list<struct<key: string, value: binary>>``, as in Spark, null for a record without headers; ``None``
             if the column was not asked for.
     """
@@ -74,13 +74,13 @@ def read_records(
     Memory is bounded by the size of ``buffer``: a record count that does not fit in it is refused first.
 
     Args:
-        buffer: the decompressed records.
-        spans: the first byte and the end of each batch in ``buffer``.
-        batches: the headers of the batches.
-        wanted: the offsets and columns to decode.
+        buffer: The decompressed records.
+        spans: The first byte and the end of each batch in ``buffer``.
+        batches: The headers of the batches.
+        wanted: The offsets and columns to decode.
 
     Raises:
-        MalformedError: the bytes are not the records of these batches.
+        MalformedError: The bytes are not the records of these batches.
     """
     try:
         return _read(buffer, spans, batches, wanted)

@@ -26,13 +26,13 @@ def read_headers(buffer: Bytes, at: Longs, counts: Longs, ends: Longs) -> pa.Lis
     All first headers are read together, then all second ones, and so on.
 
     Args:
-        buffer: the decompressed records.
-        at: the position of the first header of each record.
-        counts: the number of headers of each record.
-        ends: the end of each record.
+        buffer: The decompressed records.
+        at: The position of the first header of each record.
+        counts: The number of headers of each record.
+        ends: The end of each record.
 
     Raises:
-        MalformedError: the headers of a record do not end at its end, or a header has no key.
+        MalformedError: The headers of a record do not end at its end, or a header has no key.
     """
     if not counts.any():
         return pa.nulls(len(counts), HEADERS)

@@ -39,13 +39,13 @@ def find_records(buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Longs)
     the caller has to check them all.
 
     Args:
-        buffer: the decompressed records.
-        spans: the first byte and the end of each batch in ``buffer``.
-        counts: the number of records of each batch.
+        buffer: The decompressed records.
+        spans: The first byte and the end of each batch in ``buffer``.
+        counts: The number of records of each batch.
 
     Raises:
-        MalformedError: the records cannot be in the spans.
-        IndexError: a record leaves its batch.
+        MalformedError: The records cannot be in the spans.
+        IndexError: A record leaves its batch.
     """
     lows, highs = np.array(spans, np.int64).T
     if (counts * SMALLEST_RECORD > highs - lows).any():

@@ -41,7 +41,7 @@ def read_messages(data: bytes | memoryview, header: BatchHeader, check_crcs: boo
     """Returns the message at ``header``, or the messages within it if it is compressed.
 
     Raises:
-        MalformedError: the bytes are damaged.
+        MalformedError: The bytes are damaged.
     """
     message = _message(data, header, check_crcs)
     if not header.codec:
@@ -102,7 +102,7 @@ def _inner_headers(inner: bytes, outer: BatchHeader) -> list[BatchHeader]:
     """Returns the headers of the messages within a compressed message.
 
     Raises:
-        MalformedError: a message is cut off, is compressed itself, or has another magic.
+        MalformedError: A message is cut off, is compressed itself, or has another magic.
     """
     try:
         headers = list(batch_headers(inner))

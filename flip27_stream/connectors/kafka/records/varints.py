@@ -28,13 +28,13 @@ def read_varints(buffer: Bytes, at: Longs, longest: int = INT_BYTES) -> tuple[Lo
     with a third byte are decoded again, together with the others if most rows have one.
 
     Args:
-        buffer: the bytes.
-        at: the positions of the numbers.
-        longest: the greatest number of bytes of an encoded number.
+        buffer: The bytes.
+        at: The positions of the numbers.
+        longest: The greatest number of bytes of an encoded number.
 
     Raises:
-        MalformedError: a number takes more than ``longest`` bytes, or begins in the buffer and leaves it.
-        IndexError: a number begins behind the buffer.
+        MalformedError: A number takes more than ``longest`` bytes, or begins in the buffer and leaves it.
+        IndexError: A number begins behind the buffer.
     """
     first, behind = buffer.take(at), at + 1
     long = first >> 7

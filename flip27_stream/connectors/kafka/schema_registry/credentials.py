@@ -18,8 +18,8 @@ class RegistryCredentials(Protocol):
         """Returns the value of the header ``Authorization``.
 
         Raises:
-            AuthenticationError: there is no token.
-            OSError: the provider of tokens cannot be reached now.
+            AuthenticationError: There is no token.
+            OSError: The provider of tokens cannot be reached now.
         """
         ...
 
@@ -33,7 +33,7 @@ class FixedCredentials:
     """Credentials that do not change.
 
     Attributes:
-        header: the value of the header ``Authorization``, which is never shown.
+        header: The value of the header ``Authorization``, which is never shown.
     """
 
     header: str = field(repr=False)
@@ -60,8 +60,8 @@ class RenewedToken:
     """A bearer token that is renewed before it expires.
 
     Attributes:
-        provider: provides tokens.
-        option: the option that names the provider, for messages.
+        provider: Provides tokens.
+        option: The option that names the provider, for messages.
     """
 
     provider: TokenProvider

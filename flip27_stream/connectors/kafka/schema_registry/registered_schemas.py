@@ -26,8 +26,8 @@ class RegisteredSchema:
 
     Attributes:
         type: ``AVRO``, ``JSON`` or ``PROTOBUF``.
-        text: the schema.
-        references: the texts of the schemas that it refers to, each after those that it refers to itself.
+        text: The schema.
+        references: The texts of the schemas that it refers to, each after those that it refers to itself.
     """
 
     type: str
@@ -38,7 +38,7 @@ class RegisteredSchema:
         """Checks that the schema is of the type ``wanted``.
 
         Raises:
-            ValueError: the schema is of another type.
+            ValueError: The schema is of another type.
         """
         if self.type != wanted:
             raise ValueError(f"it is {self.type}, not {wanted}")
@@ -48,7 +48,7 @@ class SchemaCache:
     """The schemas of registries. What an id stands for never changes, so it is kept as long as the process lives.
 
     Args:
-        clock: returns a time in seconds that never goes back.
+        clock: Returns a time in seconds that never goes back.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -60,8 +60,8 @@ class SchemaCache:
         """Returns the schema with an id.
 
         Raises:
-            UnknownSchemaError: the registry does not have the schema, or did not have it less than a minute ago.
-            ConnectorError: as :meth:`SchemaRegistry.get`.
+            UnknownSchemaError: The registry does not have the schema, or did not have it less than a minute ago.
+            ConnectorError: As :meth:`SchemaRegistry.get`.
         """
         if id_ > _GREATEST_ID:
             raise UnknownSchemaError("ids of registries have 31 bits")
@@ -90,8 +90,8 @@ def latest_schema(registry: SchemaRegistry, subject: str) -> RegisteredSchema:
     """Returns the latest schema of a subject, which is not cached.
 
     Raises:
-        UnknownSchemaError: the registry does not have the subject.
-        ConnectorError: as :meth:`SchemaRegistry.get`.
+        UnknownSchemaError: The registry does not have the subject.
+        ConnectorError: As :meth:`SchemaRegistry.get`.
     """
     return _with_references(registry, registry.get("subjects", subject, "versions", "latest"))
 

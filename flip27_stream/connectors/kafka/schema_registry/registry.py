@@ -38,11 +38,11 @@ class SchemaRegistry:
     """A schema registry. Hashable and picklable; no ``repr`` shows a secret.
 
     Attributes:
-        urls: the addresses of its servers; a server that fails is followed by the next.
-        credentials: the credentials; ``None`` if it asks for none.
-        headers: further headers of requests, as names and values.
-        trust: the trusted certificates; ``None`` for those that this machine trusts.
-        timeout_ms: the time limit of all tries of one request, in ms.
+        urls: The addresses of its servers; a server that fails is followed by the next.
+        credentials: The credentials; ``None`` if it asks for none.
+        headers: Further headers of requests, as names and values.
+        trust: The trusted certificates; ``None`` for those that this machine trusts.
+        timeout_ms: The time limit of all tries of one request, in ms.
     """
 
     urls: tuple[str, ...]
@@ -55,13 +55,13 @@ class SchemaRegistry:
         """Returns the JSON object at a path, and asks again while servers are slow, down or not well.
 
         Args:
-            path: the parts of the path, which are quoted.
+            path: The parts of the path, which are quoted.
 
         Raises:
-            AuthenticationError: the registry refuses the credentials, or its certificate is not trusted.
-            ConnectorError: the address is not that of a schema registry.
-            UnknownSchemaError: the registry does not have the requested schema, subject or version.
-            UnreachableError: the registry did not answer within the time limit.
+            AuthenticationError: The registry refuses the credentials, or its certificate is not trusted.
+            ConnectorError: The address is not that of a schema registry.
+            UnknownSchemaError: The registry does not have the requested schema, subject or version.
+            UnreachableError: The registry did not answer within the time limit.
         """
         deadline = time.monotonic() + self.timeout_ms / 1000
         wait = _FIRST_WAIT_S

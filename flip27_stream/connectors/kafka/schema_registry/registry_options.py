@@ -141,8 +141,8 @@ class RegistryOptions:
     """The checked options of a schema registry.
 
     Attributes:
-        registry: the registry.
-        subject: the subject whose latest schema is the reader's; ``None`` if the reader's schema is given.
+        registry: The registry.
+        subject: The subject whose latest schema is the reader's; ``None`` if the reader's schema is given.
     """
 
     registry: SchemaRegistry
@@ -153,10 +153,10 @@ def parse(options: Mapping[str, str]) -> RegistryOptions | None:
     """Returns the checked options of a schema registry; ``None`` if the options name none.
 
     Args:
-        options: the options of the query, by their names in lower case.
+        options: The options of the query, by their names in lower case.
 
     Raises:
-        OptionError: a value is wrong, or an option has no effect together with the others.
+        OptionError: A value is wrong, or an option has no effect together with the others.
     """
     urls = URL.get(options)
     if urls is None:

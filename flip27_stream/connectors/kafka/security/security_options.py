@@ -18,11 +18,11 @@ class SslOptions:
     """The options of TLS.
 
     Attributes:
-        trust: the trusted certificates; ``None`` for the certificate authorities that the machine trusts.
-        keys: the certificate of this client; ``None`` if brokers do not require one.
-        check_hostname: whether the certificate of a broker must name the host of the connection.
-        least: the oldest allowed version of TLS.
-        most: the newest allowed version of TLS.
+        trust: The trusted certificates; ``None`` for the certificate authorities that the machine trusts.
+        keys: The certificate of this client; ``None`` if brokers do not require one.
+        check_hostname: Whether the certificate of a broker must name the host of the connection.
+        least: The oldest allowed version of TLS.
+        most: The newest allowed version of TLS.
     """
 
     trust: TrustStore | None = None
@@ -35,7 +35,7 @@ class SslOptions:
         """Returns a new SSL context.
 
         Raises:
-            OptionError: a store cannot be read or opened, or has no certificate or key.
+            OptionError: A store cannot be read or opened, or has no certificate or key.
         """
         context = SSLContext(PROTOCOL_TLS_CLIENT)
         context.minimum_version, context.maximum_version = self.least, self.most
@@ -60,7 +60,7 @@ class SaslExchange(Protocol):
         """Handles the answer of the broker.
 
         Raises:
-            ValueError, LookupError: the answer does not prove that the broker knows the credentials.
+            ValueError, LookupError: The answer does not prove that the broker knows the credentials.
         """
         ...
 
@@ -132,8 +132,8 @@ class SecurityOptions:
 
     Attributes:
         protocol: ``security.protocol`` of Java's client.
-        ssl: the options of TLS for SSL and SASL_SSL; else ``None``.
-        sasl: the credentials for SASL_PLAINTEXT and SASL_SSL; else ``None``.
+        ssl: The options of TLS for SSL and SASL_SSL; else ``None``.
+        sasl: The credentials for SASL_PLAINTEXT and SASL_SSL; else ``None``.
     """
 
     protocol: str = "PLAINTEXT"
@@ -144,6 +144,6 @@ class SecurityOptions:
         """Returns a new SSL context; ``None`` for connections without TLS.
 
         Raises:
-            OptionError: as :meth:`SslOptions.context`.
+            OptionError: As :meth:`SslOptions.context`.
         """
         return None if self.ssl is None else self.ssl.context()

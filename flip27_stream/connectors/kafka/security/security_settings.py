@@ -150,11 +150,11 @@ def parse_security(options: Mapping[str, str], warn: Callable[[str, str], None])
     """Returns the options of encryption and authentication.
 
     Args:
-        options: the options of the query, by their names in lower case.
-        warn: is called with the name of each option that has no effect, and the reason.
+        options: The options of the query, by their names in lower case.
+        warn: Is called with the name of each option that has no effect, and the reason.
 
     Raises:
-        OptionError: a value is wrong, missing or not supported.
+        OptionError: A value is wrong, missing or not supported.
     """
     if (credential := parse_service_credential(options)) is not None:
         return SecurityOptions("SASL_SSL", _ssl(options), credential)

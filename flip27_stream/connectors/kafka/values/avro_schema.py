@@ -31,11 +31,11 @@ def writer_schema(text: str, option: str = "value.avro.schema") -> Any:
     """Returns the parsed form of an Avro schema.
 
     Args:
-        text: the schema, as JSON.
-        option: the name of the option, for the error.
+        text: The schema, as JSON.
+        option: The name of the option, for the error.
 
     Raises:
-        OptionError: the text is not an Avro schema of a record.
+        OptionError: The text is not an Avro schema of a record.
     """
     try:
         schema = fastavro.parse_schema(json.loads(text))
@@ -51,11 +51,11 @@ def with_references(text: str, references: Sequence[str]) -> str:
     """Returns a schema that has the definitions of all named types in it.
 
     Args:
-        text: the schema.
-        references: the schemas that define types which it names, each after those whose types it names itself.
+        text: The schema.
+        references: The schemas that define types which it names, each after those whose types it names itself.
 
     Raises:
-        ValueError: a text is not an Avro schema, names a type that none defines, or is not the schema of a record.
+        ValueError: A text is not an Avro schema, names a type that none defines, or is not the schema of a record.
     """
     named: dict[str, Any] = {}
     try:

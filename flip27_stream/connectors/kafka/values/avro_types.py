@@ -62,8 +62,8 @@ def same_meaning(read: pa.DataType | None, written: pa.DataType | None) -> bool:
     Avro's rules of resolution do not look at logical types, so milliseconds would be read as microseconds.
 
     Args:
-        read: the type of a field in the reader's schema; ``None`` if it is not supported.
-        written: the type of that field in the writer's schema; ``None`` if it is not supported.
+        read: The type of a field in the reader's schema; ``None`` if it is not supported.
+        written: The type of that field in the writer's schema; ``None`` if it is not supported.
     """
     if read is None or written is None:
         return True

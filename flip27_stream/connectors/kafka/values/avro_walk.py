@@ -16,10 +16,10 @@ class RecordWalk:
     """Finds damage that fastavro accepts: numbers of more than 64 bits, wrong indexes, and nesting that is too deep.
 
     Args:
-        schema: the writer's schema, parsed by fastavro.
+        schema: The writer's schema, parsed by fastavro.
 
     Attributes:
-        recursive: whether the schema contains itself, so that values may be nested without limit.
+        recursive: Whether the schema contains itself, so that values may be nested without limit.
     """
 
     def __init__(self, schema: Any) -> None:
@@ -31,8 +31,8 @@ class RecordWalk:
         """Checks the record that begins at ``start``.
 
         Raises:
-            EOFError: the record goes on after the end of ``data``.
-            ValueError: the bytes are not a record; the text says why.
+            EOFError: The record goes on after the end of ``data``.
+            ValueError: The bytes are not a record; the text says why.
         """
         try:
             end = self._record(data, start)

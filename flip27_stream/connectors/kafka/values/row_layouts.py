@@ -37,11 +37,11 @@ def records_schema(values: ValueOptions, include_headers: bool) -> pa.Schema:
     """Returns the schema of a query whose user gave no schema.
 
     Args:
-        values: the options of values.
-        include_headers: whether there is a column ``headers``.
+        values: The options of values.
+        include_headers: Whether there is a column ``headers``.
 
     Raises:
-        OptionError: the format of values needs a schema.
+        OptionError: The format of values needs a schema.
     """
     if values.format.has_fields:
         raise OptionError(
@@ -58,12 +58,12 @@ def row_layout(schema: pa.Schema, values: ValueOptions) -> RowLayout:
     Columns of the record are matched by name, in any case and order. The other columns are fields of the value.
 
     Args:
-        schema: the schema of the query.
-        values: the options of values.
+        schema: The schema of the query.
+        values: The options of values.
 
     Raises:
-        OptionError: a column does not exist, or has another type; or the schema registry does not have the subject.
-        ConnectorError: the schema registry refuses, or does not answer in time.
+        OptionError: A column does not exist, or has another type; or the schema registry does not have the subject.
+        ConnectorError: The schema registry refuses, or does not answer in time.
     """
     values = _with_readers_schema(values)
     _refuse_duplicates(schema.names, "of the schema")
@@ -142,7 +142,7 @@ def _refuse_inside(column: str, kind: pa.DataType) -> None:
     """Checks that decoders can make the type of a column, at any depth.
 
     Raises:
-        OptionError: no decoder makes such a type.
+        OptionError: No decoder makes such a type.
     """
     if tagged := _tagged(kind):
         raise OptionError(

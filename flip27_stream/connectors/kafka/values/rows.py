@@ -40,12 +40,12 @@ class RowLayout:
     """The columns of rows and their sources. Picklable.
 
     Attributes:
-        schema: the schema of the record batches.
-        record_columns: for each column the name of the record's column that it copies, as in Spark; ``None`` for a
+        schema: The schema of the record batches.
+        record_columns: For each column the name of the record's column that it copies, as in Spark; ``None`` for a
             column that ``decoder`` makes.
-        decoder: makes columns from values; ``None`` if values are not decoded.
-        fail_fast: whether a value that cannot be decoded is an error.
-        corrupt_column: the index of the column with the bytes of values that cannot be decoded; ``None`` without one.
+        decoder: Makes columns from values; ``None`` if values are not decoded.
+        fail_fast: Whether a value that cannot be decoded is an error.
+        corrupt_column: The index of the column with the bytes of values that cannot be decoded; ``None`` without one.
     """
 
     schema: pa.Schema
@@ -79,8 +79,8 @@ class RowMaker:
     """Makes the record batches of one partition. It reuses the columns ``topic`` and ``partition``, which are constant.
 
     Args:
-        partition: the partition.
-        layout: the columns; by default those of Spark's Kafka source.
+        partition: The partition.
+        layout: The columns; by default those of Spark's Kafka source.
     """
 
     def __init__(self, partition: TopicPartition, layout: RowLayout | None = None) -> None:
@@ -93,10 +93,10 @@ class RowMaker:
         """Returns the rows of ``records``. A missing timestamp becomes -1 ms, as in Spark.
 
         Args:
-            records: records with the columns that the layout needs.
+            records: Records with the columns that the layout needs.
 
         Raises:
-            RecordFormatError: a value cannot be decoded and ``fail_fast`` is set; a column that is NOT NULL has a null;
+            RecordFormatError: A value cannot be decoded and ``fail_fast`` is set; a column that is NOT NULL has a null;
                 or a timestamp does not fit Spark's type.
         """
         layout = self._layout

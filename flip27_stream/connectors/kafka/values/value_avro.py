@@ -46,14 +46,14 @@ class AvroDecoder(ValueDecoder):
     indexes (:func:`_guarded`), and numbers of more than 64 bits and endless nesting (:class:`RecordWalk`).
 
     Args:
-        fields: the wanted columns, each of which is a field of the record.
-        schema: the writer's schema, as JSON.
-        framed: whether each value begins with a zero byte and a schema id of 4 bytes (Confluent). The id is ignored.
-        reader: the reader's schema, as JSON, whose fields the columns are; ``None`` if it is the writer's.
+        fields: The wanted columns, each of which is a field of the record.
+        schema: The writer's schema, as JSON.
+        framed: Whether each value begins with a zero byte and a schema id of 4 bytes (Confluent). The id is ignored.
+        reader: The reader's schema, as JSON, whose fields the columns are; ``None`` if it is the writer's.
 
     Raises:
-        OptionError: a column is not a field of the record, or has another type.
-        ValueError: a field of the reader's schema has another meaning in the writer's.
+        OptionError: A column is not a field of the record, or has another type.
+        ValueError: A field of the reader's schema has another meaning in the writer's.
     """
 
     format = ValueFormat.AVRO

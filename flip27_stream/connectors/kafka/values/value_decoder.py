@@ -30,9 +30,9 @@ class DecodedValues:
     """The columns decoded from values.
 
     Attributes:
-        columns: one array for each column. A value that cannot be decoded has nulls, except for the fields that can be
+        columns: One array for each column. A value that cannot be decoded has nulls, except for the fields that can be
             read.
-        bad: which values cannot be decoded; ``None`` if all can.
+        bad: Which values cannot be decoded; ``None`` if all can.
     """
 
     columns: Sequence[pa.Array]

@@ -16,7 +16,7 @@ class JsonValueDecoder(ValueDecoder):
     Each column of ``fields`` is the object's field of the same name.
 
     Raises:
-        OptionError: a column has a type that JSON cannot be decoded into.
+        OptionError: A column has a type that JSON cannot be decoded into.
     """
 
     format = ValueFormat.JSON

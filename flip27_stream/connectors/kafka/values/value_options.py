@@ -20,14 +20,14 @@ class ValueOptions:
     """The checked options of values.
 
     Attributes:
-        format: the format of values.
-        fail_fast: whether a value that cannot be decoded is an error; else its fields are null.
-        corrupt_column: the column with the bytes of values that cannot be decoded; ``None`` without one.
-        fields_prefix: the prefix of columns that are fields of the value. If it is empty, all columns that the record
+        format: The format of values.
+        fail_fast: Whether a value that cannot be decoded is an error; else its fields are null.
+        corrupt_column: The column with the bytes of values that cannot be decoded; ``None`` without one.
+        fields_prefix: The prefix of columns that are fields of the value. If it is empty, all columns that the record
             does not have are fields of the value.
-        avro_schema: the writer's schema as JSON; ``None`` for other formats than Avro.
-        confluent_framing: whether values begin with a zero byte and a schema id of 4 bytes.
-        registry: the schema registry that has the schemas of these ids; ``None`` if the ids are ignored. Then
+        avro_schema: The writer's schema as JSON; ``None`` for other formats than Avro.
+        confluent_framing: Whether values begin with a zero byte and a schema id of 4 bytes.
+        registry: The schema registry that has the schemas of these ids; ``None`` if the ids are ignored. Then
             ``avro_schema`` is the reader's schema.
     """
 
@@ -99,10 +99,10 @@ def parse(options: Mapping[str, str]) -> ValueOptions:
     """Returns the checked options of values.
 
     Args:
-        options: the options of the query, by their names in lower case.
+        options: The options of the query, by their names in lower case.
 
     Raises:
-        OptionError: a value is wrong, or an option has no effect together with the others.
+        OptionError: A value is wrong, or an option has no effect together with the others.
     """
     kind = FORMAT.require(options)
     if kind is ValueFormat.AVRO:
@@ -142,7 +142,7 @@ def _check_schema(options: Mapping[str, str], registry: RegistryOptions | None) 
     """Checks that the options name the schema of values in exactly one way.
 
     Raises:
-        OptionError: no schema is named, more than one is named, or the framing does not fit.
+        OptionError: No schema is named, more than one is named, or the framing does not fit.
     """
     given = AVRO_SCHEMA.is_given(options)
     subject = registry_options.SUBJECT

@@ -35,8 +35,8 @@ class RegistryDecoder(ValueDecoder):
     the wanted columns, makes its values bad, and is logged once.
 
     Args:
-        fields: the wanted columns.
-        registry: has the schemas.
+        fields: The wanted columns.
+        registry: Has the schemas.
     """
 
     def __init__(self, fields: pa.Schema, registry: SchemaRegistry) -> None:
@@ -47,7 +47,7 @@ class RegistryDecoder(ValueDecoder):
         """Returns the columns of ``values``.
 
         Raises:
-            ConnectorError: the registry refuses, or does not answer in time.
+            ConnectorError: The registry refuses, or does not answer in time.
         """
         ids = schema_ids(values)
         if not len(ids):
@@ -95,7 +95,7 @@ class RegistryDecoder(ValueDecoder):
         """Returns the decoder of values that were written with a schema, without their frames.
 
         Raises:
-            ValueError: the columns cannot be made of such values; the text says why.
+            ValueError: The columns cannot be made of such values; the text says why.
         """
 
 
@@ -120,12 +120,12 @@ class AvroRegistryDecoder(RegistryDecoder):
     """Decodes Avro records that begin with the id of the schema that they were written with.
 
     Args:
-        fields: the wanted columns, each of which is a field of the reader's schema.
-        registry: has the schemas.
-        reader: the reader's schema, as JSON.
+        fields: The wanted columns, each of which is a field of the reader's schema.
+        registry: Has the schemas.
+        reader: The reader's schema, as JSON.
 
     Raises:
-        OptionError: a column is not a field of the reader's schema, or has another type.
+        OptionError: A column is not a field of the reader's schema, or has another type.
     """
 
     format = ValueFormat.AVRO

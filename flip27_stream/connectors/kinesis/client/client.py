@@ -55,10 +55,10 @@ class Page:
     """An answer of GetRecords.
 
     Attributes:
-        records: the records as dictionaries of boto3, with arrival times in seconds.
-        next_iterator: the shard iterator for the next page; ``None`` at the end of a closed shard.
-        at_tip: whether no records followed these when the service answered.
-        size: the number of bytes that the limits of the service count for the records.
+        records: The records as dictionaries of boto3, with arrival times in seconds.
+        next_iterator: The shard iterator for the next page; ``None`` at the end of a closed shard.
+        at_tip: Whether no records followed these when the service answered.
+        size: The number of bytes that the limits of the service count for the records.
     """
 
     records: Sequence[Mapping[str, Any]]
@@ -71,7 +71,7 @@ class KinesisClient:
     """A client with retries, limits of calls and the errors of this project. Several threads may call its methods.
 
     Attributes:
-        calls: the number of calls that were made, by operation, for benchmarks and tests.
+        calls: The number of calls that were made, by operation, for benchmarks and tests.
     """
 
     def __init__(self, options: KinesisConnectionOptions, pace: Pace) -> None:
@@ -95,7 +95,7 @@ class KinesisClient:
         """Returns the identity of a stream.
 
         Raises:
-            MissingTopicError: the stream does not exist.
+            MissingTopicError: The stream does not exist.
         """
         summary = self._stream_call("DescribeStreamSummary", stream)["StreamDescriptionSummary"]
         created = summary.get("StreamCreationTimestamp", 0)
@@ -105,7 +105,7 @@ class KinesisClient:
         """Returns all shards of a stream.
 
         Raises:
-            MissingTopicError: the stream does not exist.
+            MissingTopicError: The stream does not exist.
         """
         answer = self._stream_call("ListShards", stream, MaxResults=SHARDS_PER_CALL)
         listed = list(answer["Shards"])
@@ -118,7 +118,7 @@ class KinesisClient:
         """Returns a shard iterator at ``position``.
 
         Raises:
-            NotThereError: the service does not know the position.
+            NotThereError: The service does not know the position.
         """
         how = {"ShardIteratorType": iterator_type(position)}
         if position != TRIM_HORIZON:
@@ -133,10 +133,10 @@ class KinesisClient:
         with ``is_there`` are sent for a minute.
 
         Args:
-            stream: the name or the ARN of the stream.
-            shard_id: the id of the shard.
-            time_ms: the time (ms).
-            is_there: whether such a record is known to exist.
+            stream: The name or the ARN of the stream.
+            shard_id: The id of the shard.
+            time_ms: The time (ms).
+            is_there: Whether such a record is known to exist.
         """
         if self.times_are_silent and not is_there:
             return None
@@ -154,14 +154,14 @@ class KinesisClient:
         """Returns the records at an iterator.
 
         Args:
-            split_id: the id of the split, which names the shard.
-            iterator: a shard iterator of an earlier page; ``None`` to make one.
-            limit: the greatest number of records.
-            make_iterator: makes a shard iterator at the same place, if it is needed: iterators expire in five minutes.
+            split_id: The id of the split, which names the shard.
+            iterator: A shard iterator of an earlier page; ``None`` to make one.
+            limit: The greatest number of records.
+            make_iterator: Makes a shard iterator at the same place, if it is needed: iterators expire in five minutes.
 
         Raises:
-            NotThereError: the records at that place do not exist any more.
-            IteratorExpiredError: also new iterators are refused as expired.
+            NotThereError: The records at that place do not exist any more.
+            IteratorExpiredError: Also new iterators are refused as expired.
         """
         for left in range(_ITERATORS, 0, -1):
             fresh = iterator is None
@@ -218,18 +218,18 @@ class KinesisClient:
         """Returns the answer of the service. Repeats the call after temporary errors, with growing random waits.
 
         Args:
-            what: the call in words, for errors.
-            operation: the service's name of the operation.
-            asked: the arguments of the operation.
-            boto: the boto3 client to use, if it is not the usual one of this object.
-            once: whether the call is not repeated.
-            shard: the id of the split whose limits of calls apply to repeated calls; empty for no limits.
+            what: The call in words, for errors.
+            operation: The service's name of the operation.
+            asked: The arguments of the operation.
+            boto: The boto3 client to use, if it is not the usual one of this object.
+            once: Whether the call is not repeated.
+            shard: The id of the split whose limits of calls apply to repeated calls; empty for no limits.
 
         Raises:
-            NotThereError: the stream, shard, consumer or sequence number does not exist.
-            InUseError: the consumer or its subscription is in use.
-            UnreachableError: there was no answer within ``requestTimeout``.
-            ConnectorError: the service refused for another reason.
+            NotThereError: The stream, shard, consumer or sequence number does not exist.
+            InUseError: The consumer or its subscription is in use.
+            UnreachableError: There was no answer within ``requestTimeout``.
+            ConnectorError: The service refused for another reason.
         """
         from botocore import xform_name
 
@@ -256,9 +256,9 @@ class KinesisClient:
         """Returns the answer, or a :class:`_Failure` if the call can be repeated.
 
         Raises:
-            NotThereError: the stream, shard, consumer or sequence number does not exist.
-            AuthenticationError: these credentials do not permit the call.
-            ConnectorError: the service refused for another reason.
+            NotThereError: The stream, shard, consumer or sequence number does not exist.
+            AuthenticationError: These credentials do not permit the call.
+            ConnectorError: The service refused for another reason.
         """
         from botocore import eventstream, exceptions, parsers
         from urllib3.exceptions import HTTPError

@@ -35,9 +35,9 @@ class Consumers:
         """Returns the ARN of the stream's consumer. Waits until the consumer is active.
 
         Raises:
-            NotThereError: the consumer is not registered.
-            MissingTopicError: the stream does not exist.
-            UnreachableError: the consumer did not become active within ``requestTimeout``.
+            NotThereError: The consumer is not registered.
+            MissingTopicError: The stream does not exist.
+            UnreachableError: The consumer did not become active within ``requestTimeout``.
         """
         with self._lock:
             if stream not in self._arns:
@@ -53,7 +53,7 @@ class Consumers:
         """Checks that the consumers are active. Registers missing consumers of this query.
 
         Raises:
-            ConnectorError: a consumer is not registered, and the options do not allow the query to register it.
+            ConnectorError: A consumer is not registered, and the options do not allow the query to register it.
         """
         for stream, consumer in self._options.consumers:
             self._check(stream, consumer)

@@ -23,10 +23,10 @@ class Pace:
     """Keeps the calls of one process for each shard within limits. A few calls may come at once (token bucket).
 
     Args:
-        period_s: the mean time (s) between two calls for a shard; 0 for no limit.
-        bytes_per_s: the greatest mean number of bytes per second of a shard.
-        clock: returns monotonic seconds.
-        sleep: waits for a number of seconds.
+        period_s: The mean time (s) between two calls for a shard; 0 for no limit.
+        bytes_per_s: The greatest mean number of bytes per second of a shard.
+        clock: Returns monotonic seconds.
+        sleep: Waits for a number of seconds.
     """
 
     def __init__(

@@ -26,8 +26,8 @@ def shared_client(options: KinesisConnectionOptions, read_timeout_s: float | Non
     Arrival times stay numbers, because boto3's conversion to ``datetime`` takes longer than all the rest of a record.
 
     Args:
-        options: the address of the service, credentials and time limits.
-        read_timeout_s: the time limit (s) for reading an answer, if it is shorter than usual.
+        options: The address of the service, credentials and time limits.
+        read_timeout_s: The time limit (s) for reading an answer, if it is shorter than usual.
 
     Raises:
         ConnectorError: boto3 is not installed.

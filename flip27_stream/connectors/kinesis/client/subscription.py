@@ -41,15 +41,15 @@ class Subscription:
         """Returns the next records.
 
         Args:
-            position: where the records begin, if a new subscription is needed.
+            position: Where the records begin, if a new subscription is needed.
 
         Returns:
             ``None`` if the consumer or the position does not exist, or if no records come. The shard must be polled
             from here on; polling finds out what is missing.
 
         Raises:
-            UnreachableError: no event came within ``requestTimeout``.
-            AuthenticationError: these credentials do not permit a subscription to the shard.
+            UnreachableError: No event came within ``requestTimeout``.
+            AuthenticationError: These credentials do not permit a subscription to the shard.
         """
         deadline = time.monotonic() + self._client.request_timeout_s
         while True:
@@ -92,8 +92,8 @@ class Subscription:
         """Returns the next event of the subscription, which it begins at ``position`` if there is none.
 
         Raises:
-            _EndedError: the subscription has ended.
-            ConnectorError: the service refused; see :func:`raise_refusal`.
+            _EndedError: The subscription has ended.
+            ConnectorError: The service refused; see :func:`raise_refusal`.
         """
         from botocore.eventstream import ParserError
         from botocore.exceptions import BotoCoreError, ClientError

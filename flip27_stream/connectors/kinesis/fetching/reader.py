@@ -42,8 +42,8 @@ class _Reading:
     """A shard that is being read from ``position`` on.
 
     Attributes:
-        iterator: a shard iterator at the position; ``None`` if one has to be made.
-        subscription: the subscription that sends the records (enhanced fan-out); ``None`` if the shard is polled.
+        iterator: A shard iterator at the position; ``None`` if one has to be made.
+        subscription: The subscription that sends the records (enhanced fan-out); ``None`` if the shard is polled.
     """
 
     split: KinesisShardSplit
@@ -65,8 +65,8 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
     the range are lost.
 
     Raises:
-        DataLossError: records of a range are gone, and ``failOnDataLoss`` is set.
-        UnreachableError: the service does not answer, or is throttled for longer than ``requestTimeout``.
+        DataLossError: Records of a range are gone, and ``failOnDataLoss`` is set.
+        UnreachableError: The service does not answer, or is throttled for longer than ``requestTimeout``.
     """
 
     def __init__(self, context: SourceReaderContext, options: KinesisOptions, schema: pa.Schema) -> None:

@@ -10,17 +10,17 @@ class KinesisConnectionOptions:
     """The address of the service, credentials and time limits. ``repr`` does not show secrets.
 
     Attributes:
-        region: the AWS region; ``None`` for the region in boto3's configuration.
-        endpoint: the URL of the service; ``None`` for the endpoint of AWS in the region.
-        access_key: the id of the access key; ``None`` for boto3's credential chain.
-        secret_key: the secret of the access key.
-        session_token: the session token of temporary credentials; ``None`` for permanent ones.
-        role_arn: the role to assume with these credentials; ``None`` to assume no role.
-        role_external_id: the external id that the trust policy of the role requires; ``None`` if it requires none.
-        role_session_name: the name of the role's sessions.
-        sts_endpoint: the URL of the STS endpoint; ``None`` for boto3's default.
-        request_timeout_ms: the time limit (ms) of all tries of one call.
-        probe_timeout_s: the time limit (s) of a request for the first record at a time.
+        region: The AWS region; ``None`` for the region in boto3's configuration.
+        endpoint: The URL of the service; ``None`` for the endpoint of AWS in the region.
+        access_key: The id of the access key; ``None`` for boto3's credential chain.
+        secret_key: The secret of the access key.
+        session_token: The session token of temporary credentials; ``None`` for permanent ones.
+        role_arn: The role to assume with these credentials; ``None`` to assume no role.
+        role_external_id: The external id that the trust policy of the role requires; ``None`` if it requires none.
+        role_session_name: The name of the role's sessions.
+        sts_endpoint: The URL of the STS endpoint; ``None`` for boto3's default.
+        request_timeout_ms: The time limit (ms) of all tries of one call.
+        probe_timeout_s: The time limit (s) of a request for the first record at a time.
     """
 
     region: str | None = None

@@ -93,10 +93,10 @@ class FanOutOptions:
     """The checked options of enhanced fan-out.
 
     Attributes:
-        consumers: pairs of a stream, as the query names it, and the name or the ARN of its consumer.
-        is_ours: whether the query registers the consumers; otherwise they must be registered already.
-        refresh_interval_ms: the time between two checks of the registration.
-        deregister: whether the driver de-registers the consumers when the query ends.
+        consumers: Pairs of a stream, as the query names it, and the name or the ARN of its consumer.
+        is_ours: Whether the query registers the consumers; otherwise they must be registered already.
+        refresh_interval_ms: The time between two checks of the registration.
+        deregister: Whether the driver de-registers the consumers when the query ends.
     """
 
     consumers: tuple[tuple[str, str], ...]
@@ -113,11 +113,11 @@ def parse_fan_out(given: Mapping[str, str], streams: Sequence[str]) -> FanOutOpt
     """Returns the checked options of enhanced fan-out; ``None`` if the query polls the shards.
 
     Args:
-        given: the options of a query, by their names in lower case.
-        streams: the names or ARNs of the streams of the query.
+        given: The options of a query, by their names in lower case.
+        streams: The names or ARNs of the streams of the query.
 
     Raises:
-        OptionError: an option is missing or wrong, or is given though the query polls.
+        OptionError: An option is missing or wrong, or is given though the query polls.
     """
     if CONSUMER_MODE.require(given) == _POLLING:
         for option in _OF_FAN_OUT:

@@ -48,7 +48,7 @@ def parse_initial_position(text: str, name: str) -> InitialPosition:
     """Returns the initial position in the value ``text`` of option ``name``.
 
     Raises:
-        OptionError: the text is not an initial position.
+        OptionError: The text is not an initial position.
     """
     word = text.strip().lower()
     if word in ("latest", "trim_horizon", "earliest"):

@@ -32,19 +32,19 @@ class KinesisOptions:
     """The checked options of a Kinesis source.
 
     Attributes:
-        connection: the address of the service, credentials and time limits.
-        streams: the names or ARNs of the streams, each once.
-        by_arn: whether ``streams`` has ARNs.
-        initial_position: where a new query begins.
-        limits: the read limits of a micro-batch.
-        fail_on_data_loss: whether lost records fail the query.
-        max_fetch_rate: the greatest number of MB per second that are read from a shard.
-        min_fetch_period_ms: the least mean time (ms) between two fetches from a shard.
-        max_records_per_fetch: the greatest number of records in a fetch.
-        shard_fetch_interval_ms: the time (ms) between two discoveries of shards.
-        settling_time_ms: how long before now (ms) the end of a busy shard is set, so that no earlier record follows.
-        sub_sequence_number: whether rows have the column ``subSequenceNumber``.
-        fan_out: the registered consumers that subscribe to the shards; ``None`` if tasks poll them.
+        connection: The address of the service, credentials and time limits.
+        streams: The names or ARNs of the streams, each once.
+        by_arn: Whether ``streams`` has ARNs.
+        initial_position: Where a new query begins.
+        limits: The read limits of a micro-batch.
+        fail_on_data_loss: Whether lost records fail the query.
+        max_fetch_rate: The greatest number of MB per second that are read from a shard.
+        min_fetch_period_ms: The least mean time (ms) between two fetches from a shard.
+        max_records_per_fetch: The greatest number of records in a fetch.
+        shard_fetch_interval_ms: The time (ms) between two discoveries of shards.
+        settling_time_ms: How long before now (ms) the end of a busy shard is set, so that no earlier record follows.
+        sub_sequence_number: Whether rows have the column ``subSequenceNumber``.
+        fan_out: The registered consumers that subscribe to the shards; ``None`` if tasks poll them.
     """
 
     connection: KinesisConnectionOptions
@@ -66,12 +66,12 @@ def parse_kinesis_options(options: Mapping[str, str], *, bounded: bool = False) 
     """Returns the checked options.
 
     Args:
-        options: the options as the user gave them, with names in any case.
-        bounded: whether this is a batch read, which begins at the trim horizon by default and cannot begin at the
+        options: The options as the user gave them, with names in any case.
+        bounded: Whether this is a batch read, which begins at the trim horizon by default and cannot begin at the
             latest record.
 
     Raises:
-        OptionError: an option is unknown, missing, wrong or not supported.
+        OptionError: An option is unknown, missing, wrong or not supported.
     """
     given = {name.lower(): value for name, value in options.items()}
     check_known(given, KNOWN_OPTIONS)

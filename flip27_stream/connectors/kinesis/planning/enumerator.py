@@ -125,7 +125,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         """Returns the shards of all streams. Runs in a worker thread.
 
         Raises:
-            MissingTopicError: a stream does not exist.
+            MissingTopicError: A stream does not exist.
         """
         streams = self._options.streams
         identities = {}

@@ -14,11 +14,11 @@ class StreamState:
     """The state of one stream.
 
     Attributes:
-        arn: the ARN of the stream.
-        created: when the stream was created (ms). A stream with another time is another stream.
-        generation: the number of streams of the same name that were read before this one.
-        begun: the shards that are assigned and not done.
-        done: the shards that were read to their ends, as far as the service still lists them.
+        arn: The ARN of the stream.
+        created: When the stream was created (ms). A stream with another time is another stream.
+        generation: The number of streams of the same name that were read before this one.
+        begun: The shards that are assigned and not done.
+        done: The shards that were read to their ends, as far as the service still lists them.
     """
 
     arn: str
@@ -43,8 +43,8 @@ class KinesisEnumeratorState:
     """The state of the enumerator.
 
     Attributes:
-        streams: the state of each stream, by its name or ARN in the options.
-        start_time: the time (ms) from which a new query reads shards, unless it reads them from the trim horizon;
+        streams: The state of each stream, by its name or ARN in the options.
+        start_time: The time (ms) from which a new query reads shards, unless it reads them from the trim horizon;
             ``None`` before the initial discovery.
     """
 

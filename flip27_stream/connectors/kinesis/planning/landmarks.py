@@ -20,11 +20,11 @@ class Landmark:
     """A record that was seen.
 
     Attributes:
-        position: the position before the record.
-        time: when the record arrived (ms).
-        since: the least known time (ms) for which this is the first record that arrived then or later; greater than
+        position: The position before the record.
+        time: When the record arrived (ms).
+        since: The least known time (ms) for which this is the first record that arrived then or later; greater than
             ``time`` if no such time is known.
-        rows: the number of records from the previous landmark, inclusive, to this one; for the first landmark, from the
+        rows: The number of records from the previous landmark, inclusive, to this one; for the first landmark, from the
             start of :class:`Landmarks`. ``None`` if they were not counted.
     """
 
@@ -51,9 +51,9 @@ class Landmarks:
     """The landmarks of one shard from ``start`` on.
 
     Attributes:
-        start: the next position to read.
-        tail: the position behind the last record; ``None`` if more records may follow.
-        rate: the mean number of records per millisecond, for estimates; ``None`` if it is not known.
+        start: The next position to read.
+        tail: The position behind the last record; ``None`` if more records may follow.
+        rate: The mean number of records per millisecond, for estimates; ``None`` if it is not known.
     """
 
     def __init__(self, start: int) -> None:
@@ -98,8 +98,8 @@ class Landmarks:
         """Adds records that follow each other without a gap.
 
         Args:
-            records: the position and the arrival time (ms) of each record, in order.
-            at_start: whether the first record is the one at ``start``. Otherwise it is a landmark, or follows one.
+            records: The position and the arrival time (ms) of each record, in order.
+            at_start: Whether the first record is the one at ``start``. Otherwise it is a landmark, or follows one.
         """
         if not records:
             return

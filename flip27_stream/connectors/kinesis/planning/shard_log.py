@@ -70,16 +70,16 @@ class ShardLog:
         """Returns the range that can be read from ``position`` on.
 
         Args:
-            position: the next position to read.
-            frozen: whether the end is frozen: the run reads up to the end that the first such call finds.
-            is_closed: whether the shard is known to be closed, because it has children. A call with ``frozen`` then
+            position: The next position to read.
+            frozen: Whether the end is frozen: the run reads up to the end that the first such call finds.
+            is_closed: Whether the shard is known to be closed, because it has children. A call with ``frozen`` then
                 waits until the service reports the end of the shard, since more records can become visible before.
-            limit: the row limit of the micro-batch; ``None`` for no limit. For a small limit, as many records are read
+            limit: The row limit of the micro-batch; ``None`` for no limit. For a small limit, as many records are read
                 to count the rows exactly.
 
         Raises:
-            NotThereError: the service does not know the position any more.
-            LostRecordError: the record at the position does not exist any more.
+            NotThereError: The service does not know the position any more.
+            LostRecordError: The record at the position does not exist any more.
         """
         self._marks.advance(position)
         if self._frozen is None and not (self.closed and self._marks.tail is not None):
@@ -131,7 +131,7 @@ class ShardLog:
         It is ``position``, or that of the first record at the beginning of a shard and after lost records.
 
         Raises:
-            LostRecordError: the record at the position does not exist any more.
+            LostRecordError: The record at the position does not exist any more.
         """
         first = self._marks.first
         if first is None or first.rows != 0 or first.position == position or is_behind(position):
@@ -164,7 +164,7 @@ class ShardLog:
         """Looks for the end of a shard that got no records recently: bisects by time, then reads the last page.
 
         Args:
-            steps: the greatest number of requests.
+            steps: The greatest number of requests.
 
         Returns:
             Whether the end was found.

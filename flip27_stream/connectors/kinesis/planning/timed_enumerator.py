@@ -26,7 +26,7 @@ class TimedKinesisSourceEnumerator(KinesisSourceEnumerator, SupportsEventTimePos
         """Returns the positions by arrival time in the ranges of ``request``.
 
         Raises:
-            AlignmentError: the event time of the request is not the arrival time.
+            AlignmentError: The event time of the request is not the arrival time.
         """
         if not is_arrival(request.timestamp_assigner):
             raise AlignmentError(

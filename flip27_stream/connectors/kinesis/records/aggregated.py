@@ -33,9 +33,9 @@ def user_records(data: bytes, first_hash_key: int, last_hash_key: int) -> list[U
     """Returns the user records of this shard in an aggregated record; ``None`` if the record is not aggregated.
 
     Args:
-        data: the data of the record.
-        first_hash_key: the least hash key of the shard.
-        last_hash_key: the greatest hash key of the shard.
+        data: The data of the record.
+        first_hash_key: The least hash key of the shard.
+        last_hash_key: The greatest hash key of the shard.
     """
     body = data[len(MAGIC) : -_DIGEST]
     if not data.startswith(MAGIC) or len(data) <= len(MAGIC) + _DIGEST:

@@ -31,7 +31,7 @@ def schema_of(*, sub_sequence_number: bool) -> pa.Schema:
     """Returns the schema of the rows.
 
     Args:
-        sub_sequence_number: whether there is a column with the index of a row in its aggregated record.
+        sub_sequence_number: Whether there is a column with the index of a row in its aggregated record.
     """
     more = {SUB_SEQUENCE_NUMBER: pa.int64()} if sub_sequence_number else {}
     return pa.schema({**_COLUMNS, **more})

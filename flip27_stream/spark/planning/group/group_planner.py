@@ -50,11 +50,11 @@ class GroupPlanner:
     """Plans the batches of one member of a group (:class:`Planner`), with the watermarks of the other members.
 
     Args:
-        spec: the source and how it is read.
-        alignment: the alignment options of the source.
-        batch_planner: plans the batch once the least watermark of the other members is known.
-        clock: returns the query's time (ms).
-        on_commit: called after each commit to the table, with the version that the commit made.
+        spec: The source and how it is read.
+        alignment: The alignment options of the source.
+        batch_planner: Plans the batch once the least watermark of the other members is known.
+        clock: Returns the query's time (ms).
+        on_commit: Called after each commit to the table, with the version that the commit made.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class GroupPlanner:
         """Returns the next batch and publishes its watermark to the group.
 
         Raises:
-            AlignmentError: the batch cannot be aligned; the table could not be read for 60 s; or another live source
+            AlignmentError: The batch cannot be aligned; the table could not be read for 60 s; or another live source
                 has the same id.
         """
         member = self._member
@@ -218,7 +218,7 @@ class GroupPlanner:
         """Reads the group, if this run has not read it before; returns whether it did.
 
         Raises:
-            AlignmentError: the table could not be read for 60 s.
+            AlignmentError: The table could not be read for 60 s.
         """
         if member.looked_at is not None:
             return False

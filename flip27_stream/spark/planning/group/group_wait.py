@@ -19,9 +19,9 @@ class Waited:
     """How long a run has waited for a member that makes no progress.
 
     Attributes:
-        last: the newest entry of the member.
-        heard_ms: the time (ms) up to that entry, in which the member was alive and made no progress.
-        unheard_ms: the time (ms) since that entry.
+        last: The newest entry of the member.
+        heard_ms: The time (ms) up to that entry, in which the member was alive and made no progress.
+        unheard_ms: The time (ms) since that entry.
     """
 
     last: Entry
@@ -50,8 +50,8 @@ class GroupWait:
     an outage of the table.
 
     Args:
-        alignment: the alignment options of the source.
-        monotonic: returns a time (s) that never falls; used for the pauses.
+        alignment: The alignment options of the source.
+        monotonic: Returns a time (s) that never falls; used for the pauses.
     """
 
     def __init__(self, alignment: AlignmentOptions, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -76,10 +76,10 @@ class GroupWait:
         """Returns whether the run goes on without ``slowest``, the member that holds it.
 
         Args:
-            slowest: the newest entry of the member.
-            batch: the number of the batch before the plan that waits.
-            now: the query's clock (ms).
-            listened_ms: the time (ms) in which the group could be read; ``None`` while it cannot be read.
+            slowest: The newest entry of the member.
+            batch: The number of the batch before the plan that waits.
+            now: The query's clock (ms).
+            listened_ms: The time (ms) in which the group could be read; ``None`` while it cannot be read.
         """
         passed_ms = self._passed(batch, now, listened_ms)
         waited = self._waited.get(slowest.key, Waited(slowest)).after(passed_ms, slowest)
@@ -94,9 +94,9 @@ class GroupWait:
         """Returns whether the plan has waited long enough, and is answered with an empty batch.
 
         Args:
-            batch: the number of the batch before the plan that waits.
-            slowest: the newest entry of the member that holds the run; ``None`` if no member does.
-            others: the state of all other members, compared with that of the last answer.
+            batch: The number of the batch before the plan that waits.
+            slowest: The newest entry of the member that holds the run; ``None`` if no member does.
+            others: The state of all other members, compared with that of the last answer.
         """
         now = self._monotonic()
         if batch != self._batch:

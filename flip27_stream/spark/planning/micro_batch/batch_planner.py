@@ -44,19 +44,19 @@ class PlanInput:
     """The input of one plan.
 
     Attributes:
-        start: the offset that the batch starts from; ``None`` for a new query.
-        known: the states in ``start`` of the assigned splits, by split id.
-        log: what can be read of each split, by split id, without the splits that gave no answer.
-        run: the part of ``log`` that this run reads.
-        final: whether all splits are finished at the ends in ``run``, because the run ends there (rule 8).
-        has_pending: whether the enumerator knows of splits that it has not assigned.
-        limits: how much the batch may read.
-        now: the query's clock (ms) before ``log`` was looked up.
-        seen_at: the query's clock (ms) after ``log`` was looked up.
-        wall: the machine's clock (ms), which may have stepped since the query began.
-        floor: least watermark (ms) of the other members of the group; ``None`` if no member holds this source.
-        single: whether the run has only this batch (``Trigger.Once``).
-        no_more: whether the enumerator has told all readers that no more splits will come.
+        start: The offset that the batch starts from; ``None`` for a new query.
+        known: The states in ``start`` of the assigned splits, by split id.
+        log: What can be read of each split, by split id, without the splits that gave no answer.
+        run: The part of ``log`` that this run reads.
+        final: Whether all splits are finished at the ends in ``run``, because the run ends there (rule 8).
+        has_pending: Whether the enumerator knows of splits that it has not assigned.
+        limits: How much the batch may read.
+        now: The query's clock (ms) before ``log`` was looked up.
+        seen_at: The query's clock (ms) after ``log`` was looked up.
+        wall: The machine's clock (ms), which may have stepped since the query began.
+        floor: Least watermark (ms) of the other members of the group; ``None`` if no member holds this source.
+        single: Whether the run has only this batch (``Trigger.Once``).
+        no_more: Whether the enumerator has told all readers that no more splits will come.
     """
 
     start: AnyOffset | None
@@ -79,16 +79,16 @@ class PlannedBatch:
     """A planned batch.
 
     Attributes:
-        ends: the position up to which each split is read, by split id.
-        read_max: greatest event time (ms) read of each split after the batch, as far as it is known.
-        read_max_before: greatest event time (ms) read of each split before the batch.
-        plausible_until: event times after this time (ms) are implausible (rule 6); ``None`` for no bound.
-        plan: the aligned plan; ``None`` without alignment, and where no split may move because nothing is known of
+        ends: The position up to which each split is read, by split id.
+        read_max: Greatest event time (ms) read of each split after the batch, as far as it is known.
+        read_max_before: Greatest event time (ms) read of each split before the batch.
+        plausible_until: Event times after this time (ms) are implausible (rule 6); ``None`` for no bound.
+        plan: The aligned plan; ``None`` without alignment, and where no split may move because nothing is known of
             one of them.
-        unknown: splits with something to read whose event times are not known now.
-        runs_empty: whether Spark must run the batch although it reads nothing.
-        floor: least watermark (ms) of the other members of the group that the batch was planned with.
-        unaligned: splits of an aligned source that are read unaligned, because tasks do not report what they read of
+        unknown: Splits with something to read whose event times are not known now.
+        runs_empty: Whether Spark must run the batch although it reads nothing.
+        floor: Least watermark (ms) of the other members of the group that the batch was planned with.
+        unaligned: Splits of an aligned source that are read unaligned, because tasks do not report what they read of
             them. They do not count (rule 2).
     """
 
@@ -118,9 +118,9 @@ class Planner(Protocol):
         """Called before the first plan of a run.
 
         Args:
-            fingerprint: of the source that began the checkpoint.
-            lineage: the lineage id of the checkpoint.
-            start: the offset that the run goes on from; ``None`` for a new query.
+            fingerprint: Of the source that began the checkpoint.
+            lineage: The lineage id of the checkpoint.
+            start: The offset that the run goes on from; ``None`` for a new query.
         """
 
     def replay(self, start: AnyOffset | None, end: AnyOffset) -> None:
@@ -132,12 +132,12 @@ class Planner(Protocol):
         """Returns the next batch.
 
         Args:
-            enumerator: the enumerator of the source.
-            plan_input: what the batch is planned from.
-            reporting: returns of which splits tasks report what they read.
+            enumerator: The enumerator of the source.
+            plan_input: What the batch is planned from.
+            reporting: Returns of which splits tasks report what they read.
 
         Raises:
-            AlignmentError: the batch cannot be aligned.
+            AlignmentError: The batch cannot be aligned.
         """
 
     def group_advanced(self) -> bool:
@@ -151,8 +151,8 @@ class BatchPlanner:
     """Plans the batches of a source that is in no group, aligned or not (:class:`Planner`).
 
     Args:
-        spec: the source and how it is read.
-        split_tracker: what is known of its splits.
+        spec: The source and how it is read.
+        split_tracker: What is known of its splits.
     """
 
     def __init__(self, spec: SourceSpec, split_tracker: SplitTracker) -> None:
@@ -179,7 +179,7 @@ class BatchPlanner:
         """Returns the next batch; see :meth:`Planner.plan_batch`.
 
         Raises:
-            AlignmentError: the source is aligned, but the enumerator finds no positions by event time, tasks cannot
+            AlignmentError: The source is aligned, but the enumerator finds no positions by event time, tasks cannot
                 report what they read, and unaligned splits are not allowed.
         """
         alignment = self._spec.alignment
@@ -289,7 +289,7 @@ class BatchPlanner:
         """Returns the ends of the splits that no task reports on, by split id; each gets its share of the row limit.
 
         Raises:
-            AlignmentError: there are such splits, and the options do not allow to read them unaligned.
+            AlignmentError: There are such splits, and the options do not allow to read them unaligned.
         """
         reasons = {name: why for name in plan_input.run if (why := reporting.why_unknown(name)) is not None}
         if reasons and not alignment.allow_unaligned_source_splits:
@@ -341,9 +341,9 @@ def _with_backlog(planned: Plan, backlog: int | None, group: int | None) -> Plan
     """Returns ``planned`` with the watermark of the unassigned splits in what the group gets to see.
 
     Args:
-        planned: the plan of the assigned splits.
-        backlog: the watermark (ms) of the unassigned splits; ``None`` if there are none.
-        group: least watermark (ms) of the other members; ``None`` if no member holds this source.
+        planned: The plan of the assigned splits.
+        backlog: The watermark (ms) of the unassigned splits; ``None`` if there are none.
+        group: Least watermark (ms) of the other members; ``None`` if no member holds this source.
     """
     if backlog is None:
         return planned

@@ -16,12 +16,12 @@ class CheckedPositions(EventTimePositions):
     """Passes calls on to the positions of an enumerator, and checks what they return.
 
     Args:
-        enumerator: the enumerator, for error messages.
-        request: what the positions were requested for.
-        positions: what the enumerator returned.
+        enumerator: The enumerator, for error messages.
+        request: What the positions were requested for.
+        positions: What the enumerator returned.
 
     Raises:
-        ContractError: an answer has a wrong type, or is outside the ranges of the plan.
+        ContractError: An answer has a wrong type, or is outside the ranges of the plan.
     """
 
     def __init__(self, enumerator: object, request: PositioningRequest, positions: object) -> None:

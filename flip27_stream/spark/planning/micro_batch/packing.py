@@ -20,7 +20,7 @@ def for_readers(
     """Returns the ranges of a micro-batch with the splits that readers get (:meth:`Source.splits_for_readers`).
 
     Raises:
-        ContractError: the source returned other splits than it was given.
+        ContractError: The source returned other splits than it was given.
     """
     splits = [r.split for r in ranges]
     made = source.splits_for_readers(splits, checkpoint)
@@ -36,9 +36,9 @@ def tasks_of(
     Where the limits cut ranges into pieces, each piece gets a task of its own, as in Spark's Kafka source.
 
     Args:
-        ranges: the ranges of the micro-batch.
-        parallelism: the number of tasks that can run at the same time.
-        limits: the read limits of the source.
+        ranges: The ranges of the micro-batch.
+        parallelism: The number of tasks that can run at the same time.
+        limits: The read limits of the source.
     """
     work = [r for r in ranges if r.size]
     pieces = divided(work, limits)

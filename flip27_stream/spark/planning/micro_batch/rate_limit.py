@@ -24,9 +24,9 @@ def proportional_ends(
     split moves; any other share is rounded down. So a batch can be a little above the limit.
 
     Args:
-        ranges: what can be read, by split id.
-        limit: the number of rows; ``None`` for no limit.
-        after: places the cuts where positions do not count rows; sizes are estimates then.
+        ranges: What can be read, by split id.
+        limit: The number of rows; ``None`` for no limit.
+        after: Places the cuts where positions do not count rows; sizes are estimates then.
     """
     ends = {split: r.end for split, r in ranges.items()}
     if limit is None:
@@ -50,7 +50,7 @@ class LeastRows:
     The time of the last batch is kept in memory only, so the first batch of a process always runs, as in Spark.
 
     Args:
-        limits: the limits of the source.
+        limits: The limits of the source.
     """
 
     def __init__(self, limits: ReadLimits) -> None:

@@ -25,9 +25,9 @@ def sparse_positions(
     """Returns the planner's functions for positions that do not count rows; ``None`` if positions count rows.
 
     Args:
-        after: returns the positions after numbers of rows; ``None`` if positions count rows.
-        run: the ranges that the run can read, by split id.
-        positions: the positions by event time in these ranges; ``None`` if the enumerator finds none.
+        after: Returns the positions after numbers of rows; ``None`` if positions count rows.
+        run: The ranges that the run can read, by split id.
+        positions: The positions by event time in these ranges; ``None`` if the enumerator finds none.
     """
     if after is None:
         return None

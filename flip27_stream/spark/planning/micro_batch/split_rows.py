@@ -19,8 +19,8 @@ class SplitRows:
     """The splits of a plan.
 
     Attributes:
-        ids: the ids of the splits, sorted.
-        rows: what is known of each.
+        ids: The ids of the splits, sorted.
+        rows: What is known of each.
     """
 
     ids: Sequence[str]

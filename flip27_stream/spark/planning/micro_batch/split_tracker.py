@@ -24,7 +24,7 @@ class SplitTracker:
     """Keeps, per split, what tasks reported, the next event time, and when its log end was first seen.
 
     Args:
-        max_out_of_orderness_ms: how far (ms) event times may fall back within a split before a warning is logged.
+        max_out_of_orderness_ms: How far (ms) event times may fall back within a split before a warning is logged.
     """
 
     def __init__(self, max_out_of_orderness_ms: int) -> None:
@@ -87,13 +87,13 @@ class SplitTracker:
         read at event times that are not known.
 
         Args:
-            ids: the ids of the splits; each is in ``known`` or in ``run``.
-            known: the states of the splits in the offset; new splits have none.
-            log: what can be read of each split that the enumerator answered about.
-            run: the part of ``log`` that this run reads, for each of them.
-            times: the event times in ``run``, as far as they are known.
-            seen_at: the query's clock (ms) after ``log`` was looked up.
-            final: whether the splits are finished at the ends in ``run``.
+            ids: The ids of the splits; each is in ``known`` or in ``run``.
+            known: The states of the splits in the offset; new splits have none.
+            log: What can be read of each split that the enumerator answered about.
+            run: The part of ``log`` that this run reads, for each of them.
+            times: The event times in ``run``, as far as they are known.
+            seen_at: The query's clock (ms) after ``log`` was looked up.
+            final: Whether the splits are finished at the ends in ``run``.
         """
         rows: list[Row] = []
         first, answered = self._next, self._answered

@@ -33,8 +33,8 @@ class AdoptedOffsets:
         """Returns the start offset of a batch that this source has planned after an offset of Spark's own source.
 
         Args:
-            document: an offset for which :meth:`are_in` is true.
-            lineage: the lineage of the offset that ends the batch; by default the one that this process has drawn.
+            document: An offset for which :meth:`are_in` is true.
+            lineage: The lineage of the offset that ends the batch; by default the one that this process has drawn.
         """
         return self._offset(document, lineage or self._lineage, _ADOPTED, {})
 
@@ -44,7 +44,7 @@ class AdoptedOffsets:
         The batch is read again as it was planned.
 
         Raises:
-            ForeignCheckpointError: it is the first batch, and neither the log nor the options say where it begins.
+            ForeignCheckpointError: It is the first batch, and neither the log nor the options say where it begins.
         """
         if start == INITIAL:
             return None, self._first(end)

@@ -18,10 +18,10 @@ class NextOffset:
     """Makes the next offset of a checkpoint from a planned batch.
 
     Args:
-        spec: the source and how it is read.
-        offset_log: has the last offset.
-        context: has the assigned splits and the retired ones.
-        split_tracker: is told which splits have reached the end of their log.
+        spec: The source and how it is read.
+        offset_log: Has the last offset.
+        context: Has the assigned splits and the retired ones.
+        split_tracker: Is told which splits have reached the end of their log.
     """
 
     def __init__(
@@ -92,11 +92,11 @@ class NextOffset:
         """Returns the offset that ends the batch; ``None`` if it would say the same as ``plan_input.start``.
 
         Args:
-            plan_input: what the batch was planned from.
-            planned: the batch.
-            enumerator: the enumerator of the source; its state goes into the offset.
-            states: the states of the splits after the batch, of :meth:`states`.
-            begin: the begin positions, of :meth:`states`.
+            plan_input: What the batch was planned from.
+            planned: The batch.
+            enumerator: The enumerator of the source; its state goes into the offset.
+            states: The states of the splits after the batch, of :meth:`states`.
+            begin: The begin positions, of :meth:`states`.
         """
         start = plan_input.start
         checkpoint = enumerator.snapshot_state()

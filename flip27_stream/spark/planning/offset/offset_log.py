@@ -20,7 +20,7 @@ class OffsetLog:
     """Reads and writes the offsets of one source. Caches the last one, because Spark usually passes it back next.
 
     Args:
-        spec: the source and how it is read.
+        spec: The source and how it is read.
     """
 
     def __init__(self, spec: SourceSpec) -> None:
@@ -61,7 +61,7 @@ class OffsetLog:
         The first document is read back, before Spark stores it: so a checkpoint never holds one that cannot be read.
 
         Raises:
-            ContractError: a serializer failed, or does not read what it wrote.
+            ContractError: A serializer failed, or does not read what it wrote.
         """
         with _writing(self._source):
             document = self._codec.to_json(offset)
@@ -95,9 +95,9 @@ class OffsetLog:
         """Returns the begins that the offset after ``start`` must repeat; see :class:`Offset`.
 
         Args:
-            start: the offset before.
-            splits: the splits of the new offset.
-            new: those with a begin of their own there.
+            start: The offset before.
+            splits: The splits of the new offset.
+            new: Those with a begin of their own there.
         """
         begins = start.begins_since(self._logged) if start is not None else {}
         return {split: begin for split, begin in begins.items() if split in splits and split not in new}

@@ -26,9 +26,9 @@ class ReplayedBatch:
         """Calls ``add_splits_back`` for each task of the replayed batch, if the plan starts where that batch ended.
 
         Args:
-            start: the offset that the first plan of this process starts from; ``None`` for a new query.
-            context: has the assigned splits.
-            enumerator: the restored enumerator.
+            start: The offset that the first plan of this process starts from; ``None`` for a new query.
+            context: Has the assigned splits.
+            enumerator: The restored enumerator.
         """
         if start is None or start.batch != self._batch:
             return

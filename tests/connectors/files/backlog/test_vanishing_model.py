@@ -28,9 +28,9 @@ class Disk:
     """Two folders, and a third one to which files are moved away.
 
     Attributes:
-        ids: first id of each file that is in one of the two folders.
-        away: first id of each file that was moved away.
-        rewritten: ids of rows that were overwritten, read or not.
+        ids: First id of each file that is in one of the two folders.
+        away: First id of each file that was moved away.
+        rewritten: Ids of rows that were overwritten, read or not.
     """
 
     def __init__(self, root: Path) -> None:

@@ -60,16 +60,16 @@ class FakeBroker:
     """A fake broker.
 
     Attributes:
-        delay_s: how long it takes to answer each request, also requests that open a connection.
-        throttle_ms: the throttle time in its answers about offsets.
-        fetch_throttle_ms: the throttle time in its answers to fetches.
-        silent_about: names of requests that it never answers.
-        impatient: the number of requests that came while the client should have waited.
-        refuses: whether every password is wrong.
-        versions: the greatest version of each request that it speaks.
-        requests: the number of requests that it took, by name.
-        connections: the number of connections that it accepted.
-        host: the name by which the brokers advertise it.
+        delay_s: How long it takes to answer each request, also requests that open a connection.
+        throttle_ms: The throttle time in its answers about offsets.
+        fetch_throttle_ms: The throttle time in its answers to fetches.
+        silent_about: Names of requests that it never answers.
+        impatient: The number of requests that came while the client should have waited.
+        refuses: Whether every password is wrong.
+        versions: The greatest version of each request that it speaks.
+        requests: The number of requests that it took, by name.
+        connections: The number of connections that it accepted.
+        host: The name by which the brokers advertise it.
     """
 
     def __init__(self, cluster: FakeCluster, node: int, certificate: Path | None) -> None:

@@ -30,9 +30,9 @@ class Kdc:
     """A running Kerberos server.
 
     Attributes:
-        keytab: the file with the keys of all principals.
-        config: the configuration of Kerberos clients (``krb5.conf``).
-        child: the process of the server.
+        keytab: The file with the keys of all principals.
+        config: The configuration of Kerberos clients (``krb5.conf``).
+        child: The process of the server.
     """
 
     keytab: Path

@@ -22,11 +22,11 @@ class RegistryServer:
     """A registry whose schemas and faults a test sets.
 
     Attributes:
-        url: the address of the server.
-        schemas: the documents of the schemas, by id.
-        subjects: the ids of the versions of each subject.
-        fault: is called with the path of each request; returns an answer in place of the right one, or ``None``.
-        asked: the requests so far: their paths and their headers, by names in lower case.
+        url: The address of the server.
+        schemas: The documents of the schemas, by id.
+        subjects: The ids of the versions of each subject.
+        fault: Is called with the path of each request; returns an answer in place of the right one, or ``None``.
+        asked: The requests so far: their paths and their headers, by names in lower case.
     """
 
     url: str = ""

@@ -20,14 +20,14 @@ class BrokerConnection(Connection):
     Its futures fail with AuthenticationError if the broker refuses this client, or its certificate is not trusted.
 
     Args:
-        loop: the event loop of kafka-python.
-        node: the id of the broker.
+        loop: The event loop of kafka-python.
+        node: The id of the broker.
         server: ``host:port`` of the broker, for messages.
-        config: the arguments of kafka-python's connection.
-        sasl: the credentials; ``None`` for a connection without SASL.
+        config: The arguments of kafka-python's connection.
+        sasl: The credentials; ``None`` for a connection without SASL.
 
     Attributes:
-        reached: whether a server accepted the TCP connection.
+        reached: Whether a server accepted the TCP connection.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class BrokerConnection(Connection):
         """Connects, agrees on versions and authenticates.
 
         Args:
-            opener: opens the socket.
-            host: the name or address of the broker.
-            port: the port of the broker.
-            deadline: when to give up, in monotonic seconds.
-            attempt: the number of attempts that failed before this one.
+            opener: Opens the socket.
+            host: The name or address of the broker.
+            port: The port of the broker.
+            deadline: When to give up, in monotonic seconds.
+            attempt: The number of attempts that failed before this one.
         """
         try:
             transport = await opener.open(host, port, deadline, attempt, self._note_reached)

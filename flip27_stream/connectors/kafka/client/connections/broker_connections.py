@@ -31,15 +31,15 @@ class _Broker:
     """The state of the connections to a broker.
 
     Attributes:
-        host: the name or address of the broker.
-        port: the port of the broker.
-        current: the connection for new requests.
-        former: the connection before ``current``. It was silent for so long that ``current`` was made; responses may
+        host: The name or address of the broker.
+        port: The port of the broker.
+        current: The connection for new requests.
+        former: The connection before ``current``. It was silent for so long that ``current`` was made; responses may
             still come over it.
-        failures: the number of attempts to connect that failed in a row.
-        retry_at: when the next attempt may be made, in monotonic seconds.
-        failure: why the last connection failed or was lost.
-        reached: whether the broker had accepted that TCP connection.
+        failures: The number of attempts to connect that failed in a row.
+        retry_at: When the next attempt may be made, in monotonic seconds.
+        failure: Why the last connection failed or was lost.
+        reached: Whether the broker had accepted that TCP connection.
     """
 
     host: str

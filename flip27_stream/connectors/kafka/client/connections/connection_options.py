@@ -16,14 +16,14 @@ class ConnectionOptions:
     Fields that are not listed are the options of Java's client with the same names.
 
     Attributes:
-        request_timeout_ms: how long to wait for a response before the connection is given up.
-        api_timeout_ms: how long to try after the first contact (``default.api.timeout.ms``).
-        first_contact_timeout_ms: how long to try to make the first contact.
-        fetch_max_wait_ms: how long a broker may wait for the first byte before it answers a fetch.
-        client_rack: the rack of this client, for brokers that let clients read from the nearest replica (KIP-392).
+        request_timeout_ms: How long to wait for a response before the connection is given up.
+        api_timeout_ms: How long to try after the first contact (``default.api.timeout.ms``).
+        first_contact_timeout_ms: How long to try to make the first contact.
+        fetch_max_wait_ms: How long a broker may wait for the first byte before it answers a fetch.
+        client_rack: The rack of this client, for brokers that let clients read from the nearest replica (KIP-392).
         dns_lookup: ``client.dns.lookup`` of Java's client.
-        receive_buffer_bytes: the receive buffer of sockets; ``None`` for the default of the system.
-        send_buffer_bytes: the send buffer of sockets; ``None`` for the default of the system.
+        receive_buffer_bytes: The receive buffer of sockets; ``None`` for the default of the system.
+        send_buffer_bytes: The send buffer of sockets; ``None`` for the default of the system.
     """
 
     bootstrap_servers: str

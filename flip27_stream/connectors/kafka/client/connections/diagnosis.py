@@ -35,8 +35,8 @@ def diagnose(options: ConnectionOptions, servers: Iterable[str] | None = None) -
     """Returns the error in the options that the first listening server shows; ``None`` if no error is found.
 
     Args:
-        options: how to reach the cluster.
-        servers: the servers to try, each as ``host:port``; by default the bootstrap servers.
+        options: How to reach the cluster.
+        servers: The servers to try, each as ``host:port``; by default the bootstrap servers.
     """
     for server in options.bootstrap_servers.split(",") if servers is None else servers:
         try:

@@ -26,11 +26,11 @@ class TransportOpener:
     """Opens transports on an event loop.
 
     Attributes:
-        loop: the ``NetworkSelector`` of kafka-python.
-        tls: returns the TLS context, or ``None`` for connections without TLS. It is called for each connection, since
+        loop: The ``NetworkSelector`` of kafka-python.
+        tls: Returns the TLS context, or ``None`` for connections without TLS. It is called for each connection, since
             certificates are renewed on disk while a query runs.
-        socket_options: the arguments of ``socket.setsockopt``.
-        lookup: looks up host names.
+        socket_options: The arguments of ``socket.setsockopt``.
+        lookup: Looks up host names.
     """
 
     loop: Any
@@ -47,16 +47,16 @@ class TransportOpener:
         address.
 
         Args:
-            host: a name or an address.
-            port: the port of the broker.
-            deadline: when to give up, in monotonic seconds.
-            attempt: the number of attempts that failed before this one.
-            reached: is called when a server has accepted the TCP connection.
+            host: A name or an address.
+            port: The port of the broker.
+            deadline: When to give up, in monotonic seconds.
+            attempt: The number of attempts that failed before this one.
+            reached: Is called when a server has accepted the TCP connection.
 
         Raises:
-            AuthenticationError: the certificate is not trusted, or the broker refused TLS.
-            OSError: no address accepted the connection.
-            KafkaTimeoutError: the deadline has passed.
+            AuthenticationError: The certificate is not trusted, or the broker refused TLS.
+            OSError: No address accepted the connection.
+            KafkaTimeoutError: The deadline has passed.
         """
         found = await self.lookup.addresses(self.loop, host, port, deadline)
         first = attempt % len(found)

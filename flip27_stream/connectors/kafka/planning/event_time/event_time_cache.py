@@ -28,10 +28,10 @@ class Chunk:
     """The data records with ``start`` <= offset < ``stop``.
 
     Attributes:
-        start: the first offset of the chunk.
-        stop: the end of the chunk, exclusively.
-        offsets: the offsets of the data records, ascending.
-        times: their event times in ms, or :data:`NO_EVENT_TIME`.
+        start: The first offset of the chunk.
+        stop: The end of the chunk, exclusively.
+        offsets: The offsets of the data records, ascending.
+        times: Their event times in ms, or :data:`NO_EVENT_TIME`.
     """
 
     start: int
@@ -109,10 +109,10 @@ class EventTimeCache:
         time.
 
         Args:
-            low: the first offset.
-            high: the end of the offsets, exclusively.
-            at_least: the least event time (ms).
-            at_most: the greatest event time (ms); ``None`` for no bound.
+            low: The first offset.
+            high: The end of the offsets, exclusively.
+            at_least: The least event time (ms).
+            at_most: The greatest event time (ms); ``None`` for no bound.
         """
         for chunk in self._from(low):
             if chunk.start > low or low >= high:

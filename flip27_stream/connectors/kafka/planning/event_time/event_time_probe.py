@@ -36,10 +36,10 @@ class EventTimeProbe:
     """Fetches pieces of partitions and computes the event times of their records.
 
     Args:
-        client: sends the fetches.
-        assigner: gives the event time of each record.
-        layout: the columns that the assigner sees; by default those of Kafka records.
-        read_committed: whether records of aborted transactions are left out.
+        client: Sends the fetches.
+        assigner: Gives the event time of each record.
+        layout: The columns that the assigner sees; by default those of Kafka records.
+        read_committed: Whether records of aborted transactions are left out.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class EventTimeProbe:
         A partition whose leader does not answer within 5 s is left out.
 
         Raises:
-            ConnectorError: a broker refused the fetch, or the log is damaged.
+            ConnectorError: A broker refused the fetch, or the log is damaged.
         """
         chunks: dict[TopicPartition, Chunk] = {}
 
@@ -107,8 +107,8 @@ class EventTimeProbe:
         """Fetches until there is an answer with a whole record batch for each partition, for 5 s at most.
 
         Args:
-            wanted: the offset and size of the first fetch of each partition.
-            take: is called with the answers of a round, and returns all partitions with such an answer so far.
+            wanted: The offset and size of the first fetch of each partition.
+            take: Is called with the answers of a round, and returns all partitions with such an answer so far.
         """
         pending = dict(wanted)
         deadline = time.monotonic() + _PATIENCE_S
@@ -153,7 +153,7 @@ class EventTimeProbe:
         """Returns the event times in an answer; ``None`` if it has no whole record batch.
 
         Raises:
-            ConnectorError: a broker refused the fetch, or the log is damaged.
+            ConnectorError: A broker refused the fetch, or the log is damaged.
         """
         if fetched.error == OFFSET_OUT_OF_RANGE:
             self._out_of_range.add(tp)

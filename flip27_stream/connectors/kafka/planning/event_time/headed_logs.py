@@ -27,13 +27,13 @@ class HeadedLogs(Set[TopicPartition]):
     """The set of the partitions whose leaders answered, with the headers of their record batches.
 
     Args:
-        decoder: decodes the records of a partition when they are needed.
+        decoder: Decodes the records of a partition when they are needed.
 
     Attributes:
-        chunks: the event times of the partitions whose records are decoded.
-        partitions: the partitions of which the headers were read, in the order of the indexes in ``heads``.
-        heads: the headers of the batches of ``partitions``.
-        size: the size of the answers that were added, in bytes.
+        chunks: The event times of the partitions whose records are decoded.
+        partitions: The partitions of which the headers were read, in the order of the indexes in ``heads``.
+        heads: The headers of the batches of ``partitions``.
+        size: The size of the answers that were added, in bytes.
     """
 
     def __init__(self, decoder: Decoder) -> None:
@@ -55,9 +55,9 @@ class HeadedLogs(Set[TopicPartition]):
         """Adds the partitions with a complete record batch whose headers can be used; see :func:`log_heads`.
 
         Args:
-            partitions: the partitions whose leaders answered.
-            offsets: the offset of the fetch of each partition.
-            answers: the answer about each partition, which has no error and no aborted transactions.
+            partitions: The partitions whose leaders answered.
+            offsets: The offset of the fetch of each partition.
+            answers: The answer about each partition, which has no error and no aborted transactions.
         """
         heads, usable = log_heads([answer.records for answer in answers], np.array(offsets, np.int64))
         taken = np.zeros(len(answers), bool)
@@ -79,7 +79,7 @@ class HeadedLogs(Set[TopicPartition]):
         """Returns the event times of a partition.
 
         Raises:
-            ConnectorError: the log of the partition is damaged.
+            ConnectorError: The log of the partition is damaged.
         """
         if tp not in self.chunks:
             offset, answer = self._answers[tp]

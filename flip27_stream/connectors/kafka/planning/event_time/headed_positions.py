@@ -20,16 +20,16 @@ class HeadedPositions:
     """The positions of one plan in logs whose batch headers are known. Indexes are those of the logs.
 
     Args:
-        heads: the batches from ``positions`` on.
-        positions: the first offset of the range of each log.
-        ends: the end of each range, exclusively.
-        budget: how many records of a log can be read at most; ``None`` for no limit.
-        latest_plausible: the greatest event time (ms) that is not ignored as implausible; ``None`` for no bound.
+        heads: The batches from ``positions`` on.
+        positions: The first offset of the range of each log.
+        ends: The end of each range, exclusively.
+        budget: How many records of a log can be read at most; ``None`` for no limit.
+        latest_plausible: The greatest event time (ms) that is not ignored as implausible; ``None`` for no bound.
 
     Attributes:
-        known: whether the headers tell the first and the greatest event time of each range.
-        next: the first event time (ms) of each range, where ``known``.
-        reach: the greatest event time (ms) of each range, where ``known``.
+        known: Whether the headers tell the first and the greatest event time of each range.
+        next: The first event time (ms) of each range, where ``known``.
+        reach: The greatest event time (ms) of each range, where ``known``.
     """
 
     def __init__(

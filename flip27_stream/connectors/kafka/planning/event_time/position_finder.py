@@ -105,12 +105,12 @@ class PositionFinder:
     """Makes the :class:`EventTimePositions` of each plan, and keeps the event times that were read from plan to plan.
 
     Args:
-        client: asks the time index of the brokers.
-        probe: fetches records and computes their event times.
-        locator: finds where to begin reading.
-        read_committed: whether the isolation level is ``read_committed``.
-        unanswered: fails if a partition cannot be read for too long.
-        by_headers: whether event times are the timestamps of records, so that the headers of batches have event times.
+        client: Asks the time index of the brokers.
+        probe: Fetches records and computes their event times.
+        locator: Finds where to begin reading.
+        read_committed: Whether the isolation level is ``read_committed``.
+        unanswered: Fails if a partition cannot be read for too long.
+        by_headers: Whether event times are the timestamps of records, so that the headers of batches have event times.
     """
 
     def __init__(
@@ -150,12 +150,12 @@ class PositionFinder:
         """Returns the positions in the ranges of ``request``.
 
         Args:
-            partitions: the partitions of these ranges, by split id.
-            topic_ids: the ids of their topics; empty for an id that is not known.
-            request: the ranges, and the bounds of the searches.
+            partitions: The partitions of these ranges, by split id.
+            topic_ids: The ids of their topics; empty for an id that is not known.
+            request: The ranges, and the bounds of the searches.
 
         Raises:
-            UnreachableError: a partition could not be read for too long, though its leader may tell where its log ends.
+            UnreachableError: A partition could not be read for too long, though its leader may tell where its log ends.
         """
         self._note_unread()
         self._topic_ids = topic_ids

@@ -56,8 +56,8 @@ class KnownPositions:
     If two event times have the same position, event times between them need no search.
 
     Args:
-        position: the first offset of the range.
-        limit: the end of the range, exclusively.
+        position: The first offset of the range.
+        limit: The end of the range, exclusively.
     """
 
     def __init__(self, position: int, limit: int) -> None:
@@ -92,18 +92,18 @@ class SplitSearch:
     """The searches in one split for one plan.
 
     Args:
-        position: the first offset of the range.
-        end: the end of the range, exclusively.
-        request: the budget in records and the greatest plausible event time (ms).
-        scanned: the event times of the partition that are known.
-        locator: finds where to begin reading.
+        position: The first offset of the range.
+        end: The end of the range, exclusively.
+        request: The budget in records and the greatest plausible event time (ms).
+        scanned: The event times of the partition that are known.
+        locator: Finds where to begin reading.
 
     Attributes:
-        position: the first offset of the range.
-        end: the end of the range, exclusively.
-        limit: the greatest position that a search returns: ``end``, or less if the request has a budget.
-        latest_plausible: the greatest event time (ms) that is not ignored as implausible; ``None`` for no bound.
-        scanned: the event times of the partition that are known.
+        position: The first offset of the range.
+        end: The end of the range, exclusively.
+        limit: The greatest position that a search returns: ``end``, or less if the request has a budget.
+        latest_plausible: The greatest event time (ms) that is not ignored as implausible; ``None`` for no bound.
+        scanned: The event times of the partition that are known.
     """
 
     def __init__(
@@ -239,7 +239,7 @@ class Bisection(Locator):
     break this bound, a record may be read too early, but no position moves backwards.
 
     Args:
-        max_out_of_orderness_ms: the bound B, in ms.
+        max_out_of_orderness_ms: The bound B, in ms.
     """
 
     def __init__(self, max_out_of_orderness_ms: int) -> None:

@@ -33,12 +33,12 @@ def parse_jaas(text: str, mechanism: str, module: str) -> dict[str, str]:
     """Returns the options of the login module, by name.
 
     Args:
-        text: such as ``org.apache...PlainLoginModule required username="me" password="...";``.
-        mechanism: the SASL mechanism, for messages.
-        module: the simple name of the login module of the mechanism.
+        text: Such as ``org.apache...PlainLoginModule required username="me" password="...";``.
+        mechanism: The SASL mechanism, for messages.
+        module: The simple name of the login module of the mechanism.
 
     Raises:
-        OptionError: the text is not of that form, or names another login module.
+        OptionError: The text is not of that form, or names another login module.
     """
     tokens = _tokens(text)
     words, marks = [t for _, t in tokens], [t if kind == "mark" else "" for kind, t in tokens]

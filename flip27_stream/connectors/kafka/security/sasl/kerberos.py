@@ -23,10 +23,10 @@ class Kerberos:
     """Where the Kerberos tickets of this client come from.
 
     Attributes:
-        service: the first part of the principals of the brokers, in ``service/host@REALM``.
-        principal: the principal of this client; ``None`` for that of the ticket cache.
-        keytab: the path of the file with the key of the principal; ``None`` to use the ticket cache only.
-        ticket_cache: the path of the ticket cache; ``None`` for the default one of the machine.
+        service: The first part of the principals of the brokers, in ``service/host@REALM``.
+        principal: The principal of this client; ``None`` for that of the ticket cache.
+        keytab: The path of the file with the key of the principal; ``None`` to use the ticket cache only.
+        ticket_cache: The path of the ticket cache; ``None`` for the default one of the machine.
     """
 
     service: str
@@ -42,8 +42,8 @@ class Kerberos:
         """Returns a new authentication at a broker. Its principal must have the name ``host``.
 
         Raises:
-            AuthenticationError: there is no ticket for this client or the broker.
-            OSError: the Kerberos server cannot be reached now.
+            AuthenticationError: There is no ticket for this client or the broker.
+            OSError: The Kerberos server cannot be reached now.
         """
         check_installed("gssapi", "kerberos", "SASL/GSSAPI")
         import gssapi
@@ -95,8 +95,8 @@ class GssapiExchange:
     """One authentication with GSSAPI. The broker proves that it has the key of its principal.
 
     Args:
-        context: the security context of the package ``gssapi``, which was not begun.
-        kerberos: where the tickets came from.
+        context: The security context of the package ``gssapi``, which was not begun.
+        kerberos: Where the tickets came from.
     """
 
     def __init__(self, context: Any, kerberos: Kerberos) -> None:
@@ -113,7 +113,7 @@ class GssapiExchange:
         """Handles the answer of the broker.
 
         Raises:
-            ValueError: the broker did not prove its identity, or wants to sign or encrypt the connection by GSSAPI.
+            ValueError: The broker did not prove its identity, or wants to sign or encrypt the connection by GSSAPI.
         """
         from gssapi.raw.misc import GSSError
 

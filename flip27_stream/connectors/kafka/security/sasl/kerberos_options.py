@@ -32,11 +32,11 @@ def parse_kerberos(options: Mapping[str, str], jaas: str | None) -> Kerberos:
     """Returns the credentials of mechanism GSSAPI.
 
     Args:
-        options: the options of the query, by their names in lower case.
-        jaas: the text of ``kafka.sasl.jaas.config``; ``None`` if it is not given, which means the ticket cache.
+        options: The options of the query, by their names in lower case.
+        jaas: The text of ``kafka.sasl.jaas.config``; ``None`` if it is not given, which means the ticket cache.
 
     Raises:
-        OptionError: a value is wrong, missing or not supported.
+        OptionError: A value is wrong, missing or not supported.
     """
     given = {"useTicketCache": "true"} if jaas is None else parse_jaas(jaas, Kerberos.mechanism, _MODULE)
     for name in given:

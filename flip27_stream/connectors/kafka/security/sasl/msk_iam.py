@@ -62,13 +62,13 @@ class MskIam:
     """The settings with which boto3 finds AWS credentials.
 
     Attributes:
-        profile: the profile in AWS's configuration files; ``None`` for boto3's default.
-        role_arn: the role to assume with these credentials; ``None`` to assume no role.
-        role_session_name: the name of the role's sessions.
-        role_external_id: the external id that the trust policy of the role requires; ``None`` if it requires none.
-        sts_region: the region of the STS endpoint; ``None`` for boto3's default.
-        service_credential: the service credential of Databricks that has the credentials; ``None`` for those of boto3.
-        role_keys: the access key, its secret and the session token with which the role is assumed; ``None`` for those
+        profile: The profile in AWS's configuration files; ``None`` for boto3's default.
+        role_arn: The role to assume with these credentials; ``None`` to assume no role.
+        role_session_name: The name of the role's sessions.
+        role_external_id: The external id that the trust policy of the role requires; ``None`` if it requires none.
+        sts_region: The region of the STS endpoint; ``None`` for boto3's default.
+        service_credential: The service credential of Databricks that has the credentials; ``None`` for those of boto3.
+        role_keys: The access key, its secret and the session token with which the role is assumed; ``None`` for those
             of the profile.
     """
 
@@ -88,7 +88,7 @@ class MskIam:
         """Returns a new authentication at a broker, whose name contains the region.
 
         Raises:
-            AuthenticationError: there are no credentials, or the name contains no region.
+            AuthenticationError: There are no credentials, or the name contains no region.
             OSError: AWS cannot be reached now.
         """
         check_installed("boto3", "aws", "SASL/AWS_MSK_IAM")
@@ -104,7 +104,7 @@ class MskIam:
         """Returns the present access key, its secret and the session token, with the attributes that botocore gives.
 
         Raises:
-            AuthenticationError: there are no credentials.
+            AuthenticationError: There are no credentials.
             OSError: AWS cannot be reached now.
         """
         from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
@@ -128,7 +128,7 @@ def region_of(host: str) -> str:
     """Returns the AWS region in the name of a broker of Amazon MSK.
 
     Raises:
-        AuthenticationError: the name contains no region.
+        AuthenticationError: The name contains no region.
     """
     found = region_in(host)
     if found is None:
@@ -149,12 +149,12 @@ def parse_msk_iam(options: Mapping[str, str], jaas: str | None, protocol: str) -
     """Returns the credentials of mechanism AWS_MSK_IAM.
 
     Args:
-        options: the options of the query, by their names in lower case.
-        jaas: the text of ``kafka.sasl.jaas.config``; ``None`` if it is not given.
-        protocol: the security protocol.
+        options: The options of the query, by their names in lower case.
+        jaas: The text of ``kafka.sasl.jaas.config``; ``None`` if it is not given.
+        protocol: The security protocol.
 
     Raises:
-        OptionError: a value is wrong or not supported.
+        OptionError: A value is wrong or not supported.
     """
     if protocol != "SASL_SSL":
         raise OptionError(
@@ -169,10 +169,10 @@ def aws_settings(given: Mapping[str, str]) -> MskIam:
     """Returns the settings that a login module has for AWS credentials.
 
     Args:
-        given: the options of the login module, by name.
+        given: The options of the login module, by name.
 
     Raises:
-        OptionError: an option is not supported, or one that belongs to it is missing.
+        OptionError: An option is not supported, or one that belongs to it is missing.
     """
     for name in given:
         if name not in (*_NAMES, *_WITHOUT_EFFECT):

@@ -23,8 +23,8 @@ class MskToken:
     """A provider of tokens for the brokers of an AWS region.
 
     Attributes:
-        aws: the settings with which AWS credentials are found.
-        region: the region of the brokers; ``None`` for boto3's default.
+        aws: The settings with which AWS credentials are found.
+        region: The region of the brokers; ``None`` for boto3's default.
     """
 
     aws: MskIam
@@ -34,7 +34,7 @@ class MskToken:
         """Returns a new token.
 
         Raises:
-            AuthenticationError: there are no AWS credentials, or no region is known.
+            AuthenticationError: There are no AWS credentials, or no region is known.
             OSError: AWS cannot be reached now.
         """
         check_installed("boto3", "aws", "SASL/OAUTHBEARER at Amazon MSK")

@@ -154,11 +154,11 @@ def parse_oauth(options: Mapping[str, str], jaas: str | None) -> OAuthBearer:
     """Returns the credentials of mechanism OAUTHBEARER.
 
     Args:
-        options: the options of the query, by their names in lower case.
-        jaas: the text of ``kafka.sasl.jaas.config``; ``None`` if it is not given.
+        options: The options of the query, by their names in lower case.
+        jaas: The text of ``kafka.sasl.jaas.config``; ``None`` if it is not given.
 
     Raises:
-        OptionError: a value is wrong, missing or given twice.
+        OptionError: A value is wrong, missing or given twice.
     """
     handler = HANDLER.get(options)
     RETRIEVER.get(options)

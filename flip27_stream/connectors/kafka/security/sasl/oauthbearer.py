@@ -18,8 +18,8 @@ class OAuthBearerExchange:
     """One authentication with a token.
 
     Args:
-        token: the token.
-        extensions: the SASL extensions, as names and values.
+        token: The token.
+        extensions: The SASL extensions, as names and values.
     """
 
     def __init__(self, token: str, extensions: Sequence[tuple[str, str]]) -> None:
@@ -35,7 +35,7 @@ class OAuthBearerExchange:
         """Handles the answer of the broker, which is empty for success, or an error as JSON.
 
         Raises:
-            ValueError: the broker goes on with an exchange after an error.
+            ValueError: The broker goes on with an exchange after an error.
         """
         if self._is_refused:
             raise ValueError("the broker did not end an authentication that it refused")
@@ -53,9 +53,9 @@ class OAuthBearer:
     """Credentials that are a bearer token.
 
     Attributes:
-        provider: provides tokens.
-        extensions: the SASL extensions that are sent with the token, such as ``logicalCluster``.
-        option: the option with the credentials, for messages.
+        provider: Provides tokens.
+        extensions: The SASL extensions that are sent with the token, such as ``logicalCluster``.
+        option: The option with the credentials, for messages.
     """
 
     provider: TokenProvider
@@ -69,8 +69,8 @@ class OAuthBearer:
         """Returns a new authentication.
 
         Raises:
-            AuthenticationError: there is no token, or it has an invalid character.
-            OSError: the provider of tokens cannot be reached now.
+            AuthenticationError: There is no token, or it has an invalid character.
+            OSError: The provider of tokens cannot be reached now.
         """
         token = TOKENS.token(self.provider)
         if not TOKEN_FORM.fullmatch(token.value):

@@ -32,18 +32,18 @@ def sasl_steps(broker: str, host: str, sasl: SaslCredentials, versions: BrokerVe
     Brokers before 1.0 only know SaslHandshake version 0. They expect tokens without requests around them.
 
     Args:
-        broker: the address of the broker, for messages.
-        host: the name by which the broker was reached.
-        sasl: the credentials.
-        versions: the versions of requests that the broker supports.
+        broker: The address of the broker, for messages.
+        host: The name by which the broker was reached.
+        sasl: The credentials.
+        versions: The versions of requests that the broker supports.
 
     Returns:
         A generator that yields each request with its version, or a raw token, and is sent the broker's answer. It
         returns the life time of the session in ms (KIP-368), 0 for an unlimited one.
 
     Raises:
-        AuthenticationError: the broker refused, or did not prove that it knows the credentials.
-        CredentialsUncheckedError: the broker could not check the credentials.
+        AuthenticationError: The broker refused, or did not prove that it knows the credentials.
+        CredentialsUncheckedError: The broker could not check the credentials.
     """
     handshake = SaslHandshakeRequest(mechanism=sasl.mechanism)
     framed = _version_of(handshake, broker, versions) > 0
@@ -75,9 +75,9 @@ def run_sasl(steps: SaslSteps, ask: Ask, ask_raw: Callable[[bytes], bytes]) -> i
     """Runs the steps over a blocking connection.
 
     Args:
-        steps: the steps of :func:`sasl_steps`.
-        ask: sends a request in a version, and returns its response.
-        ask_raw: sends a token without a request around it, and returns the token of the broker.
+        steps: The steps of :func:`sasl_steps`.
+        ask: Sends a request in a version, and returns its response.
+        ask_raw: Sends a token without a request around it, and returns the token of the broker.
 
     Returns:
         The life time of the session in ms; 0 for an unlimited one.

@@ -45,8 +45,8 @@ class ServiceCredential:
     """A service credential as a provider of tokens.
 
     Attributes:
-        name: the name of the credential.
-        scope: the scope of tokens.
+        name: The name of the credential.
+        scope: The scope of tokens.
     """
 
     name: str
@@ -56,8 +56,8 @@ class ServiceCredential:
         """Returns a new token.
 
         Raises:
-            AuthenticationError: this process has no service credentials, or the credential gives no token.
-            OSError: the runtime raised it, because it cannot be reached now.
+            AuthenticationError: This process has no service credentials, or the credential gives no token.
+            OSError: The runtime raised it, because it cannot be reached now.
         """
         providers = credential_providers()
         if providers is None:
@@ -79,10 +79,10 @@ def parse_service_credential(options: Mapping[str, str]) -> OAuthBearer | MskIam
     """Returns the credentials of option ``databricks.serviceCredential``; ``None`` if it is not given.
 
     Args:
-        options: the options of the query, by their names in lower case.
+        options: The options of the query, by their names in lower case.
 
     Raises:
-        OptionError: this runtime has no service credentials, or the options say otherwise how to log in.
+        OptionError: This runtime has no service credentials, or the options say otherwise how to log in.
     """
     name = CREDENTIAL.get(options)
     if name is None:

@@ -23,8 +23,8 @@ class ProtectedKey:
     """An encrypted private key and its certificates.
 
     Attributes:
-        protected: the encrypted key as it is in the store.
-        chain: the certificates in DER, that of the key first.
+        protected: The encrypted key as it is in the store.
+        chain: The certificates in DER, that of the key first.
     """
 
     protected: bytes = field(repr=False)
@@ -34,7 +34,7 @@ class ProtectedKey:
         """Returns the private key in PKCS #8, DER.
 
         Raises:
-            ValueError: the password is wrong.
+            ValueError: The password is wrong.
         """
         secret = password.encode("utf-16-be")
         salt, hidden, check = (
@@ -57,8 +57,8 @@ class JavaKeyStore:
     """The contents of a store.
 
     Attributes:
-        trusted: the trusted certificates, in DER.
-        keys: the private keys and their certificates.
+        trusted: The trusted certificates, in DER.
+        keys: The private keys and their certificates.
     """
 
     trusted: Sequence[bytes]
@@ -69,7 +69,7 @@ def read_jks(data: bytes, password: str | None) -> JavaKeyStore:
     """Returns the contents of a store. Without a password its integrity is not checked, as in Java.
 
     Raises:
-        ValueError: the store is damaged, or the password is wrong.
+        ValueError: The store is damaged, or the password is wrong.
     """
     if password is not None:
         salted = password.encode("utf-16-be") + b"Mighty Aphrodite" + data[:-_DIGEST_BYTES]

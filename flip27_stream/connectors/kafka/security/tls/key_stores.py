@@ -34,11 +34,11 @@ class TrustStore:
     """The certificates that this client trusts, of brokers or of authorities, in a file or as PEM text.
 
     Attributes:
-        type: the format.
-        location: the path of the file; ``None`` for PEM text.
-        password: checks the integrity of a JKS store, or decrypts a PKCS12 store; PEM has none.
-        certificates: the PEM text (``ssl.truststore.certificates``); ``None`` for a file.
-        prefix: the beginning of the names of its options, for messages.
+        type: The format.
+        location: The path of the file; ``None`` for PEM text.
+        password: Checks the integrity of a JKS store, or decrypts a PKCS12 store; PEM has none.
+        certificates: The PEM text (``ssl.truststore.certificates``); ``None`` for a file.
+        prefix: The beginning of the names of its options, for messages.
     """
 
     type: StoreType
@@ -51,7 +51,7 @@ class TrustStore:
         """Makes an SSL context trust these certificates, those of authorities and those of single brokers.
 
         Raises:
-            OptionError: the store cannot be read or opened, or has no certificate.
+            OptionError: The store cannot be read or opened, or has no certificate.
         """
         option, where = _place("truststore", self.location, "ssl.truststore.certificates", self.prefix)
         data = _read(self.location, self.certificates, option)
@@ -71,12 +71,12 @@ class KeyStore:
     """The private key and the certificates of this client, in a file or as PEM text.
 
     Attributes:
-        type: the format.
-        location: the path of the file; ``None`` for PEM text.
-        password: decrypts the store; PEM has none.
-        key: the PEM text of the key (``ssl.keystore.key``); ``None`` for a file.
-        certificate_chain: the PEM text of the certificates (``ssl.keystore.certificate.chain``); ``None`` for a file.
-        key_password: decrypts the key in the store or in the PEM text.
+        type: The format.
+        location: The path of the file; ``None`` for PEM text.
+        password: Decrypts the store; PEM has none.
+        key: The PEM text of the key (``ssl.keystore.key``); ``None`` for a file.
+        certificate_chain: The PEM text of the certificates (``ssl.keystore.certificate.chain``); ``None`` for a file.
+        key_password: Decrypts the key in the store or in the PEM text.
     """
 
     type: StoreType
@@ -90,7 +90,7 @@ class KeyStore:
         """Makes an SSL context present this certificate.
 
         Raises:
-            OptionError: the store cannot be read or opened, or does not have exactly one key with its certificate.
+            OptionError: The store cannot be read or opened, or does not have exactly one key with its certificate.
         """
         check_installed("cryptography", "keystores", f"Option '{_KEY_STORE}'")
         option, where = _place("keystore", self.location, "ssl.keystore.key")

@@ -24,8 +24,8 @@ class KeyAndChain(NamedTuple):
     """A private key and its certificates.
 
     Attributes:
-        key: the private key.
-        chain: the certificates in DER, that of the key first.
+        key: The private key.
+        chain: The certificates in DER, that of the key first.
     """
 
     key: PrivateKeyTypes
@@ -62,11 +62,11 @@ def format_of(data: bytes, *, pem: bool = False) -> type[StoreFormat]:
     """Returns the format of a store. Java detects JKS and PKCS12 in the bytes, whichever of the two types is named.
 
     Args:
-        data: the bytes of the store.
-        pem: whether the type is PEM.
+        data: The bytes of the store.
+        pem: Whether the type is PEM.
 
     Raises:
-        ValueError: the bytes are PEM text and ``pem`` is not set.
+        ValueError: The bytes are PEM text and ``pem`` is not set.
     """
     if pem:
         return Pem

@@ -19,10 +19,10 @@ class TrustOptions:
     """The options of the trust store of one kind of connection.
 
     Attributes:
-        prefix: the beginning of their names.
-        location: the path of a file.
-        type: the format of the store.
-        password: the password of the store.
+        prefix: The beginning of their names.
+        location: The path of a file.
+        type: The format of the store.
+        password: The password of the store.
         certificates: PEM text in place of a file.
     """
 
@@ -74,10 +74,10 @@ class TrustOptions:
         """Returns the trust store; ``None`` if the options name none.
 
         Args:
-            options: the options of the query, by their names in lower case.
+            options: The options of the query, by their names in lower case.
 
         Raises:
-            OptionError: a value is wrong, or does not fit the others.
+            OptionError: A value is wrong, or does not fit the others.
         """
         location, pem = one_place(options, self.location, self.certificates)
         password = self.password.text(options)
@@ -96,7 +96,7 @@ def one_place(
     """Returns the path and the PEM text of a store, at most one of which may be given.
 
     Raises:
-        OptionError: both are given, or the path is PEM text.
+        OptionError: Both are given, or the path is PEM text.
     """
     if location.is_given(options) and pem.is_given(options):
         raise OptionError(f"Options '{location.name}' and '{pem.name}' cannot be given together.")
@@ -124,12 +124,12 @@ def refuse_without_store(
     """Checks that no option of a store is given without the location of the store.
 
     Args:
-        options: the options of the query, by their names in lower case.
-        given: the options that need the store.
-        location: the option with the location of the store, which is not given.
+        options: The options of the query, by their names in lower case.
+        given: The options that need the store.
+        location: The option with the location of the store, which is not given.
 
     Raises:
-        OptionError: one of these options is given.
+        OptionError: One of these options is given.
     """
     for option in given:
         if option.is_given(options):

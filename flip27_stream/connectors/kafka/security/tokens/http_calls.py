@@ -17,9 +17,9 @@ class HttpRefusal(Exception):  # noqa: N818 - it is an answer, and its caller ma
     """An answer of a server that another try would not change.
 
     Attributes:
-        code: the status.
-        reason: the words of the status.
-        body: the body of the answer.
+        code: The status.
+        reason: The words of the status.
+        body: The body of the answer.
     """
 
     def __init__(self, code: int, reason: str, body: bytes) -> None:
@@ -40,14 +40,14 @@ def call(
     """Returns the body of the answer to a request.
 
     Args:
-        request: the request.
-        timeout_s: the time limit of connection and answer, each, in seconds.
-        most_bytes: the size of the largest answer that is read.
-        context: the TLS context; ``None`` for certificates that this machine trusts.
+        request: The request.
+        timeout_s: The time limit of connection and answer, each, in seconds.
+        most_bytes: The size of the largest answer that is read.
+        context: The TLS context; ``None`` for certificates that this machine trusts.
 
     Raises:
-        HttpRefusal: the server refused.
-        OSError: the server cannot be reached, does not answer in time, or answers with a temporary error.
+        HttpRefusal: The server refused.
+        OSError: The server cannot be reached, does not answer in time, or answers with a temporary error.
     """
     deadline = time.monotonic() + timeout_s
     handlers = [] if context is None else [urllib.request.HTTPSHandler(context=context)]
@@ -72,7 +72,7 @@ def _body(response: Any, deadline: float, most_bytes: int) -> bytes:
     """Returns the bytes of a response.
 
     Raises:
-        OSError: the response is too large, or does not end in time, even if the server goes on sending bytes.
+        OSError: The response is too large, or does not end in time, even if the server goes on sending bytes.
     """
     parts: list[bytes] = []
     size = 0

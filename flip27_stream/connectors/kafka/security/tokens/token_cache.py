@@ -32,8 +32,8 @@ class Token:
     """A bearer token.
 
     Attributes:
-        value: the token itself, which is never shown.
-        expires_at: when it expires, in seconds since the epoch; ``None`` if that is not known.
+        value: The token itself, which is never shown.
+        expires_at: When it expires, in seconds since the epoch; ``None`` if that is not known.
     """
 
     value: str = field(repr=False)
@@ -47,8 +47,8 @@ class TokenProvider(Protocol):
         """Returns a new token.
 
         Raises:
-            AuthenticationError: the provider refused.
-            OSError: the provider cannot be reached now.
+            AuthenticationError: The provider refused.
+            OSError: The provider cannot be reached now.
         """
         ...
 
@@ -58,11 +58,11 @@ class _Kept:
     """A cached token. Times are in seconds since the epoch.
 
     Attributes:
-        token: the token.
-        fetched_at: when it was fetched.
-        renew_at: from when on it is renewed.
-        usable_until: until when new connections use it.
-        renewing: whether a thread is renewing it.
+        token: The token.
+        fetched_at: When it was fetched.
+        renew_at: From when on it is renewed.
+        usable_until: Until when new connections use it.
+        renewing: Whether a thread is renewing it.
     """
 
     token: Token
@@ -79,7 +79,7 @@ class TokenCache:
     has to wait. A token or an error with a time in the future is not used: the clock was set back.
 
     Args:
-        clock: returns the time in seconds since the epoch.
+        clock: Returns the time in seconds since the epoch.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:

@@ -22,14 +22,14 @@ class TokenEndpoint:
     """The token endpoint of an OAuth server.
 
     Attributes:
-        url: the address of the endpoint.
-        client_id: the id of the client.
-        client_secret: the secret of the client.
-        scope: the scope of tokens; ``None`` for the default of the server.
-        url_encode: whether id and secret are URL-encoded in the header (KIP-1025).
-        timeout_ms: the time limit of one request, in ms.
-        retry_ms: the pause before the first retry, in ms; it doubles with each retry.
-        retry_max_ms: the time limit of all tries together, in ms.
+        url: The address of the endpoint.
+        client_id: The id of the client.
+        client_secret: The secret of the client.
+        scope: The scope of tokens; ``None`` for the default of the server.
+        url_encode: Whether id and secret are URL-encoded in the header (KIP-1025).
+        timeout_ms: The time limit of one request, in ms.
+        retry_ms: The pause before the first retry, in ms; it doubles with each retry.
+        retry_max_ms: The time limit of all tries together, in ms.
     """
 
     url: str
@@ -45,8 +45,8 @@ class TokenEndpoint:
         """Returns a new token.
 
         Raises:
-            AuthenticationError: the server refused, or its response has no token.
-            OSError: the server cannot be reached, does not respond in time, or responds with a temporary error.
+            AuthenticationError: The server refused, or its response has no token.
+            OSError: The server cannot be reached, does not respond in time, or responds with a temporary error.
         """
         deadline = time.monotonic() + self.retry_max_ms / 1000
         wait = self.retry_ms / 1000

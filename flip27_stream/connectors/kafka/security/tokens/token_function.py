@@ -23,7 +23,7 @@ class TokenFunction:
 
     Attributes:
         name: ``module:function``; the driver and the executors must be able to import it.
-        option: the option with the name, for messages.
+        option: The option with the name, for messages.
     """
 
     name: str
@@ -39,8 +39,8 @@ class TokenFunction:
         """Returns a new token.
 
         Raises:
-            AuthenticationError: the function cannot be imported, fails, or returns something else.
-            OSError: the function raised it, because its source cannot be reached now.
+            AuthenticationError: The function cannot be imported, fails, or returns something else.
+            OSError: The function raised it, because its source cannot be reached now.
         """
         module, _, function = self.name.partition(":")
         try:
