@@ -34,7 +34,7 @@ def warnings() -> Iterator[list[str]]:
     said: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
-    logger = logging.getLogger("flip27_stream.connectors.files.backlog.processed_files")
+    logger = logging.getLogger("flip27_stream.connectors.files.backlog")
     logger.addHandler(handler)
     try:
         yield said
