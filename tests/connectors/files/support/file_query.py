@@ -107,7 +107,7 @@ class FileQuery:
             inferred=self._schema is None,
         )
         self._job = SourceSpec(source, strategy, alignment, Driver())
-        coordinator = SourceCoordinator(self._job)
+        coordinator = SourceCoordinator(self._job, greatest_pause_s=0)
         if self._available_now:
             coordinator.prepare_available_now()
         return coordinator
