@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
 
 Row = tuple[Any, ...]
 MakeTopic = Callable[..., str]
-FOUR = {"maxOffsetsPerTrigger": "4"}
+EIGHT = {"maxOffsetsPerTrigger": "8"}
 TIMES = [range(T0 + n * 80 * SECOND, T0 + (n + 1) * 80 * SECOND, 10 * SECOND) for n in range(3)]
 """The event times of the records that come before the run with Spark's source, and before each of our runs."""
 RIGHT_EACH = 20 * SECOND
@@ -91,18 +91,18 @@ class World:
         (self.folder / f"{next(iter(times))}.json").write_text(lines)
 
     def stream(self, topic: str, source: str, **options: str) -> DataFrame:
-        return self.queries.stream(topic, FOUR | options, source)
+        return self.queries.stream(topic, EIGHT | options, source)
 
 
 def self_join(world: World, source: str) -> DataFrame:
-    """One DataFrame twice: Spark makes two sources of it."""
+    """Joins one DataFrame with itself: Spark makes two sources of it."""
     one = world.stream(world.left, source).selectExpr("partition", "unix_millis(timestamp) t", "offset")
     same = expr("a.partition = b.partition and a.t = b.t and a.offset = b.offset")
     return one.alias("a").join(one.alias("b"), same).select("a.partition", "b.t")
 
 
 def windows(world: World, source: str) -> DataFrame:
-    """Aligned from the swap on."""
+    """Counts of windows. The query is aligned from the swap on."""
     aligned = world.queries.aligned("1 minute") if source == OURS else {}
     rows = world.stream(world.left, source, **aligned).withWatermark("timestamp", "2 minutes")
     counts = rows.groupBy(window("timestamp", "30 seconds"), "partition").count()
@@ -177,7 +177,7 @@ def test_a_checkpoint_that_an_older_spark_wrote(queries: KafkaQueries, clicks: s
     """``dropDuplicates``: two values of each partition are in the state, two were planned and not committed."""
     checkpoint = queries.folder / "c"
     shutil.copytree(OLD / version, checkpoint)
-    stream = queries.stream(clicks, FOUR).withWatermark("timestamp", "1 hour")
+    stream = queries.stream(clicks, EIGHT).withWatermark("timestamp", "1 hour")
     sink = BatchSink(checkpoint)
     sink.run(stream.selectExpr("cast(value as string) v", "timestamp").dropDuplicates(["v"]).select("v"))
     assert sink.rows() - sink.rows(2) == Counter((f"{p}:{n}",) for p in range(2) for n in (2, 3))
