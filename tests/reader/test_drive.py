@@ -13,7 +13,7 @@ from flip27_stream.api import InputStatus, ReaderOutput, SourceEvent, SourceRead
 from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.errors import ConnectorError, ContractError
 from flip27_stream.reader.drive import read_ranges
-from tests.spark.support.memory_source import MemorySplit
+from tests.spark.support.sources.memory_source import MemorySplit
 
 STEPS = [InputStatus.MORE_AVAILABLE, InputStatus.NOTHING_AVAILABLE, InputStatus.END_OF_INPUT]
 

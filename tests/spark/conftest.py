@@ -13,7 +13,7 @@ from flip27_stream.api import ReadLimits
 from flip27_stream.testing import KafkaBroker
 from tests.spark.support.driven_query import Query
 from tests.spark.support.kafka_queries import KafkaQueries
-from tests.spark.support.memory_source import World
+from tests.spark.support.sources.memory_source import World
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

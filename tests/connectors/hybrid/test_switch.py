@@ -17,7 +17,7 @@ from flip27_stream.errors import ForeignCheckpointError, OptionError
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.testing import wait_until
 from tests.connectors.hybrid.kit import SOME, HybridQuery, Made, Row, history, live
-from tests.spark.support.memory_source import MemoryEnumerator, MemorySource, World
+from tests.spark.support.sources.memory_source import MemoryEnumerator, MemorySource, World
 
 Logs = dict[str, list[int | None]]
 

@@ -22,7 +22,7 @@ from flip27_stream.spark.reporting.reporting_splits import Reporting
 from flip27_stream.testing import wait_until
 from tests.spark.support.driven_query import Query
 from tests.spark.support.members import TIMEOUT, Make, beat, group_at, kill, listen, member_of, several, step
-from tests.spark.support.memory_source import LogEnumerator, MemoryEnumerator
+from tests.spark.support.sources.memory_source import LogEnumerator, MemoryEnumerator
 from watermark_alignment.group.group_log import GroupLog
 from watermark_alignment.group.group_view import Entry
 from watermark_alignment.group.membership import LONGEST_BEAT_S

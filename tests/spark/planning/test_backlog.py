@@ -15,9 +15,9 @@ from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.spark.planning.micro_batch.rate_limit import UNLIMITED
 from flip27_stream.spark.planning.stream_reader import Flip27StreamReader
 from flip27_stream.spark.source_spec import Driver, SourceSpec
-from tests.spark.support.backlog_source import BacklogEnumerator
 from tests.spark.support.driven_query import Query
-from tests.spark.support.memory_source import MemorySource, MemorySplit, World
+from tests.spark.support.sources.backlog_source import BacklogEnumerator
+from tests.spark.support.sources.memory_source import MemorySource, MemorySplit, World
 
 Make = Callable[..., Query]
 Logs = Mapping[str, list[int | None]]

@@ -16,7 +16,7 @@ from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.spark.source_spec import Driver
 from flip27_stream.testing import wait_until
 from tests.spark.support.driven_query import Query
-from tests.spark.support.memory_source import MemoryEnumerator, MemorySource
+from tests.spark.support.sources.memory_source import MemoryEnumerator, MemorySource
 
 
 def test_a_fast_split_waits_for_a_slow_one(make: Callable[..., Query]) -> None:

@@ -14,7 +14,7 @@ from flip27_stream.spark.planning.micro_batch.batch_planner import PlannedBatch
 from flip27_stream.spark.planning.query_clock import QueryClock
 from tests.module_time import replace_time
 from tests.spark.support.driven_query import NOW, Query
-from tests.spark.support.memory_source import World
+from tests.spark.support.sources.memory_source import World
 
 IDLE_AFTER = 1001
 

@@ -17,7 +17,7 @@ from flip27_stream.spark.reporting import reporting_splits as reporting
 from flip27_stream.spark.reporting.report_channel import ReportAddress, TaskReport
 from flip27_stream.spark.source_spec import Driver
 from tests.spark.support.driven_query import Query
-from tests.spark.support.memory_source import LogEnumerator, MemorySource, World
+from tests.spark.support.sources.memory_source import LogEnumerator, MemorySource, World
 from watermark_alignment.table.maintenance import Maintenance
 
 ALLOW = "scan.watermark.alignment.allow-unaligned-source-splits"

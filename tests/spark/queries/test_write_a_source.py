@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 
 import flip27_stream
 from examples.log_folder import LogFolder
-from tests.spark.support.echo_folder import BROKEN, EchoFolder
+from tests.spark.support.sources.echo_folder import BROKEN, EchoFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,7 +15,7 @@ from flip27_stream.spark.planning.micro_batch.split_warnings import SplitWarning
 from flip27_stream.spark.reporting.disorder import Disorder
 from flip27_stream.spark.reporting.reports import SplitReport
 from tests.spark.support.driven_query import Query
-from tests.spark.support.memory_source import LogEnumerator, MemorySource
+from tests.spark.support.sources.memory_source import LogEnumerator, MemorySource
 
 B = "scan.watermark.max-out-of-orderness"
 

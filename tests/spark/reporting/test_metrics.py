@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from flip27_stream.api import InputStatus, MetricGroup, ReaderOutput, SourceReaderContext
 from flip27_stream.spark.reporting.reports import TaskReport
 from tests.spark.support.driven_query import Query
-from tests.spark.support.memory_source import MemoryEnumerator, MemoryReader, World
+from tests.spark.support.sources.memory_source import MemoryEnumerator, MemoryReader, World
 from watermark_alignment.__main__ import main
 from watermark_alignment.table.batch_note import KEY, BatchNote
 

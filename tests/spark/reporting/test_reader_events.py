@@ -10,7 +10,7 @@ from flip27_stream.api import (
     SplitRange,
 )
 from flip27_stream.spark.execution.task import read_task
-from tests.spark.support.memory_source import MemorySplit
+from tests.spark.support.sources.memory_source import MemorySplit
 from tests.spark.support.talking_query import Diary, said, talking
 
 

@@ -21,7 +21,7 @@ from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.errors import ConnectorError
 from flip27_stream.spark.execution import task as task_module
 from flip27_stream.spark.execution.task import SplitTask, read_task
-from tests.spark.support.memory_source import MemoryReader, MemorySplit, World
+from tests.spark.support.sources.memory_source import MemoryReader, MemorySplit, World
 from tests.spark.support.talking_query import Diary, TalkingReader, said, talking
 
 # ---- failures -------------------------------------------------------------------------------------------------------

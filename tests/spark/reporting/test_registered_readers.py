@@ -18,7 +18,7 @@ from flip27_stream.api import (
     SplitsAssignment,
 )
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
-from tests.spark.support.memory_source import MemorySplit
+from tests.spark.support.sources.memory_source import MemorySplit
 from tests.spark.support.talking_query import LOGS, Diary, enumerator_of, said, talking
 
 # ---- registration ---------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from flip27_stream.errors import ContractError, CorruptCheckpointError
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.testing.source_query import SourceQuery
 from tests.spark.support.driven_query import Query
-from tests.spark.support.memory_source import (
+from tests.spark.support.sources.memory_source import (
     CountSerializer,
     LogEnumerator,
     MemorySource,

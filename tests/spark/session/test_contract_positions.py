@@ -12,7 +12,7 @@ import pytest
 from flip27_stream.api import EventTimes, PositioningRequest
 from flip27_stream.errors import ContractError
 from tests.spark.support.driven_query import Query
-from tests.spark.support.memory_source import MemoryEnumerator, MemoryPositions, MemorySource, World
+from tests.spark.support.sources.memory_source import MemoryEnumerator, MemoryPositions, MemorySource, World
 
 
 class CarelessPositions(MemoryPositions):

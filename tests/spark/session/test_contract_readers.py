@@ -23,7 +23,7 @@ from flip27_stream.reader import IteratorSourceReader, Records, RecordsWithSplit
 from flip27_stream.spark.execution.task import TaskContext
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from tests.spark.support.driven_query import Query
-from tests.spark.support.memory_source import (
+from tests.spark.support.sources.memory_source import (
     SCHEMA,
     LogEnumerator,
     MemoryReader,

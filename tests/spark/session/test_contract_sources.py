@@ -13,7 +13,7 @@ from flip27_stream.api import ReadLimits
 from flip27_stream.errors import ContractError
 from flip27_stream.spark.data_source import data_source
 from tests.spark.support.driven_query import Query
-from tests.spark.support.memory_source import MemorySource, World
+from tests.spark.support.sources.memory_source import MemorySource, World
 
 
 def folder(**attributes: Any) -> LogFolder:

@@ -15,8 +15,8 @@ from pyspark.sql.streaming.datasource import ReadLimit
 
 import flip27_stream
 from flip27_stream.testing import wait_until
-from tests.spark.support.probe_source import Offset, Probe
 from tests.spark.support.processes import alive
+from tests.spark.support.sources.probe_source import Offset, Probe
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql.functions import col
 
 from flip27_stream.testing import wait_until
-from tests.spark.support.probe_source import Probe, Rows
+from tests.spark.support.sources.probe_source import Probe, Rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

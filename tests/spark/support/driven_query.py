@@ -12,7 +12,7 @@ from flip27_stream.spark.planning.coordinator import SourceCoordinator
 from flip27_stream.spark.source_spec import Driver, SourceSpec
 from flip27_stream.testing import ManualClock
 from offsets import INITIAL
-from tests.spark.support.memory_source import LogEnumerator, MemorySource, World
+from tests.spark.support.sources.memory_source import LogEnumerator, MemorySource, World
 from watermark_alignment.options import AlignmentOptions
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 

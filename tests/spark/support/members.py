@@ -15,7 +15,7 @@ from flip27_stream.api import ReadLimits
 from flip27_stream.spark.planning.group.group_planner import GroupPlanner
 from flip27_stream.spark.planning.micro_batch.rate_limit import UNLIMITED
 from tests.spark.support.driven_query import Query
-from tests.spark.support.memory_source import LogEnumerator, MemoryEnumerator, MemorySource, World
+from tests.spark.support.sources.memory_source import LogEnumerator, MemoryEnumerator, MemorySource, World
 from watermark_alignment.group.membership import Membership
 
 Logs = Mapping[str, Sequence[int | None]]

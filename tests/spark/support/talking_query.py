@@ -12,7 +12,13 @@ from flip27_stream.api import (
     SourceReaderContext,
 )
 from tests.spark.support.driven_query import Query
-from tests.spark.support.memory_source import LogEnumerator, MemoryReader, MemorySource, MemorySplit, World
+from tests.spark.support.sources.memory_source import (
+    LogEnumerator,
+    MemoryReader,
+    MemorySource,
+    MemorySplit,
+    World,
+)
 
 LOGS: Mapping[str, list[int | None]] = {"a": [1, 2], "b": [3], "c": [4, 5], "d": [6]}
 

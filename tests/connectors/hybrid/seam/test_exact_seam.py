@@ -20,7 +20,7 @@ from flip27_stream.connectors.hybrid.seam import exact_seam as messages
 from flip27_stream.errors import CorruptCheckpointError, OptionError
 from tests.connectors.hybrid.kit import SOME, HybridQuery
 from tests.connectors.hybrid.seam.test_overlap import Copied, CopyReader, CopySource, Topic, copies
-from tests.spark.support.memory_source import MemoryReader, MemorySource, MemorySplit, World
+from tests.spark.support.sources.memory_source import MemoryReader, MemorySource, MemorySplit, World
 
 SEAM = ExactSeam(split="{split}", position="offset")
 

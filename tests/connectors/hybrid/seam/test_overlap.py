@@ -23,7 +23,7 @@ from flip27_stream.connectors.hybrid import HybridSource, Overlap, SourceSwitchC
 from flip27_stream.connectors.hybrid.seam.overlap import not_among
 from flip27_stream.errors import ConnectorError, DataLossError, OptionError
 from tests.connectors.hybrid.kit import SOME, HybridQuery, TimedSource
-from tests.spark.support.memory_source import MemoryReader, MemorySource, World
+from tests.spark.support.sources.memory_source import MemoryReader, MemorySource, World
 
 TOPIC_ROWS = pa.schema([("split", pa.string()), ("event_time", pa.int64()), ("offset", pa.int64())])
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from flip27_stream.api import EventTimePositions, PositioningRequest, ReadLimits, SplitRange
-from tests.spark.support.memory_source import MemoryEnumerator, MemoryPositions, MemorySplit
+from tests.spark.support.sources.memory_source import MemoryEnumerator, MemoryPositions, MemorySplit
 
 
 class BacklogEnumerator(MemoryEnumerator):
