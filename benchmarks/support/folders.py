@@ -9,6 +9,6 @@ def temporary_folder(prefix: str = "flip27-benchmark-") -> tempfile.TemporaryDir
     """Returns a folder that is removed at the end of its block, as far as it can be.
 
     Spark ends the planning process of a query after ``awaitTermination`` has returned. Until then the process may write
-    to its table, so that the folder cannot be removed. The figures count all the same.
+    to its table, so that the folder cannot be removed. The figures are valid nevertheless.
     """
     return tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)

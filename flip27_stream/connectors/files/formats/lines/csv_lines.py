@@ -137,7 +137,7 @@ class CsvFormat(LineFormat):
         if before_quotes and anywhere > before_quotes:
             raise pa.ArrowInvalid(
                 f"{escape} is before a quote and also elsewhere, so its meaning is unclear. If it is an escape "
-                f"character everywhere, set option escape to {escape}; if it is none, set the option to an empty value."
+                f"character everywhere, set option escape to {escape}; otherwise set the option to an empty value."
             )
         return escape if before_quotes else None
 
