@@ -25,7 +25,9 @@ import pyarrow as pa
 
 from benchmarks.support.backlog import START_MS
 from benchmarks.support.folders import temporary_folder
-from flip27_stream.spark.reporting.report_channel import ReportAddress, ReportListener, send_report
+from flip27_stream.spark.reporting.report_channel import ReportAddress
+from flip27_stream.spark.reporting.report_listener import ReportListener
+from flip27_stream.spark.reporting.report_sender import send_report
 from flip27_stream.spark.reporting.reports import SplitReport, TaskReport
 from watermark_alignment.group.group_log import GroupLog
 from watermark_alignment.group.group_view import Entry

@@ -12,9 +12,10 @@ import pytest
 from flip27_stream.errors import AlignmentError
 from flip27_stream.spark.execution import task
 from flip27_stream.spark.planning.coordinator import SourceCoordinator
-from flip27_stream.spark.reporting import report_channel
+from flip27_stream.spark.reporting import report_sender
 from flip27_stream.spark.reporting import reporting_splits as reporting
-from flip27_stream.spark.reporting.report_channel import ReportAddress, TaskReport
+from flip27_stream.spark.reporting.report_channel import ReportAddress
+from flip27_stream.spark.reporting.reports import TaskReport
 from flip27_stream.spark.source_spec import Driver
 from tests.spark.support.driven_query import Query
 from tests.spark.support.sources.memory_source import LogEnumerator, MemorySource, World
@@ -104,7 +105,7 @@ def test_a_driver_that_cannot_listen_tries_again(make: Make, caplog: pytest.LogC
 
 
 def without_reports_of(split: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    send = report_channel.send_report
+    send = report_sender.send_report
 
     def lossy(address: ReportAddress, report: TaskReport) -> bool:
         return all(s.split != split for s in report.splits) and send(address, report)
@@ -234,7 +235,7 @@ def test_where_it_is_allowed_only_the_split_that_never_reports_runs_unaligned(
 def test_a_report_that_is_lost_now_and_then_is_no_error(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """I11: a query goes on with the event times that it knows, if every third report is lost. It reads each row
     once."""
-    send, sent = report_channel.send_report, itertools.count()
+    send, sent = report_sender.send_report, itertools.count()
     monkeypatch.setattr(task, "send_report", lambda *report: next(sent) % 3 > 0 and send(*report))
     logs: dict[str, list[int | None]] = {"a": [*range(20)], "b": [*range(20)]}
     query = make(logs)

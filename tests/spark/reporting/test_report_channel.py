@@ -19,8 +19,10 @@ from typing import Any
 
 import pytest
 
-from flip27_stream.spark.reporting import report_channel
-from flip27_stream.spark.reporting.report_channel import ReportAddress, ReportListener, send_report
+from flip27_stream.spark.reporting import report_listener, report_sender
+from flip27_stream.spark.reporting.report_channel import ReportAddress
+from flip27_stream.spark.reporting.report_listener import ReportListener
+from flip27_stream.spark.reporting.report_sender import send_report
 from flip27_stream.testing import wait_until
 from tests.module_time import replace_time
 from tests.spark.support.report_kit import REPORT, all_are_reachable, connected, is_alive, listener
@@ -62,7 +64,7 @@ def test_the_key_is_no_part_of_what_is_shown(listener: ReportListener) -> None:
 def test_who_does_not_know_the_key_is_refused(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report_channel, "_FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(report_sender, "_FIRST_WAIT_S", 0.01)
     assert not send_report(replace(listener.address, key=b"another"), REPORT)
     assert is_alive(listener)
 
@@ -159,7 +161,7 @@ def test_a_report_that_is_too_long_is_not_read(
 ) -> None:
     """The listener does not read a report that is too long or has length 0. It closes the connection before the text
     has arrived."""
-    monkeypatch.setattr(report_channel, "_MAX_MESSAGE", 5000)
+    monkeypatch.setattr(report_listener, "MAX_MESSAGE", 5000)
     with connected(listener) as client:
         client.sendall(header(listener.address, greeted(client), b"x", length))
         assert is_hung_up_on(client)
@@ -206,7 +208,7 @@ def test_who_says_little_by_little_is_hung_up_on(
 ) -> None:
     """The listener closes the connection of a client whose bytes each arrive in time, but whose whole message does
     not. A client with the key is treated the same."""
-    monkeypatch.setattr(report_channel, "_CLIENT_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(report_listener, "_CLIENT_TIMEOUT_S", 0.2)
     with connected(listener) as silent, connected(listener) as stammering:
         with contextlib.suppress(OSError):  # a busy machine may be too slow
             stammering.sendall(header(listener.address, greeted(stammering), b"", 10_000_000))
@@ -231,9 +233,10 @@ def test_all_tasks_that_end_together_are_taken(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each report is delivered at the first try, although clients without the key hold 100 connections."""
-    monkeypatch.setattr(report_channel, "_TRIES", 1)
-    for limit in ("_CLIENT_TIMEOUT_S", "_CONNECT_TIMEOUT_S", "_ANSWER_TIMEOUT_S"):
-        monkeypatch.setattr(report_channel, limit, 60.0)
+    monkeypatch.setattr(report_sender, "_TRIES", 1)
+    monkeypatch.setattr(report_listener, "_CLIENT_TIMEOUT_S", 60.0)
+    for limit in ("_CONNECT_TIMEOUT_S", "_ANSWER_TIMEOUT_S"):
+        monkeypatch.setattr(report_sender, limit, 60.0)
     monkeypatch.setattr(listener, "_most", 300)
     many = threading.Barrier(100)
 
@@ -273,7 +276,7 @@ def test_when_all_who_are_there_are_new_the_next_is_told_that_it_is_busy(
             strangers.close()
             wait_until(lambda: not listener._clients, "them to be gone", 30)
 
-    monkeypatch.setattr(report_channel, "_GRACE_S", 3600)
+    monkeypatch.setattr(report_listener, "_GRACE_S", 3600)
     monkeypatch.setattr(listener, "_most", 2)
     with strangers:
         strangers.enter_context(connected(listener))
@@ -281,7 +284,7 @@ def test_when_all_who_are_there_are_new_the_next_is_told_that_it_is_busy(
         wait_until(lambda: len(listener._clients) == 2, "two clients", 30)
         with connected(listener) as third:
             assert third.recv(40, socket.MSG_WAITALL) == b"flip27 -" + bytes(32)
-        replace_time(monkeypatch, "flip27_stream.spark.reporting.report_channel", sleep=pause)
+        replace_time(monkeypatch, "flip27_stream.spark.reporting.report_listener", sleep=pause)
         assert is_alive(listener)
     assert len(pauses) == 2
     assert 0.25 <= pauses[0] <= 0.5 <= pauses[1] <= 1.0
@@ -290,7 +293,7 @@ def test_when_all_who_are_there_are_new_the_next_is_told_that_it_is_busy(
 def test_one_who_has_proven_that_it_knows_the_key_is_not_hung_up_on_for_others(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report_channel, "_GRACE_S", 0.0)
+    monkeypatch.setattr(report_listener, "_GRACE_S", 0.0)
     monkeypatch.setattr(listener, "_most", 1)
     said = REPORT.to_bytes()
     with connected(listener) as slow:
@@ -305,9 +308,9 @@ def test_one_who_has_proven_that_it_knows_the_key_is_not_hung_up_on_for_others(
 
 def test_a_process_that_may_open_few_files_keeps_most_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 256))
-    assert report_channel._most_at_once() == 64
+    assert report_listener._most_at_once() == 64
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    assert report_channel._most_at_once() == 256
+    assert report_listener._most_at_once() == 256
 
 
 def test_it_goes_on_once_files_can_be_opened_again(
@@ -343,7 +346,7 @@ def test_it_goes_on_where_memory_ran_out(
             raise MemoryError
 
     with monkeypatch.context() as patched:
-        patched.setattr(report_channel, "_Client", Full)
+        patched.setattr(report_listener, "_Client", Full)
         with connected(listener):
             wait_until(lambda: bool(caplog.messages), "a warning")
     assert caplog.messages == ["The listener for reports failed and goes on"]

@@ -16,13 +16,11 @@ from deltalake import DeltaTable
 from flip27_stream.errors import ConnectorError
 from flip27_stream.spark.execution import task
 from flip27_stream.spark.planning.micro_batch.rate_limit import UNLIMITED
-from flip27_stream.spark.reporting import report_channel
-from flip27_stream.spark.reporting.report_channel import (
-    ReportAddress,
-    ReportListener,
-    TaskReport,
-    send_report,
-)
+from flip27_stream.spark.reporting import report_sender
+from flip27_stream.spark.reporting.report_channel import ReportAddress
+from flip27_stream.spark.reporting.report_listener import ReportListener
+from flip27_stream.spark.reporting.report_sender import send_report
+from flip27_stream.spark.reporting.reports import TaskReport
 from tests.module_time import replace_time
 from tests.spark.support.driven_query import Query
 from tests.spark.support.report_kit import REPORT, all_are_reachable, is_alive, listener
@@ -70,7 +68,7 @@ def test_a_listener_that_cannot_be_reached_is_left_alone_for_a_while_that_grows(
     """After a failed report the task does not try the listener again for a pause, which grows from 0.5 s to 30 s. The
     first report that is delivered resets the pause."""
     now, tries, closed = 0.0, 0, True
-    deliver = report_channel._deliver
+    deliver = report_sender._deliver
 
     def counted(*args: Any) -> None:
         nonlocal tries
@@ -79,9 +77,9 @@ def test_a_listener_that_cannot_be_reached_is_left_alone_for_a_while_that_grows(
             raise ConnectionRefusedError
         deliver(*args)
 
-    monkeypatch.setattr(report_channel, "_deliver", counted)
-    monkeypatch.setattr(report_channel, "_jittered", lambda seconds: seconds)
-    replace_time(monkeypatch, "flip27_stream.spark.reporting.report_channel", monotonic=lambda: now)
+    monkeypatch.setattr(report_sender, "_deliver", counted)
+    monkeypatch.setattr(report_sender, "_jittered", lambda seconds: seconds)
+    replace_time(monkeypatch, "flip27_stream.spark.reporting.report_sender", monotonic=lambda: now)
     for wait in (0.5, 1, 2, 4, 8, 16, 30, 30):
         before = tries
         assert not send_report(listener.address, REPORT)
@@ -92,12 +90,12 @@ def test_a_listener_that_cannot_be_reached_is_left_alone_for_a_while_that_grows(
     assert send_report(listener.address, REPORT)
     closed = True
     assert not send_report(listener.address, REPORT)
-    assert report_channel._unreachable[listener.address].until == now + 0.5
+    assert report_sender._unreachable[listener.address].until == now + 0.5
 
 
 def test_another_query_at_the_same_port_is_not_left_alone(listener: ReportListener) -> None:
     former = replace(listener.address, key=b"of a query that has ended")
-    report_channel._unreachable[former] = report_channel._BackOff(until=float("inf"))
+    report_sender._unreachable[former] = report_sender._BackOff(until=float("inf"))
     assert is_alive(listener)
 
 
@@ -109,8 +107,8 @@ def test_one_who_is_not_the_listener_is_not_believed(
 ) -> None:
     """A report to another program that has the listener's port now counts as not delivered. That program cannot prove
     that it has received the report, and the task does not wait long."""
-    monkeypatch.setattr(report_channel, "_ANSWER_TIMEOUT_S", 0.1)
-    monkeypatch.setattr(report_channel, "_FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(report_sender, "_ANSWER_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(report_sender, "_FIRST_WAIT_S", 0.01)
     clients: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as other:
 
