@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -14,7 +13,7 @@ from flip27_stream.spark.planning.group.group_planner import GroupPlanner
 from flip27_stream.testing import wait_until
 from tests.module_time import replace_time
 from tests.spark.support.driven_query import Query
-from tests.spark.support.members import TIMEOUT, Make, beat, group_at, member_of, step
+from tests.spark.support.members import TIMEOUT, Make, beat, member_of, step
 from watermark_alignment.group.group_log import GroupLog
 from watermark_alignment.group.group_view import Entry
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
@@ -61,12 +60,6 @@ class Waiting:
 
 def unreachable(_: GroupLog) -> list[tuple[int, Entry]]:
     raise AlignmentError("The store is down")
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
-    with group_at(tmp_path / "table") as members:
-        yield members
 
 
 def test_two_sources_of_one_query_reach_their_ends_together(make: Make) -> None:

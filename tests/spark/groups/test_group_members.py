@@ -1,4 +1,4 @@
-"""Which sources count as members of a group: idle, finished, restarted, stopped and dead ones, and two with one id.
+"""Which sources count as members of a group: idle, finished, restarted, stopped and dead ones.
 
 No JVM.
 """
@@ -9,7 +9,6 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,19 +19,12 @@ from flip27_stream.spark.planning.group import group_planner
 from flip27_stream.spark.reporting.registered_readers import Readers
 from flip27_stream.spark.reporting.reporting_splits import Reporting
 from flip27_stream.testing import wait_until
-from tests.spark.support.driven_query import Query
-from tests.spark.support.members import TIMEOUT, Make, beat, group_at, kill, listen, member_of, several, step
+from tests.spark.support.members import TIMEOUT, Make, beat, kill, listen, member_of, several, step
 from tests.spark.support.sources.memory_source import LogEnumerator, MemoryEnumerator
 from watermark_alignment.group.group_log import GroupLog
 from watermark_alignment.group.group_view import Entry
 from watermark_alignment.group.membership import LONGEST_BEAT_S
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
-    with group_at(tmp_path / "table") as members:
-        yield members
 
 
 def unreachable(_: GroupLog) -> list[tuple[int, Entry]]:
@@ -346,58 +338,3 @@ def test_a_table_that_nobody_can_write_keeps_the_last_minimum(
         beat(query)
     listen(fast, TIMEOUT + 1)
     assert step(fast) == [500], "it can be heard again, and says nothing: only its entry of now counts"
-
-
-def meet(older: Query, younger: Query) -> None:
-    """Lets both queries plan; then the older one publishes another entry."""
-    assert [step(older), step(younger)] == [[], []]
-    entry = member_of(older).entry
-    step(older)
-    older.world.logs["a"] += [101]
-    step(older)
-    assert member_of(older).entry != entry
-
-
-def test_al_14_of_two_live_holders_of_one_id_the_younger_fails(make: Make) -> None:
-    """Of two live sources with the same id the younger one fails, and the older one goes on. The error names both."""
-    older, younger = make({"a": [100]}, source_id="clicks"), make({"b": [100, 101]}, source_id="clicks")
-    meet(older, younger)
-    with pytest.raises(AlignmentError, match=r"of group 'g' have the id 'clicks': process \d+ on ") as e:
-        several(younger)
-    for query in (older, younger):
-        assert f"lineage {member_of(query).entry.lineage}" in str(e.value)
-    younger.coordinator.close()
-    older.world.logs["a"] += [102]
-    assert step(older) == [102]
-
-
-def test_an_id_whose_holder_is_dead_can_be_had(make: Make) -> None:
-    """A source can take the id of a killed source at once. An entry that has not timed out yet does not prove that
-    its process is alive."""
-    dead, new = make({"a": [100]}, source_id="clicks"), make({"b": [100]}, source_id="clicks")
-    step(dead)
-    step(dead)
-    kill(dead)
-    assert [step(new), step(new)] == [[], [100]]
-
-
-def test_the_two_processes_of_a_self_join_are_two_members(make: Make) -> None:
-    """Fact 18: the two processes of a self-join are two members of the group. They have one definition, and each has
-    its own lineage."""
-    one, two = make({"a": [100]}, source_id="clicks"), make({"b": [100, 101]}, source_id="clicks")
-    object.__setattr__(two.spec, "definition", one.spec.definition)
-    meet(one, two)
-    assert step(two) == [100, 101]
-    assert len(member_of(two).view.members) == 2
-
-
-def test_a_copied_checkpoint_is_noticed(make: Make) -> None:
-    """Two live processes with one lineage, which come from a copied checkpoint, are noticed. The one whose place was
-    taken fails when it plans again."""
-    original, copy = make({"a": [100]}), make({"a": [100]})
-    step(original)
-    copy.offset = original.offset
-    step(copy)
-    original.world.logs["a"] += [101]
-    with pytest.raises(AlignmentError, match="from one checkpoint"):
-        several(original)

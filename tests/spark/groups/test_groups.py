@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -12,17 +10,11 @@ from flip27_stream.api import ReadLimits
 from flip27_stream.spark.planning.idle_backoff import IdleBackoff
 from flip27_stream.testing import wait_until
 from tests.module_time import replace_time
-from tests.spark.support.members import Make, group_at, held_by, member_of, step
+from tests.spark.support.members import Make, held_by, member_of, step
 from tests.spark.support.sources.backlog_source import BacklogEnumerator
 from tests.spark.support.sources.memory_source import LogEnumerator
 from watermark_alignment.group.membership import Membership
 from watermark_alignment.planner import BACKLOG, GROUP
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
-    with group_at(tmp_path / "table") as members:
-        yield members
 
 
 def test_the_first_plan_of_a_run_only_announces_it(make: Make) -> None:
