@@ -22,15 +22,13 @@ from benchmarks import (
     ceiling,
     columns,
     files,
-    group,
     layers,
     memory,
-    planning,
-    planning_cpu,
     read_speed,
     small_batches,
     start,
 )
+from benchmarks.planning import cpu, group, with_broker
 from benchmarks.support.command import Measure
 from benchmarks.support.folders import temporary_folder
 from benchmarks.support.marks import Result, at_least, at_most, table
@@ -90,7 +88,7 @@ def test_a_folder_that_is_still_written_to_loses_no_figures(
 
 
 def test_planning_without_a_broker() -> None:
-    assert len(_run(planning_cpu.measure, Stage(TINY))) == 7
+    assert len(_run(cpu.measure, Stage(TINY))) == 7
     assert len(_run(group.measure, Stage(TINY))) == 1
 
 
@@ -103,7 +101,7 @@ def test_planning_without_a_broker() -> None:
         pytest.param(ceiling.measure, 1, id="ceiling"),
         pytest.param(small_batches.measure, 3, id="small_batches"),
         pytest.param(start.measure, 1, id="start"),
-        pytest.param(planning.measure, 3, id="planning"),
+        pytest.param(with_broker.measure, 3, id="planning"),
         pytest.param(memory.measure, 12, id="memory"),
         pytest.param(files.measure, 12, id="files"),
         pytest.param(layers.measure, 5, id="layers"),
