@@ -21,11 +21,11 @@ from flip27_stream.reader import (
     SplitsRemoval,
 )
 from flip27_stream.reader.iterators import Read
-from tests.reader.kit import PATIENCE_S, SCHEMA, Context, Numbers, Output, read_all, splits, values_of
+from tests.reader.kit import PATIENCE_S, SCHEMA, Numbers, Output, ReaderContext, read_all, splits, values_of
 
 
 def read(function: Read[Numbers], *ranges: tuple[int, int], schema: pa.Schema = SCHEMA) -> Output:
-    return read_all(IteratorSourceReader(Context(), schema, function), splits(*ranges))
+    return read_all(IteratorSourceReader(ReaderContext(), schema, function), splits(*ranges))
 
 
 def test_plain_rows_become_record_batches() -> None:
@@ -164,7 +164,7 @@ def test_threads_read_splits_at_the_same_time() -> None:
         met.wait()
         yield (split.number,)
 
-    reader = IteratorSourceReader(Context(), SCHEMA, meets, threads=2)
+    reader = IteratorSourceReader(ReaderContext(), SCHEMA, meets, threads=2)
     assert read_all(reader, splits((0, 1), (0, 1))).all_values == [0, 1]
 
 

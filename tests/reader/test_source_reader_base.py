@@ -24,11 +24,11 @@ from flip27_stream.reader import (
 )
 from tests.reader.kit import (
     SCHEMA,
-    Context,
     Numbers,
     NumbersReader,
     NumbersSourceReader,
     Output,
+    ReaderContext,
     Waiting,
     poll_until,
     read_all,
@@ -42,10 +42,10 @@ def iterate(split: Numbers) -> Iterator[tuple[int]]:
 
 
 MODELS: dict[str, Callable[[], SourceReader[Numbers]]] = {
-    "one split after another": lambda: IteratorSourceReader(Context(), SCHEMA, iterate),
+    "one split after another": lambda: IteratorSourceReader(ReaderContext(), SCHEMA, iterate),
     "multiplexed": lambda: NumbersSourceReader(SingleThreadFetcherManager(NumbersReader)),
     "a thread for each split": lambda: NumbersSourceReader(FetcherPerSplitManager(NumbersReader)),
-    "three threads": lambda: IteratorSourceReader(Context(), SCHEMA, iterate, threads=3),
+    "three threads": lambda: IteratorSourceReader(ReaderContext(), SCHEMA, iterate, threads=3),
 }
 
 
@@ -266,7 +266,7 @@ def test_an_emitter_of_ones_own_with_a_state_for_each_split() -> None:
     """An emitter of the user may take any fetched values, and keep a state for each split. Records outside the range
     are cut before the emitter gets them."""
     fetchers = SingleThreadFetcherManager(lambda: Texts(endless=True))
-    reader = SummingReader(Context(), fetchers, RunningSums())
+    reader = SummingReader(ReaderContext(), fetchers, RunningSums())
     output = read_all(reader, splits((1, 4), (0, 3)))
     assert dict(output.values) == {"s0": [1, 3, 6], "s1": [10, 21, 33]}
     assert reader.totals == {"s0": 6, "s1": 33}

@@ -12,7 +12,8 @@ from flip27_stream.connectors.kafka import KafkaSource
 from flip27_stream.connectors.kafka.planning.enumerator_state import KafkaEnumeratorStateSerializer
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit
 from flip27_stream.testing import KafkaBroker
-from tests.connectors.kafka.support.kit import Output, Query, ReaderContext, read, running, source
+from tests.connectors.kafka.support.kit import Output, Query, read, running, source
+from tests.reader.kit import ReaderContext
 from watermark_alignment.planner import Plan, SplitView, plan
 
 pytestmark = pytest.mark.jvm

@@ -38,7 +38,8 @@ from flip27_stream.testing import (
     write_bulk,
 )
 from flip27_stream.testing.kafka.topics import Topics
-from tests.connectors.kafka.support.kit import Output, Query, ReaderContext, running
+from tests.connectors.kafka.support.kit import Output, Query, running
+from tests.reader.kit import ReaderContext
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -42,7 +42,8 @@ from tests.connectors.kafka.support.fetch_server import (
     records,
     response,
 )
-from tests.connectors.kafka.support.kit import Output, ReaderContext
+from tests.connectors.kafka.support.kit import Output
+from tests.reader.kit import ReaderContext
 
 FIRST = TopicPartition("t", 0)
 NO_SECURITY = SecurityOptions()

@@ -19,7 +19,6 @@ from flip27_stream.errors import DataLossError
 from flip27_stream.testing import KafkaBroker, write_bulk
 from tests.connectors.kafka.support.kit import (
     Output,
-    ReaderContext,
     delete_records,
     read,
     running,
@@ -28,6 +27,7 @@ from tests.connectors.kafka.support.kit import (
     transactions,
     write_transaction,
 )
+from tests.reader.kit import ReaderContext
 from tests.testing.reading import read as consume
 
 pytestmark = pytest.mark.jvm

@@ -23,7 +23,8 @@ from flip27_stream.connectors.kafka.fetching.reader import KafkaSourceReader
 from flip27_stream.connectors.kafka.options.source_options import parse_kafka_options
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
 from flip27_stream.errors import ConnectorError, DataLossError, UnreachableError
-from tests.connectors.kafka.support.kit import Output, ReaderContext
+from tests.connectors.kafka.support.kit import Output
+from tests.reader.kit import ReaderContext
 
 PARTITIONS, TIMEOUT_S, ANSWER_S, PAUSE_S = 30, 2.0, 0.15, 0.05
 OPTIONS = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "t", "failOnDataLoss": "false"}
