@@ -109,7 +109,7 @@ def test_a_function_may_return_numpy(functions: types.ModuleType) -> None:
         (pa.array([1, 2, 2**64 - 1], pa.uint64()), "UInt64Array of uint64, 3 long"),
     ],
 )
-def test_what_a_function_may_not_return_is_named(
+def test_a_wrong_result_of_a_function_is_named(
     returned: Any, named: str, functions: types.ModuleType
 ) -> None:
     with pytest.raises(

@@ -79,7 +79,7 @@ def test_json_pointers_are_those_of_rfc_6901(pointer: str, document: Any, ms: in
         for value in (b"9223372036854775808", b"9" * 5000, b'"5"', b'"soon"', b"05", b"+5")
     ],
 )
-def test_anything_else_has_no_event_time_and_costs_its_neighbours_nothing(document: bytes | None) -> None:
+def test_a_malformed_document_has_no_event_time_and_does_not_change_others(document: bytes | None) -> None:
     assert _json("/t", {"t": 1}, document, {"t": 2}) == [1, None, 2]
 
 
@@ -91,7 +91,7 @@ def test_a_document_that_decodes_into_columns_has_an_event_time(document: bytes)
     assert _json("/t", {"t": 1}, document, {"t": 2}) == [1, 5, 2]
 
 
-def test_documents_do_not_run_into_each_other() -> None:
+def test_documents_are_parsed_apart() -> None:
     """Documents are parsed apart from each other.
 
     A batch with as many objects as documents may still have bad documents.
@@ -130,7 +130,7 @@ def test_documents_do_not_run_into_each_other() -> None:
         ("２０２３-11-14", None),
     ],
 )
-def test_iso_8601(text: str, expected: int | None) -> None:
+def test_times_in_iso_8601_are_parsed(text: str, expected: int | None) -> None:
     assert _json("/t", {"t": text}) == [expected]
 
 
@@ -213,7 +213,7 @@ def documents(draw: st.DrawFn) -> list[bytes | None]:
 @example([b'{"a": 1, "x": ' + b"[" * 5000 + b"]" * 5000 + b"}", b'{"a": 2}', None], "/a")
 @example([b'{"a": 1, "a": 2}', b'{"a": 3}'], "/a")
 @example([b'{"a": 1}{"a": 2}', b'{"a": 3}\x00{}', b'{"a": 4}'], "/a")
-def test_parsing_at_once_and_one_by_one_agree(texts: list[bytes | None], pointer: str) -> None:
+def test_documents_have_the_same_times_together_and_alone(texts: list[bytes | None], pointer: str) -> None:
     """The event time of a record does not depend on the records that it is parsed with, since positions are found by
     event time.
     """

@@ -30,6 +30,6 @@ def test_records_without_the_column_of_documents() -> None:
     assert sample_of(pointer_into("value"), pa.record_batch({"key": [b"k"]}), 0) == ""
 
 
-def test_a_column() -> None:
+def test_a_sample_names_the_column() -> None:
     records = pa.record_batch({"at": pa.array([None], pa.timestamp("us"))})
     assert "'at' is null or before 1970" in sample_of(ColumnTimestampAssigner("at"), records, 0)

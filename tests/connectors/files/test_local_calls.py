@@ -52,7 +52,7 @@ def release(path: Path) -> None:
     os.close(os.open(path, os.O_RDWR))
 
 
-def test_a_file_that_hangs(tmp_path: Path) -> None:
+def test_a_file_that_hangs_is_named(tmp_path: Path) -> None:
     file = tmp_path / "a.parquet"
     write(file, 1)
     schema = ParquetFormat().schema(LOCAL_FS, str(file))

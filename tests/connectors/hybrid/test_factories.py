@@ -36,7 +36,7 @@ def test_hy_02_a_factory_gets_the_enumerator_before_and_where_it_ends(tmp_path: 
     assert (call.end_position, call.start_time_ms) == (120, 121)
 
 
-def test_hy_18_a_restart_asks_the_past_nothing() -> None:
+def test_hy_18_a_restart_after_the_switch_does_not_need_the_first_source() -> None:
     """HY-18: the end position is in the offset, so the first source may be gone after the switch."""
     made = Made(NEW)
     query = HybridQuery(two(made))
@@ -81,7 +81,7 @@ class Taking(MemorySource):
         return "-" not in fingerprint
 
 
-def test_a_chain_accepts_the_checkpoint_of_one_whose_sources_its_own_accept() -> None:
+def test_a_hybrid_source_accepts_a_checkpoint_if_each_of_its_sources_does() -> None:
     """A hybrid source accepts the checkpoint of another one if each of its sources accepts that of the source at its
     place, whether these are fixed or made by factories."""
     past = history("old", OLD)
@@ -105,7 +105,7 @@ def test_a_chain_accepts_the_checkpoint_of_one_whose_sources_its_own_accept() ->
     assert len(rows) == sum(map(len, [*OLD.values(), *NEW.values()]))
 
 
-def test_an_end_that_nobody_looked_for_is_an_error_and_no_guess() -> None:
+def test_an_unknown_end_position_is_an_error() -> None:
     """The query has neither alignment nor a column of event time. A factory that asks for the end of the history
     fails. A fixed source does not ask, and is read."""
     made = Made(NEW)

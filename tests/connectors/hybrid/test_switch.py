@@ -63,7 +63,7 @@ def test_hy_04_the_switch_waits_until_every_split_is_processed() -> None:
     assert query.step(3) is None
 
 
-def test_splits_of_a_source_that_is_read_leave_the_offset() -> None:
+def test_splits_of_a_finished_source_leave_the_offset() -> None:
     query = HybridQuery(two(Made(NEW)))
     query.run()
     assert set(query.offsets[0]["splits"]) == {"0:old", "0:older"}
@@ -213,7 +213,7 @@ def test_hy_12_only_the_last_source_says_that_there_is_no_more() -> None:
     assert query.step() is None
 
 
-def test_what_is_reported_are_the_ends_of_the_source_that_is_read() -> None:
+def test_reported_ends_are_those_of_the_source_that_is_read() -> None:
     """SK-34: the report has the split names and positions of the source that is being read."""
     query = HybridQuery(two(Made(NEW)))
     query.step(1)

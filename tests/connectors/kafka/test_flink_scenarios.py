@@ -71,7 +71,9 @@ def test_ke06_a_restored_split_goes_on_where_it_was(
         }
 
 
-def test_kr02_a_reader_that_is_given_up_in_the_middle(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_kr02_a_reader_that_is_closed_in_the_middle_loses_no_row(
+    broker: KafkaBroker, topic: MakeTopic
+) -> None:
     """KR-02 adapted: nothing wakes a task, but Spark may end it at any point. The next task in its
     process reads all records."""
     name = topic()
@@ -88,7 +90,7 @@ def test_kr02_a_reader_that_is_given_up_in_the_middle(broker: KafkaBroker, topic
         assert values(read(made, split)) == list(range(200))
 
 
-def test_kr15_a_paused_split(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_kr15_a_paused_split_goes_on_later(broker: KafkaBroker, topic: MakeTopic) -> None:
     """KR-15: a split is planned with an empty range and has no rows, while the other one is read to its end.
     Then the split goes on."""
     name = topic(2)

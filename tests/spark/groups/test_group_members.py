@@ -60,7 +60,7 @@ def test_a_finished_member_holds_nobody(make: Make) -> None:
     assert step(long) == [500]
 
 
-def test_while_no_split_counts_the_last_front_stands(make: Make) -> None:
+def test_a_member_without_splits_keeps_its_last_watermark(make: Make) -> None:
     """Rule 7: a member without splits keeps its last watermark until it is told that no more splits come. A hybrid
     source has no splits for a moment between two of its sources, and for ever at its end."""
     query = make({"a": [100]})
@@ -110,7 +110,7 @@ def test_a_member_in_a_long_batch_or_with_a_long_trigger_stays(make: Make) -> No
         fast.clock.advance(750)
 
 
-def test_a_member_with_a_longer_timeout_is_seen_by_who_joins(make: Make, tmp_path: Path) -> None:
+def test_a_new_member_sees_a_member_with_a_longer_timeout(make: Make, tmp_path: Path) -> None:
     """I3: a member that joins counts another one with a longer source timeout, whose last heartbeat may be older than
     its own timeout."""
     slow = make({"a": [100]}, source_timeout="1 h")
@@ -138,7 +138,7 @@ def test_a_restarted_member_comes_back_with_the_watermark_of_its_offset(make: Ma
 
 
 @pytest.mark.parametrize("is_forgotten", [False, True])
-def test_a_restarted_member_stands_where_it_stood_until_it_can_speak(
+def test_a_restarted_member_keeps_its_watermark_until_it_publishes(
     make: Make, tmp_path: Path, is_forgotten: bool
 ) -> None:
     """I3: a restarted member keeps its watermark while the leader of one of its splits is silent, even if its last
@@ -159,7 +159,7 @@ def test_a_restarted_member_stands_where_it_stood_until_it_can_speak(
     assert member_of(fast).floor() == 99
 
 
-def test_a_member_that_left_stands_where_it_stood_when_it_comes_back(make: Make) -> None:
+def test_a_member_that_left_has_its_watermark_when_it_comes_back(make: Make) -> None:
     """I3: a member that left its group comes back with the watermark that it had. Its offset alone tells only what
     was read, and the next record of "b" is much later."""
     slow = make({"a": [100, 200, 300], "b": [100, 500]}, ReadLimits(max_rows=3))
@@ -172,7 +172,7 @@ def test_a_member_that_left_stands_where_it_stood_when_it_comes_back(make: Make)
     assert member_of(slow).entry.watermark == 299
 
 
-def test_a_member_that_runs_a_batch_again_stands_where_it_stood(make: Make) -> None:
+def test_a_member_that_repeats_a_batch_keeps_its_watermark(make: Make) -> None:
     """I3: a restarted member that runs a batch again keeps its watermark. Spark asks it for the tasks of the batch
     that was not committed, and for a plan only after that."""
     slow, fast = make({"a": [*range(100, 200, 10)]}, ReadLimits(max_rows=1)), make({"c": [500]})
@@ -189,7 +189,7 @@ def test_a_member_that_runs_a_batch_again_stands_where_it_stood(make: Make) -> N
     assert [step(slow), step(slow)] == [[], [120]], "it is the same run as before"
 
 
-def test_a_restarted_member_that_could_not_read_the_table_stands_where_it_stood_once_it_can(
+def test_a_restarted_member_has_its_watermark_once_it_can_read_the_table(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """I3: a restarted member that could not read the table keeps its last watermark once it can. No plan gives a
@@ -213,7 +213,7 @@ def test_a_restarted_member_that_could_not_read_the_table_stands_where_it_stood_
     assert member_of(fast).floor() == 99
 
 
-def test_a_restarted_member_without_a_split_stands_where_it_stood(make: Make) -> None:
+def test_a_restarted_member_without_a_split_keeps_its_watermark(make: Make) -> None:
     """I3: a restarted member keeps its watermark while its enumerator has not found a split."""
     slow, fast = make({"a": [100]}), make({"c": [500]})
     assert [step(slow), step(slow), step(fast)] == [[], [100], []]

@@ -27,7 +27,7 @@ def test_the_first_plan_of_a_run_only_announces_it(make: Make) -> None:
     assert step(early) == [100, 105, 200]
 
 
-def test_once_has_one_batch_and_reads_in_it(make: Make) -> None:
+def test_trigger_once_reads_in_its_one_batch(make: Make) -> None:
     query = make({"a": [100]})
     assert query.batch() == [("a", 100)]
 
@@ -50,7 +50,7 @@ def test_members_of_a_group_wait_for_each_other(make: Make) -> None:
     assert rounds == [([100], [105]), (None, [128]), ([130], None), ([160], [150])]
 
 
-def test_the_cap_across_members_at_its_boundary(make: Make) -> None:
+def test_max_drift_across_members_holds_at_its_boundary(make: Make) -> None:
     """Rule 2: a record at front + max-drift of the other member is read, and a record 1 ms later is not. This holds
     with an out-of-orderness, too."""
     slow = make({"a": [100]}, out_of_orderness="5 ms")
@@ -162,7 +162,9 @@ def test_the_group_is_read_once_in_an_interval_unless_it_holds(
     assert looks == [member_of(fast)]
 
 
-def test_who_is_held_holds_up_nobody(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_held_source_does_not_delay_the_other_sources_of_its_query(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A source that the group holds back does not delay the other source of its query, which Spark asks after it in
     every batch. It makes a plan each time while the other source moves, and fewer plans after that."""
     rests: list[float] = []

@@ -32,7 +32,7 @@ def test_al_14_of_two_live_holders_of_one_id_the_younger_fails(make: Make) -> No
     assert step(older) == [102]
 
 
-def test_an_id_whose_holder_is_dead_can_be_had(make: Make) -> None:
+def test_a_source_can_take_the_id_of_a_dead_one(make: Make) -> None:
     """A source can take the id of a killed source at once. An entry that has not timed out yet does not prove that
     its process is alive."""
     dead, new = make({"a": [100]}, source_id="clicks"), make({"b": [100]}, source_id="clicks")

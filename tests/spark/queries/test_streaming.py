@@ -57,7 +57,7 @@ def test_every_trigger_gives_each_record_once(
     assert len(output.logged("offsets")) == (1 if trigger is ONCE else 3 + aligned)
 
 
-def test_once_reads_up_to_the_horizon_and_the_next_run_goes_on(
+def test_trigger_once_reads_up_to_the_horizon_and_the_next_run_goes_on(
     queries: KafkaQueries, topic: MakeTopic
 ) -> None:
     """Rule 2: Trigger.Once is aligned without a read limit, too. A split that is at its end and not idle holds the
@@ -149,7 +149,7 @@ def test_assign_reads_exactly_the_partitions_named(queries: KafkaQueries, topic:
     assert output.positions() == {(name, p, n): 1 for p in (0, 2) for n in (0, 1)}
 
 
-def test_starting_offsets_by_partition(queries: KafkaQueries, topic: MakeTopic) -> None:
+def test_starting_offsets_are_taken_for_each_partition(queries: KafkaQueries, topic: MakeTopic) -> None:
     name = topic(3)
     queries.broker.write(name, steps(3, 4))
     begin = json.dumps({name: {"0": 3, "1": -2, "2": -1}})

@@ -36,7 +36,7 @@ from tests.testing.faulty_network.echo import LONG_S, SOON_S, Client, Server
 Connect = Callable[[], Client]
 
 
-def test_what_is_sent_arrives(link: Link, connect: Connect, server: Server) -> None:
+def test_a_link_without_faults_delivers_all_bytes(link: Link, connect: Connect, server: Server) -> None:
     client = connect()
     assert client.ask(1 << 20) == 1 << 20
     client.socket.shutdown(socket.SHUT_WR)
@@ -53,7 +53,9 @@ def test_a_server_that_is_not_there_resets(link: Link, connect: Connect, server:
 
 
 @pytest.mark.parametrize("fault", [Refuse(), Unreachable(), Silence(), HangInTls()], ids=str)
-def test_faults_of_new_connections_leave_those_that_stand(link: Link, connect: Connect, fault: Fault) -> None:
+def test_faults_of_new_connections_do_not_change_open_ones(
+    link: Link, connect: Connect, fault: Fault
+) -> None:
     standing = connect()
     assert standing.ask() == 5
     with link.apply(fault):
@@ -62,7 +64,7 @@ def test_faults_of_new_connections_leave_those_that_stand(link: Link, connect: C
     assert connect().ask() == 5
 
 
-def test_refuse(link: Link, connect: Connect) -> None:
+def test_refuse_refuses_connections(link: Link, connect: Connect) -> None:
     with link.apply(Refuse()):
         for _ in range(3):
             with pytest.raises(ConnectionRefusedError):
@@ -71,7 +73,7 @@ def test_refuse(link: Link, connect: Connect) -> None:
             connect()
 
 
-def test_unreachable(link: Link) -> None:
+def test_unreachable_leaves_connections_unmade(link: Link) -> None:
     """The connection is not refused, but not made either.
 
     A client that waits long enough is connected when the fault ends.
@@ -89,7 +91,7 @@ def test_unreachable(link: Link) -> None:
     assert link.accepted == 1
 
 
-def test_silence(link: Link, connect: Connect, server: Server) -> None:
+def test_silence_accepts_and_sends_nothing(link: Link, connect: Connect, server: Server) -> None:
     with link.apply(Silence()):
         client = connect()
         assert not client.is_answered()
@@ -98,7 +100,7 @@ def test_silence(link: Link, connect: Connect, server: Server) -> None:
         client.ask()
 
 
-def test_delay(link: Link, connect: Connect) -> None:
+def test_delay_holds_back_what_is_sent_to_the_client(link: Link, connect: Connect) -> None:
     """A delay holds back what is sent to the client, and releases what waits when it ends."""
     client = connect()
     client.ask()
@@ -111,7 +113,7 @@ def test_delay(link: Link, connect: Connect) -> None:
     assert client.receive(1) == 1
 
 
-def test_the_jitter_of_a_delay_comes_again() -> None:
+def test_a_seed_repeats_the_jitter_of_a_delay() -> None:
     import random
 
     delay = Delay(1, jitter_s=2, seed=7)
@@ -121,7 +123,7 @@ def test_the_jitter_of_a_delay_comes_again() -> None:
     assert delay.delay_s("to_server", random.Random(7)) == 0
 
 
-def test_throttle(link: Link, connect: Connect) -> None:
+def test_throttle_limits_bytes_per_second(link: Link, connect: Connect) -> None:
     client = connect()
     with link.apply(Throttle(50_000)):
         began = time.monotonic()
@@ -160,7 +162,7 @@ def test_a_black_hole_resets_when_it_ends(link: Link, connect: Connect, server: 
     assert connect().ask() == 5
 
 
-def test_the_end_of_a_server_is_no_news_in_a_black_hole(link: Link, connect: Connect) -> None:
+def test_a_black_hole_hides_the_end_of_the_server(link: Link, connect: Connect) -> None:
     client = connect()
     client.ask()
     with link.apply(BlackHole("to_client")):
@@ -172,7 +174,7 @@ def test_the_end_of_a_server_is_no_news_in_a_black_hole(link: Link, connect: Con
 
 
 @pytest.mark.parametrize("count", [0, 1, 4, 70_000])
-def test_a_cut_after_some_bytes_of_an_answer(
+def test_a_cut_ends_a_connection_after_some_bytes(
     link: Link, connect: Connect, server: Server, count: int
 ) -> None:
     """Exactly ``count`` bytes of the answer arrive; bytes from before the fault do not count.
@@ -193,7 +195,7 @@ def test_a_cut_after_some_bytes_of_an_answer(
     assert connect().ask() == 5
 
 
-def test_a_cut_may_reset_and_strike_all(link: Link, connect: Connect) -> None:
+def test_a_cut_may_reset_all_connections(link: Link, connect: Connect) -> None:
     with link.apply(CutAfter(3, times=None)) as applied:
         for _ in range(3):
             client = connect()
@@ -204,7 +206,9 @@ def test_a_cut_may_reset_and_strike_all(link: Link, connect: Connect) -> None:
         assert applied.cuts == 3
 
 
-def test_half_open_of_which_the_server_knows(link: Link, connect: Connect, server: Server) -> None:
+def test_the_client_does_not_see_a_connection_end_that_the_server_sees(
+    link: Link, connect: Connect, server: Server
+) -> None:
     client = connect()
     client.ask()
     with link.apply(HalfOpen("server")):
@@ -217,7 +221,9 @@ def test_half_open_of_which_the_server_knows(link: Link, connect: Connect, serve
     wait_until(lambda: link.connections == 1, "the link to forget it")
 
 
-def test_half_open_of_which_the_client_knows(link: Link, connect: Connect, server: Server) -> None:
+def test_the_server_does_not_see_a_connection_end_that_the_client_sees(
+    link: Link, connect: Connect, server: Server
+) -> None:
     client = connect()
     client.ask()
     with link.apply(HalfOpen("client")):
@@ -226,7 +232,9 @@ def test_half_open_of_which_the_client_knows(link: Link, connect: Connect, serve
     wait_until(lambda: server.ends == ["ConnectionResetError"], "the server to be told")
 
 
-def test_half_open_of_which_nobody_knows(link: Link, connect: Connect, server: Server) -> None:
+def test_neither_side_sees_the_end_of_a_half_open_connection(
+    link: Link, connect: Connect, server: Server
+) -> None:
     client = connect()
     client.ask()
     with link.apply(HalfOpen("neither")):
@@ -237,7 +245,7 @@ def test_half_open_of_which_nobody_knows(link: Link, connect: Connect, server: S
         client.receive(1)
 
 
-def test_hang_in_tls(network: FaultyNetwork, tmp_path: Path) -> None:
+def test_hang_in_tls_stops_a_handshake(network: FaultyNetwork, tmp_path: Path) -> None:
     certificate = self_signed(tmp_path)
     accepting = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     accepting.load_cert_chain(certificate)

@@ -57,7 +57,7 @@ def test_all_links_are_cut_and_healed(
     assert set(network.links) == {"echo", "other"}
 
 
-def test_a_link_may_lead_elsewhere(link: Link, connect: Connect, server: Server) -> None:
+def test_a_link_can_change_its_target(link: Link, connect: Connect, server: Server) -> None:
     second = Server()
     try:
         connect().ask()
@@ -69,7 +69,7 @@ def test_a_link_may_lead_elsewhere(link: Link, connect: Connect, server: Server)
         second.close()
 
 
-def test_a_schedule_is_played(network: FaultyNetwork, link: Link, connect: Connect) -> None:
+def test_a_schedule_applies_its_faults_in_time(network: FaultyNetwork, link: Link, connect: Connect) -> None:
     client = connect()
     client.ask()
     plan = [PlannedFault(0, "echo", BlackHole(), 3600), PlannedFault(0, "echo", HalfOpen(), 0.01)]
@@ -98,12 +98,12 @@ def test_a_seed_gives_the_same_schedule() -> None:
     assert all(planned.lasts_s <= min(3, 1000 - planned.at_s) for planned in plan)
 
 
-def test_a_network_that_was_not_entered_says_so() -> None:
+def test_a_network_outside_its_context_is_an_error() -> None:
     with pytest.raises(ConnectorError, match="enter the context"):
         FaultyNetwork().link("a", "127.0.0.1:1")
 
 
-def test_nothing_is_left_behind(server: Server) -> None:
+def test_a_closed_network_leaves_no_thread_and_no_socket(server: Server) -> None:
     before = set(threading.enumerate())
     with FaultyNetwork() as network:
         link = network.link("echo", server.address)

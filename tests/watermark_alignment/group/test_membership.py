@@ -51,7 +51,7 @@ def join(board: Board, clock: ManualClock) -> Iterator[Join]:
         member.leave()
 
 
-def test_what_is_announced_is_there_when_the_call_returns(join: Join, board: Board) -> None:
+def test_an_entry_is_in_the_table_when_announce_returns(join: Join, board: Board) -> None:
     """An entry is in the table when ``announce`` returns, and so before ``latestOffset`` returns (rule 7)."""
     one, two = join("one"), join("two")
     two.look()
@@ -64,7 +64,7 @@ def test_what_is_announced_is_there_when_the_call_returns(join: Join, board: Boa
     assert two.slowest() == board.entries[0]
 
 
-def test_nothing_new_is_not_told_again(join: Join, board: Board) -> None:
+def test_an_unchanged_entry_is_not_published_again(join: Join, board: Board) -> None:
     commits: list[int] = []
     one = join("one", on_commit=commits.append)
     for watermark in (None, None, 17, 17, None, 17):
@@ -77,7 +77,7 @@ def test_nothing_new_is_not_told_again(join: Join, board: Board) -> None:
     assert [(e.waiting, e.held_by) for e in board.entries[3:]] == [(0, None), (2, "split")]
 
 
-def test_who_only_looks_is_no_member(join: Join, board: Board) -> None:
+def test_a_source_that_only_reads_the_log_is_no_member(join: Join, board: Board) -> None:
     one = join("one", timeout_ms=400)
     one.look()
     one.leave()
@@ -135,7 +135,7 @@ def test_the_age_of_others_is_counted_from_when_they_were_seen_to_change(
     assert one.floor() == 17
 
 
-def test_while_the_table_is_down_what_was_seen_stands(
+def test_entries_stay_valid_while_the_table_is_down(
     join: Join, board: Board, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """While the table is down, the entries that were read stay valid.
@@ -160,7 +160,7 @@ def test_while_the_table_is_down_what_was_seen_stands(
     assert one.floor() is None
 
 
-def test_time_in_which_a_member_hears_nobody_makes_nobody_dead(
+def test_time_in_which_a_member_cannot_read_makes_nobody_dead(
     join: Join, board: Board, clock: ManualClock
 ) -> None:
     """Time in which a member reads no entries makes no other member count as dead (I3): one look may take long, or
@@ -180,7 +180,7 @@ def test_time_in_which_a_member_hears_nobody_makes_nobody_dead(
     assert one.floor() == 17
 
 
-def test_while_nobody_can_write_the_last_minimum_stands(
+def test_members_stay_alive_while_nobody_can_write(
     join: Join, board: Board, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Two members that cannot write, and so read nothing of each other, do not count each other as dead (I3)."""
@@ -207,7 +207,9 @@ def test_while_nobody_can_write_the_last_minimum_stands(
     assert one.floor() is None, "two says nothing more"
 
 
-def test_who_alone_cannot_write_hears_who_dies(join: Join, board: Board, clock: ManualClock) -> None:
+def test_a_member_that_alone_cannot_write_sees_others_die(
+    join: Join, board: Board, clock: ManualClock
+) -> None:
     """A member that alone cannot write still finds that another one has died: entries of a third member show that the
     table is not at fault (I11).
     """
@@ -274,7 +276,7 @@ def test_a_log_that_grew_for_long_delays_no_renewal(join: Join, board: Board, cl
     assert parts[-1] > parts[0] + 1
 
 
-def test_beats_are_as_close_as_who_joins_relies_on(join: Join) -> None:
+def test_entries_are_renewed_as_often_as_new_members_expect(join: Join) -> None:
     """A member that may be silent for an hour renews its entry at least every ``LONGEST_BEAT_S``.
 
     A new member reads only the entries of the last minute, and finds it (I3).
@@ -319,7 +321,7 @@ def test_a_table_that_does_not_answer_holds_a_plan_up_once(
     wait_until(lambda: board.entries[-1].watermark == 4, "the entry", 60)
 
 
-def test_leaving_is_bounded(join: Join, board: Board) -> None:
+def test_leaving_takes_bounded_time(join: Join, board: Board) -> None:
     one = join("one")
     one.announce(17)
     board.answers.clear()
@@ -330,7 +332,7 @@ def test_leaving_is_bounded(join: Join, board: Board) -> None:
     wait_until(lambda: board.entries[-1].left, "the good-bye", 30)
 
 
-def test_a_process_whose_spark_is_gone_falls_silent(
+def test_a_process_whose_spark_has_ended_stops_renewing_its_entry(
     join: Join, board: Board, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process whose parent, the JVM, has died stops renewing its entry and does not leave the group (AL-20).

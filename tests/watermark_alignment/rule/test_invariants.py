@@ -91,13 +91,13 @@ def test_i5_pausing_has_a_witness(rng: Random) -> None:
 
 
 @given(seeds)
-def test_i6_something_moves(rng: Random) -> None:
+def test_i6_at_least_one_row_moves(rng: Random) -> None:
     """At least one row moves as long as something below the cap can be read (I6)."""
     assert random_world(rng).breached("I6") == []
 
 
 @given(seeds)
-def test_i6_endless_ties_starve_nobody(rng: Random) -> None:
+def test_i6_endless_ties_starve_no_split(rng: Random) -> None:
     """Each of n splits with endless ties is read in any n batches, though the limit is below n (I6)."""
     assert endless_ties(rng).breaches == []
 
@@ -118,7 +118,7 @@ def test_wrong_estimates_change_only_how_much_is_read(rng: Random, estimate: flo
 
 
 @given(seeds)
-def test_sparse_ties_starve_nobody(rng: Random) -> None:
+def test_ties_at_sparse_positions_starve_no_split(rng: Random) -> None:
     """No split starves with sparse positions and a limit of one row (I6).
 
     A checksum of the positions decides whose turn it is, since all positions may be even.
@@ -259,7 +259,7 @@ def sorted_logs(longest: int) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("limit", [None, 1, 2, 3])
-def test_all_small_cases(limit: int | None) -> None:
+def test_all_invariants_hold_in_all_small_cases(limit: int | None) -> None:
     """I1 to I12 hold in all small cases: two backlogs, and a split that is caught up at 1 and then gets late data."""
     for first, second in product(sorted_logs(2), sorted_logs(2)):
         for max_drift, late in product((0, 1, 2), ((), (1,), (3,))):
@@ -273,7 +273,7 @@ def test_all_small_cases(limit: int | None) -> None:
             assert world.breaches == [], (first, second, max_drift, late)
 
 
-def test_number_of_questions() -> None:
+def test_a_plan_asks_few_questions() -> None:
     """A plan asks where a horizon lies once if everything fits, and a few times if not.
 
     Each such question is a round trip to the external system.

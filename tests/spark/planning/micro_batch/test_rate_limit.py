@@ -33,7 +33,7 @@ def test_sk_06_a_batch_waits_for_its_least_rows(make: Callable[..., Query], alig
 
 
 @pytest.mark.parametrize("aligned", [True, False])
-def test_sk_05_once_ignores_the_least_rows(make: Callable[..., Query], aligned: bool) -> None:
+def test_sk_05_trigger_once_ignores_the_least_rows(make: Callable[..., Query], aligned: bool) -> None:
     """SK-05: with Trigger.Once there is no limit, and the batch does not wait for rows."""
     query = make({"a": [1] * 10}, aligned, ReadLimits(max_rows=4, min_rows=15))
     query.step()
