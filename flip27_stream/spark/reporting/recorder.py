@@ -67,7 +67,7 @@ class BatchRecorder:
         """Opens the table, so that a wrong path fails the query at its start.
 
         Args:
-            fingerprint: The fingerprint of the source that began the checkpoint; the default id in the table is made of it.
+            fingerprint: The fingerprint of the source that began the checkpoint, of which the default id is made.
             lineage: The lineage id of the checkpoint.
 
         Raises:
