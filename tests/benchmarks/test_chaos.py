@@ -13,10 +13,10 @@ from deltalake import write_deltalake
 
 from benchmarks.chaos.account import Due, faults
 from benchmarks.chaos.agenda import Agenda
-from benchmarks.chaos.blows import Done
+from benchmarks.chaos.disruptions import Done
 from benchmarks.chaos.files import Folder
 from benchmarks.chaos.judge import Circumstances, Endings, fault_with
-from benchmarks.chaos.plan import Blow, Pace, Storm, storms
+from benchmarks.chaos.plan import Disruption, Pace, Storm, storms
 from benchmarks.chaos.program import ENDINGS, Ending, Query
 from benchmarks.chaos.run import Chaos, Settings
 from benchmarks.soak.sink import Sink
@@ -41,13 +41,13 @@ def test_storms_have_every_kind_of_fault() -> None:
     """
     found = drawn(3)
     hours = sum(storm.seconds for storm in found) / 3600
-    blows = [blow for storm in found for blow in storm.blows]
+    disruptions = [disruption for storm in found for disruption in storm.disruptions]
     assert sum(len(storm.faults) for storm in found) / hours > 500
-    assert sum(blow.what.startswith("kill ") for blow in blows) / hours > 200
-    assert len({blow.what for blow in blows}) == 13
+    assert sum(disruption.what.startswith("kill ") for disruption in disruptions) / hours > 200
+    assert len({disruption.what for disruption in disruptions}) == 13
     assert len({turn for storm in found for turn in storm.turns}) == 5
     for storm in found:
-        times = [(e.at_s, e.at_s + e.lasts_s) for e in storm.blows]
+        times = [(e.at_s, e.at_s + e.lasts_s) for e in storm.disruptions]
         times += [(e.at_s, e.at_s + e.lasts_s) for e in storm.faults]
         assert all(0 <= begin <= end <= storm.seconds + 1e-9 for begin, end in times)
 
@@ -191,8 +191,8 @@ def test_a_short_storm_has_no_findings() -> None:
     assert found.count("fault ")
 
 
-def test_every_kind_of_blow_is_drawn() -> None:
-    assert {blow.what.split()[0] for storm in drawn(1) for blow in storm.blows} == {
+def test_every_kind_of_disruption_is_drawn() -> None:
+    assert {disruption.what.split()[0] for storm in drawn(1) for disruption in storm.disruptions} == {
         *("kill", "stop", "hide", "touch", "remove", "compact", "checkpoint")
     }
-    assert isinstance(drawn(1)[0].blows[0], Blow)
+    assert isinstance(drawn(1)[0].disruptions[0], Disruption)
