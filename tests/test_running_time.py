@@ -93,7 +93,7 @@ def test_metadata_that_came_during_a_suspension_is_used(
     assert question.get(60) == "brokers"
 
 
-def test_the_last_turn_is_no_longer_than_what_is_left(clock: Clock) -> None:
+def test_the_last_turn_is_no_longer_than_the_time_left(clock: Clock) -> None:
     waited = []
     for turn_s in turns(2.25):
         waited.append(turn_s)

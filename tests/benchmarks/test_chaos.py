@@ -155,7 +155,7 @@ def test_an_ending_needs_a_name_and_a_reason(cause: str, circumstances: Circumst
     assert (fault_with(ending, circumstances) is None) is right
 
 
-def test_endings_are_read_once_and_judged_by_what_has_happened(tmp_path: Path) -> None:
+def test_endings_are_read_once_and_judged_by_the_faults_before_them(tmp_path: Path) -> None:
     endings = Endings(tmp_path)
     assert list(endings.new()) == []
     told = tmp_path / ENDINGS.format("q")

@@ -144,7 +144,7 @@ def test_an_error_in_a_function_names_it(functions: types.ModuleType) -> None:
         ("a b:c", "expected module:function"),
     ],
 )
-def test_a_bad_spec_is_an_option_error_that_lists_what_is_there(spec: str, wrong: str) -> None:
+def test_a_wrong_specification_is_an_error_that_lists_the_columns(spec: str, wrong: str) -> None:
     with pytest.raises(OptionError, match=wrong) as raised:
         timestamp_assigner(spec, SCHEMA)
     assert f"Invalid value for option 'scan.watermark.event-time': {spec!r}" in str(raised.value)

@@ -209,7 +209,7 @@ def test_members_that_move_still_count(make: Make, waiting: Waiting) -> None:
     assert step(run) == [], "116 is above 105 + 10"
 
 
-def test_hold_leaves_what_others_hold_to_the_next_run(make: Make) -> None:
+def test_hold_leaves_rows_that_others_hold_to_the_next_run(make: Make) -> None:
     """Rule 8: with ``available-now`` set to ``hold`` a run ends, and leaves the rows that other members hold back to
     the next run."""
     slow, run = make({"a": [100]}), make({"b": [100, 500]}, available_now="hold")

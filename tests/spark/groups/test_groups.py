@@ -107,7 +107,7 @@ def test_the_group_is_named_where_it_binds_and_the_backlog_where_that_does(make:
 
 
 @pytest.mark.parametrize("name", ["group", "backlog"])
-def test_a_split_may_have_the_name_of_what_else_can_hold(make: Make, name: str) -> None:
+def test_a_split_may_have_the_name_of_the_group_or_the_backlog(make: Make, name: str) -> None:
     """I11: a split may be named "group" or "backlog". A member that such a split of its own holds back does not wait
     for other members."""
     alone = make({"other": [100, 500], name: [100]}, ReadLimits(max_rows=10))

@@ -43,7 +43,7 @@ def read_all(query: Query) -> list[list[tuple[str, int | None]]]:
 
 
 @pytest.mark.parametrize("aligned", [True, False])
-def test_a_batch_reads_what_was_admitted_for_it(make: Make, aligned: bool) -> None:
+def test_a_batch_reads_the_splits_admitted_for_it(make: Make, aligned: bool) -> None:
     """With a limit of one file each batch reads one file, in event-time order. A file that is done is in no later
     offset, and its removal alone makes no batch."""
     query = make(YEAR, ONE_FILE, aligned)

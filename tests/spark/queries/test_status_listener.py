@@ -190,7 +190,7 @@ def test_a_split_that_stalls_its_group_is_named(make: Make, logged: Logged) -> N
     assert "scan.watermark.idle-timeout" in warning
 
 
-def test_a_member_that_is_gone_stalls_nobody(make: Make, logged: Logged) -> None:
+def test_a_member_that_left_stalls_no_group(make: Make, logged: Logged) -> None:
     """A member that has left its group stalls no other member. Its rows stay in the table, and are far behind."""
     watched = Watched(make({"a": [1000], "b": [1000, 9000]}, idle_timeout="1 hour"))
     for _ in range(3):

@@ -257,7 +257,7 @@ def test_rows_and_schema_are_those_of_the_built_in_source(queries: KafkaQueries,
     assert_df_equality(queries.batch(name), queries.batch(name, source="kafka"), ignore_row_order=True)
 
 
-def test_a_batch_read_goes_from_the_offsets_given_to_what_is_there(
+def test_a_batch_read_goes_from_the_given_offsets_to_the_end_of_the_log(
     queries: KafkaQueries, topic: MakeTopic
 ) -> None:
     """WM-24: a batch read goes from the given offsets to the ends, and has no watermark. The options of alignment are

@@ -132,7 +132,7 @@ def test_the_band_goes_from_the_slowest_split_to_max_drift_above_it(table: Split
         assert found == sorted({*least, *(time + 5000 for time in least)})
 
 
-def test_max_drift_is_what_the_source_told(table: SplitWatermarkTable) -> None:
+def test_max_drift_is_the_one_that_the_source_published(table: SplitWatermarkTable) -> None:
     note = BatchNote("web", "clicks", "lineage", 0, max_drift_ms=7000, unreported=0)
     table.append("clicks/1", 0, split_rows(0), {KEY: note.to_text()})
     table.append("clicks/1", 1, split_rows(1), {})

@@ -247,7 +247,7 @@ def test_splits_that_wait_by_the_last_plan_are_paused(
     assert states == (["ACTIVE"] * 4 if left else ["ACTIVE", "PAUSED", "ACTIVE", "PAUSED"])
 
 
-def test_the_shorter_list_of_waiting_and_other_splits_is_told() -> None:
+def test_the_shorter_list_of_waiting_and_other_splits_is_published() -> None:
     def waits(paused: int, active: int) -> Waits:
         states = {f"p{n:03}": SplitStatus.PAUSED for n in range(paused)}
         states |= {f"a{n:03}": SplitStatus.ACTIVE for n in range(active)}

@@ -246,7 +246,7 @@ def test_i11_available_now_ends_at_the_frozen_ends(rng: Random) -> None:
 
 
 @given(seeds)
-def test_i12_what_does_not_count_changes_no_plan_of_the_others(rng: Random) -> None:
+def test_i12_splits_that_do_not_count_change_no_plan_of_the_others(rng: Random) -> None:
     """The plans of the other splits are the same for the log of one split with and without markers and aborted, null
     and implausible records (I12).
     """

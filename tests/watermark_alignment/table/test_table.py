@@ -62,7 +62,7 @@ def test_open_creates_a_table_of_the_documented_columns(table: SplitWatermarkTab
     assert created.metadata().configuration == PROPERTIES
 
 
-def test_open_keeps_what_is_there(table: SplitWatermarkTable) -> None:
+def test_open_keeps_an_existing_table(table: SplitWatermarkTable) -> None:
     table.append("clicks/1", 0, split_rows(0), {})
     table.open()
     SplitWatermarkTable(table.uri, {}).open()

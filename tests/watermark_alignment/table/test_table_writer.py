@@ -100,7 +100,7 @@ def test_close_is_bounded_and_silent(stuck: StuckTable) -> None:
     assert batches(stuck) == [0], "nothing is taken after close"
 
 
-def test_close_writes_what_is_pending(tmp_path: Path) -> None:
+def test_close_writes_pending_rows(tmp_path: Path) -> None:
     table = SplitWatermarkTable(str(tmp_path / "table"), {})
     writer = TableWriter(table, "clicks/1")
     for batch in range(5):

@@ -151,7 +151,7 @@ NOON = datetime(2024, 2, 29, 12, tzinfo=timezone.utc)
         (pa.nulls(1), pa.string(), None),
     ],
 )
-def test_types_become_what_is_asked_for(
+def test_values_are_converted_to_the_types_of_the_schema(
     tmp_path: Path, stored: pa.Array, wanted: pa.DataType, value: object
 ) -> None:
     """Columns get exactly Spark's Arrow types, whatever types the writer of the file used."""

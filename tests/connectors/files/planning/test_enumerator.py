@@ -192,7 +192,7 @@ def test_empty_files_are_no_splits(tmp_path: Path) -> None:
     assert query.run() == [[("full.parquet", 0, 5)]]
 
 
-def test_a_bounded_source_reads_what_was_there_when_it_began(folder: Path) -> None:
+def test_a_bounded_source_reads_the_files_that_existed_at_its_start(folder: Path) -> None:
     """FI-05: a bounded source reads the files that were there when it began, also after a restart."""
     options = {"path": str(folder), "source.monitor-interval": "0", "maxFilesPerTrigger": "4"}
     query = FileQuery(options, available_now=False)

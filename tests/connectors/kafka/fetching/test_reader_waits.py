@@ -298,7 +298,7 @@ def test_responses_about_splits_that_were_given_up_are_ignored(make_reader: Make
     assert reader.snapshot_state() == []
 
 
-def test_broker_that_led_is_named_when_nobody_leads_any_more(make_reader: MakeReader) -> None:
+def test_the_former_leader_is_named_when_there_is_no_leader(make_reader: MakeReader) -> None:
     """A leader that froze has lost its partitions before the reader gives up, and no broker leads them. The
     error names that leader."""
 

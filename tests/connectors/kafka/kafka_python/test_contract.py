@@ -130,13 +130,13 @@ def resolved(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", SIGNATURES)
-def test_a_function_of_kafka_python_takes_what_it_took(name: str) -> None:
+def test_a_function_of_kafka_python_has_its_parameters(name: str) -> None:
     parameters = inspect.signature(resolved(name)).parameters
     assert tuple(p for p in parameters if p != "self") == SIGNATURES[name]
 
 
 @pytest.mark.parametrize(("owner", "attribute"), [(o, a) for o, names in ATTRIBUTES.items() for a in names])
-def test_an_attribute_of_kafka_python_is_there(owner: str, attribute: str) -> None:
+def test_an_attribute_of_kafka_python_exists(owner: str, attribute: str) -> None:
     found = resolved(owner)
     assert hasattr(found, attribute) or (inspect.isclass(found) and assigned(found, attribute))
 

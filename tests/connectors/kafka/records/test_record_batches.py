@@ -101,7 +101,7 @@ def test_a_value_that_ends_like_a_record_is_a_value() -> None:
     assert all_rows(v2(rows)) == rows
 
 
-def test_search_finds_what_the_loop_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_and_loop_find_the_same_records(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ordinary records are found without the loop, and the loop alone finds the same records."""
     rows = [Row(i, T0 + i // 3, None, b"v" * (i * 37 % 200)) for i in range(7000)]
     log = b"".join(v2(rows[i : i + 500]) for i in range(0, len(rows), 500))

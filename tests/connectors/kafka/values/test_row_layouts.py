@@ -190,7 +190,7 @@ def test_a_bad_value_is_null_or_an_error_by_mode(
     assert why in str(error.value)
 
 
-def test_the_source_says_what_its_rows_are() -> None:
+def test_the_source_describes_its_rows() -> None:
     wanted = pa.schema([("id", pa.int64()), ("offset", pa.int64())])
     options = {**LEAST, "value.format": "JSON"}
     assert KafkaSource(options, schema=wanted).schema == wanted

@@ -100,7 +100,7 @@ def test_a_range_ends_at_its_planned_end(filled: KinesisServer, stream: str) -> 
         assert data_of(query.run(20)) == [b"%d" % i for i in range(20, 40)]
 
 
-def test_a_subscription_that_ends_is_renewed_where_reading_stands(filled: KinesisServer, stream: str) -> None:
+def test_a_subscription_that_ends_is_renewed_at_the_read_position(filled: KinesisServer, stream: str) -> None:
     """The service ends each subscription after five minutes. Here a fake ends it after three records."""
     starts = list[str]()
 

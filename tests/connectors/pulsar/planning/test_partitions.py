@@ -159,7 +159,7 @@ def test_bytes_of_a_micro_batch_are_limited(pulsar_server: PulsarServer, topic: 
     assert [row["value"][:5] for row in rows] == [value[:5] for value in values]
 
 
-def test_available_now_ends_at_what_was_there(pulsar_server: PulsarServer, topic: str) -> None:
+def test_available_now_ends_at_the_last_message_at_its_start(pulsar_server: PulsarServer, topic: str) -> None:
     pulsar_server.create_topic(topic, 2)
     writer = Writer(pulsar_server, topic, 2)
     writer.put()
@@ -227,7 +227,7 @@ def test_trimmed_ledgers_are_data_loss(
     assert "are lost, or may be" in caplog.text
 
 
-def test_trimming_what_was_read_is_no_loss(pulsar_server: PulsarServer, topic: str) -> None:
+def test_trimming_read_messages_is_no_loss(pulsar_server: PulsarServer, topic: str) -> None:
     """A running query has seen that it read all messages. After a restart a ledger that still exists proves it."""
     pulsar_server.create_topic(topic, 1)
     partition = f"{topic}-partition-0"
