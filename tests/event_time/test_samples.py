@@ -23,7 +23,7 @@ def test_the_keys_of_a_document_are_named_and_no_values(column: str, kind: pa.Da
     assert said == "The top-level keys of one of them: 'time', 'user'."
 
 
-def test_records_without_the_column_of_documents() -> None:
+def test_a_sample_is_empty_without_the_column_of_documents() -> None:
     """The sentence is empty if the records lack the column of documents: the query reads other columns, and the
     reader has computed the event times.
     """

@@ -153,7 +153,9 @@ def test_ki04_no_record_is_behind_the_watermark(broker: KafkaBroker, topic: Make
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_ki07_a_checkpoint_of_an_older_release(broker: KafkaBroker, topic: MakeTopic, version: int) -> None:
+def test_ki07_a_checkpoint_of_an_older_release_is_continued(
+    broker: KafkaBroker, topic: MakeTopic, version: int
+) -> None:
     """KI-07: 100 records were read before the checkpoint, and 100 came after it. Exactly the latter are
     read, by fewer readers."""
     name = topic(2)

@@ -99,7 +99,7 @@ def test_values_are_decoded_by_format_and_mode(queries: KafkaQueries, topic: Mak
         queries.batch(name, {"value.format": "json"})
 
 
-def test_alignment_by_a_decoded_column(queries: KafkaQueries, topic: MakeTopic) -> None:
+def test_a_query_is_aligned_by_a_decoded_column(queries: KafkaQueries, topic: MakeTopic) -> None:
     """I1, I3: a query is aligned by a field of the values, while all records have the same timestamp. A schema
     without that field is refused."""
     name = topic(partitions=2)

@@ -112,7 +112,7 @@ class Lazy(Diary):
         return super().split_ranges(positions)
 
 
-def test_co_08_co_12_splits_on_request() -> None:
+def test_co_08_co_12_readers_get_splits_on_request() -> None:
     """CO-08: requests get splits, and after the last split the signal that there are no more. CO-12: further requests
     are ignored until a restart."""
     query = talking({"a": [1, 2], "b": [3], "c": [4]}, parallelism=1, enumerator=Lazy)

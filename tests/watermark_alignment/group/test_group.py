@@ -125,7 +125,7 @@ def test_a_former_run_is_no_successor_whatever_its_clock_says() -> None:
     assert GroupView().after(5, former, 0).successor(own, since=4) == former
 
 
-def test_the_former_run_of_a_member_is_told() -> None:
+def test_the_former_run_of_a_member_is_found() -> None:
     own, former = entry("me", 10, run="2"), entry("me", 5)
     assert GroupView().former(own) is None
     assert seen(own).former(own) is None

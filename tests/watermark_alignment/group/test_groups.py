@@ -92,7 +92,7 @@ def lags(max_drift: int, slow: Seat) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("is_long", [False, True])
-def test_max_drift_and_the_longest_trigger_interval(is_long: bool) -> None:
+def test_a_group_advances_by_max_drift_in_the_longest_trigger_interval(is_long: bool) -> None:
     """A group advances by max-drift in each interval of its slowest member, whether its trigger or its batch makes
     the interval.
 
@@ -152,7 +152,7 @@ def dropped(fast: tuple[int, int], slow: tuple[int, int], delay: int) -> list[st
 
 
 @pytest.mark.parametrize(("drift", "bound", "its_drift", "its_bound"), BOUNDS)
-def test_i4_the_delay_at_its_boundary_across_members(
+def test_i4_the_delay_holds_at_its_boundary_across_members(
     drift: int, bound: int, its_drift: int, its_bound: int
 ) -> None:
     """I4: D > max-drift + B of every member drops nothing; at D = max-drift + B of a member that is ahead a row is

@@ -28,7 +28,7 @@ def told(split: SplitMetrics) -> tuple[object, ...]:
     return *who, split.recorded_at, split.watermark, split.drift, split.rows_per_second, *rates
 
 
-def test_the_same_with_and_without_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_status_is_the_same_with_and_without_spark(spark: SparkSession, tmp_path: Path) -> None:
     """The status is the same with and without Spark, also for a second run, removed splits, unknown watermarks, a
     single batch, and two batches at one time.
     """

@@ -59,7 +59,7 @@ def read(table: SplitWatermarkTable, now: int = NOW) -> list[SplitMetrics]:
     return list(StatusReader(table).read(now).splits)
 
 
-def test_the_newest_row_of_every_split(table: SplitWatermarkTable) -> None:
+def test_status_has_the_newest_row_of_every_split(table: SplitWatermarkTable) -> None:
     fill(table, range(30))
     fill(table, range(5), source="views")
     splits = read(table)

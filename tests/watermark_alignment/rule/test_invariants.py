@@ -35,7 +35,7 @@ def test_i2_cost_stays_within_the_limit(rng: Random, limit: int) -> None:
 
 @settings(max_examples=examples(100))
 @given(shrinking, st.sampled_from([None, 2]))
-def test_i3_drift_at_every_boundary(rng: Random, limit: int | None) -> None:
+def test_i3_drift_is_within_its_limit_at_every_boundary(rng: Random, limit: int | None) -> None:
     """The drift is within its limit after every batch, with a read limit and without one (I3)."""
     assert random_world(rng, limit=limit).breached("I3") == []
 
@@ -62,7 +62,7 @@ def at_the_boundary(max_drift: int, bound: int, delay: int, no_data_batches: boo
 
 
 @pytest.mark.parametrize(("max_drift", "bound"), list(product([0, 1, 7], [0, 1, 5])))
-def test_i4_delay_at_its_boundary(max_drift: int, bound: int) -> None:
+def test_i4_a_delay_drops_no_row_at_its_boundary(max_drift: int, bound: int) -> None:
     """A delay D > max-drift + B drops nothing; D = max-drift + B drops a row (I4)."""
     safe = at_the_boundary(max_drift, bound, max_drift + bound + 1)
     assert [b.rows for b in safe.batches] == [

@@ -61,7 +61,7 @@ def _parse(more: dict[str, str]) -> AlignmentOptions:
         ("PT0S", 0),
     ],
 )
-def test_durations_in_the_spellings_of_flink_spark_and_iso_8601(text: str, ms: int) -> None:
+def test_durations_have_the_spellings_of_flink_spark_and_iso_8601(text: str, ms: int) -> None:
     assert parse_duration(text, "o") == ms
 
 

@@ -379,7 +379,7 @@ def test_a_look_without_new_files_leaves_the_state_equal() -> None:
     assert query.files.snapshot() == query.state
 
 
-def test_another_order_in_the_middle_of_a_generation() -> None:
+def test_files_stay_taken_when_the_order_changes_within_a_generation() -> None:
     """Files stay taken when alignment is switched on between restarts, and off again."""
     folder = Folder()
     for number in range(40):

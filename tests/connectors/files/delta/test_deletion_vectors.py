@@ -249,7 +249,7 @@ def test_limits_count_the_rows_that_are_left(data: st.DataObject) -> None:
     assert read == len(left)
 
 
-def test_a_checkpoint_from_before_deletion_vectors(table: Path) -> None:
+def test_a_checkpoint_from_before_deletion_vectors_is_read(table: Path) -> None:
     """A checkpoint of an earlier release has splits without a descriptor and a state without columns.
     Both are still read."""
     commit(table, 1, add(table, rows(range(40)), row_group_size=10))

@@ -32,7 +32,7 @@ def drop_versions(table: Path, versions: range) -> None:
 
 
 @pytest.mark.parametrize("versions", [1, 3, 6])
-def test_a_table_made_anew_under_a_running_query(tmp_path: Path, versions: int) -> None:
+def test_a_table_recreated_under_a_running_query_is_noticed(tmp_path: Path, versions: int) -> None:
     """A table made anew is noticed, whether it has fewer versions than the old table, as many, or more. Its first
     versions would count as read."""
     table = made(tmp_path / "t", 3)
@@ -45,7 +45,7 @@ def test_a_table_made_anew_under_a_running_query(tmp_path: Path, versions: int) 
     assert len(reading.rows) == 30
 
 
-def test_a_table_made_anew_in_the_middle_of_a_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_recreated_during_a_look_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A table is made anew in the middle of a look, after its id was compared. The look still notices it."""
     table = made(tmp_path / "t", 3)
     reading = running(table, **{"source.monitor-interval": "1 h"})

@@ -145,7 +145,7 @@ def test_a_damaged_footer_is_read_or_refused(
         read_orc_footer(pa.BufferReader(bytes(data)))
 
 
-def test_a_footer_with_bytes_in_place_of_a_number() -> None:
+def test_a_footer_with_bytes_in_place_of_a_number_is_refused() -> None:
     postscript = b"\x0a\x02no" + b"\x82\xf4\x03\x03ORC"
     with pytest.raises(pa.ArrowInvalid, match="field 1 of a message is not a number"):
         read_orc_footer(pa.BufferReader(b"ORC" + postscript + bytes([len(postscript)])))

@@ -237,7 +237,7 @@ TIMES = [5000, 1000, 9000, -3000, None, None, -7000, -8000, 20_000, 30_000]
 @pytest.mark.parametrize(
     "kind", [pa.int64(), *(pa.timestamp(unit, "UTC") for unit in ("s", "ms", "us", "ns"))]
 )
-def test_event_times_of_row_groups(tmp_path: Path, kind: pa.DataType, statistics: bool) -> None:
+def test_event_times_of_row_groups_are_found(tmp_path: Path, kind: pa.DataType, statistics: bool) -> None:
     """Event times (ms) come from statistics, or else from the column. A negative time is no event time, but the
     statistics of a row group with one have 0 as its least time."""
     stored = pa.array(TIMES, pa.int64() if pa.types.is_int64(kind) else pa.timestamp("ms", "UTC")).cast(kind)

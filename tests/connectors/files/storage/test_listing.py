@@ -38,7 +38,7 @@ def test_an_empty_file_is_not_listed(tmp_path: Path) -> None:
     assert listed(tmp_path) == {"written", "begun"}
 
 
-def test_a_modification_time_before_1970(tmp_path: Path) -> None:
+def test_a_modification_time_before_1970_counts_as_1970(tmp_path: Path) -> None:
     """It counts as 1970: no cut lies below, so a restart knows which of many such files were read."""
     make(tmp_path, "old")
     os.utime(tmp_path / "old", (-5, -5))

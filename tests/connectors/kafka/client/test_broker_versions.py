@@ -64,7 +64,7 @@ def test_the_greatest_common_version_of_fetch_is_asked(
 
 
 @pytest.mark.parametrize("spoken", [{FETCH: (0, 3)}, {FETCH: (14, 20)}, {}])
-def test_broker_that_speaks_no_version_of_fetches(spoken: Mapping[int, tuple[int, int]]) -> None:
+def test_a_broker_without_a_common_version_of_fetch_is_named(spoken: Mapping[int, tuple[int, int]]) -> None:
     with (
         fetching(fetched, spoken={API_VERSIONS: (0, 4), **spoken}) as (_, fetcher),
         pytest.raises(ConnectorError, match=r"speaks no version of Fetch\w* from 4 to 13"),
@@ -138,7 +138,7 @@ def test_a_session_that_ends_is_authenticated_again() -> None:
 
 
 @pytest.mark.parametrize("accepts", [True, False])
-def test_sasl_of_brokers_before_1_0(accepts: bool) -> None:
+def test_brokers_before_1_0_get_tokens_without_requests(accepts: bool) -> None:
     """A broker before 1.0 knows version 0 of the handshake, and takes tokens that are no requests."""
     found: list[bytes] = []
 

@@ -105,7 +105,7 @@ def addresses(monkeypatch: pytest.MonkeyPatch, port: int) -> Iterator[None]:
                 each.close()
 
 
-def test_host_with_an_address_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_is_reached_although_one_address_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     def serve(connection: socket.socket, request: bytes) -> None:
         connection.sendall(frame(request, response(b"abc")))
 
@@ -308,7 +308,7 @@ def test_a_broker_that_cannot_check_credentials_now_is_asked_again(
             assert "could not check the credentials" in str(made.failure)
 
 
-def test_leader_that_speaks_no_sasl(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leader_that_speaks_no_sasl_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     change(monkeypatch, "ApiVersionsRequest", forget_sasl)
     with fake_cluster(1) as cluster:
         options = ConnectionOptions(cluster.bootstrap_servers, security=WITH_SASL)
@@ -355,7 +355,7 @@ def test_a_web_server_in_place_of_a_broker_is_named(monkeypatch: pytest.MonkeyPa
         client.topics(["t"])
 
 
-def test_coordinator_that_joined_the_cluster_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_coordinator_that_joined_the_cluster_later_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The coordinator joined the cluster after the client's first contact, and the client finds its address."""
     monkeypatch.setattr(fakes, "REQUESTS", (*fakes.REQUESTS, FindCoordinatorRequest, OffsetFetchRequest))
     more = {FindCoordinatorRequest: 2, OffsetFetchRequest: 5}

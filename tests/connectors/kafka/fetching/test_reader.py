@@ -81,7 +81,7 @@ def test_kr03_an_empty_range_ends_before_any_fetch(broker: KafkaBroker, topic: M
 
 
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
-def test_kr07_same_rows_as_a_consumer(broker: KafkaBroker, topic: MakeTopic, isolation: str) -> None:
+def test_kr07_rows_are_those_of_a_consumer(broker: KafkaBroker, topic: MakeTopic, isolation: str) -> None:
     """KR-07, SK-29: rows are those of a consumer, with null values, markers, aborted records, and a split
     that ends in a marker."""
     name = topic(2)
@@ -157,7 +157,9 @@ def test_a_snapshot_has_the_ranges_that_are_left(
     assert [each for each, _ in groupby(found)] == [*left, (7, [])]
 
 
-def test_sk26_records_that_age_out_inside_a_planned_range(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_sk26_aged_out_records_of_a_planned_range_are_lost_data(
+    broker: KafkaBroker, topic: MakeTopic
+) -> None:
     """SK-26: records of a planned range aged out. The error names the wanted and the available offsets, or the reader
     reads the records that are left, once."""
     name = topic()

@@ -254,7 +254,7 @@ def test_broker_that_answers_with_nothing_is_not_asked_without_end(make_reader: 
 
 @pytest.mark.parametrize("strict", [True, False])
 @pytest.mark.parametrize("error", [UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID])
-def test_sk25_topic_made_again_between_plan_and_fetch(
+def test_sk25_a_topic_recreated_between_plan_and_fetch_is_lost_data(
     make_reader: MakeReader, error: int, strict: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """SK-25: no broker knows the planned id of a topic, and its name belongs to another topic.

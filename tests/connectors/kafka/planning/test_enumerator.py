@@ -38,7 +38,9 @@ def _start(made: KafkaSource) -> None:
         pass
 
 
-def test_ke01_one_discovery_or_periodic_ones(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_ke01_the_interval_makes_one_discovery_or_periodic_ones(
+    broker: KafkaBroker, topic: MakeTopic
+) -> None:
     """KE-01: the interval 0 makes one discovery, and another interval makes periodic ones."""
     name = topic()
     with running(source(broker, {DISCOVERY: "0"}, subscribe=name)) as query:

@@ -90,7 +90,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 @pytest.mark.parametrize("fail", [True, False])
-def test_position_behind_the_last_stable_offset(fail: bool) -> None:
+def test_a_position_after_the_last_stable_offset_loses_no_record(fail: bool) -> None:
     """I1: a query that read uncommitted records goes on with read_committed. No record is lost,
     and none is read twice."""
     log = Log()

@@ -222,7 +222,7 @@ def test_numbers_of_64_bits_are_good() -> None:
     assert found.columns[0].to_pylist() == ["\u4e2d" * 10, None, "\u4e2d" * 10]
 
 
-def test_times_after_the_year_9999() -> None:
+def test_times_after_the_year_9999_are_read() -> None:
     """Arrow and Spark have times after the year 9999, and Python does not."""
     day = single({"type": "int", "logicalType": "date"}, pa.date32())
     millis = single(MILLIS, pa.timestamp("us", tz="UTC"))

@@ -249,7 +249,7 @@ def test_values_that_are_damaged_or_have_no_known_id(server: RegistryServer) -> 
     assert server.paths.count("/schemas/ids/77") == 1
 
 
-def test_no_values_and_only_nulls(server: RegistryServer) -> None:
+def test_empty_and_null_arrays_are_decoded(server: RegistryServer) -> None:
     for values in ([], [None, None]):
         found = decoder(server).decode(pa.array(values, pa.binary()))
         assert found.bad is None

@@ -80,7 +80,7 @@ def test_a_column_that_a_file_lacks_is_null(path: Path, caplog: pytest.LogCaptur
         _rows(path, "b,a\nx,1\n", schema.set(1, at.with_nullable(False)), header="true")
 
 
-def test_columns_by_order_without_a_header(path: Path) -> None:
+def test_columns_are_found_by_order_without_a_header(path: Path) -> None:
     schema = pa.schema([("first", pa.int64()), ("second", pa.string())])
     assert _rows(path, "1,x\n2,y\n", schema) == [(1, "x"), (2, "y")]
     with pytest.raises(RecordFormatError, match=r"line at byte 4 .*Expected 2 columns, got 3"):

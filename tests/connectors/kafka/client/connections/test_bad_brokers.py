@@ -229,7 +229,7 @@ def test_idle_connections_are_made_again() -> None:
         assert cluster.brokers[0].connections > before
 
 
-def test_password_refused_by_one_broker() -> None:
+def test_a_password_that_one_broker_refuses_is_an_error() -> None:
     """The error is that of Java's SaslAuthenticationException. It names the broker, and has no secret."""
     sasl = SaslOptions("PLAIN", "alice", "hush-hush")
     security = SecurityOptions("SASL_PLAINTEXT", None, sasl)
