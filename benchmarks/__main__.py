@@ -6,15 +6,13 @@ from benchmarks import (
     ceiling,
     columns,
     files,
-    group,
     layers,
     memory,
-    planning,
-    planning_cpu,
     read_speed,
     small_batches,
     start,
 )
+from benchmarks.planning import cpu, group, with_broker
 from benchmarks.support.command import run
 
 ALL = (
@@ -23,8 +21,8 @@ ALL = (
     ceiling.measure,
     small_batches.measure,
     start.measure,
-    planning.measure,
-    planning_cpu.measure,
+    with_broker.measure,
+    cpu.measure,
     group.measure,
     memory.measure,
     files.measure,

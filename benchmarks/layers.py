@@ -31,12 +31,9 @@ from flip27_stream.connectors.kafka.split import TopicPartition as Partition
 from flip27_stream.decoding.json_columns import JsonColumns
 from flip27_stream.spark.execution.task import read_task
 from flip27_stream.spark.planning.coordinator import SourceCoordinator
-from flip27_stream.spark.reporting.report_channel import (
-    ReportListener,
-    SplitReport,
-    TaskReport,
-    send_report,
-)
+from flip27_stream.spark.reporting.report_listener import ReportListener
+from flip27_stream.spark.reporting.report_sender import send_report
+from flip27_stream.spark.reporting.reports import SplitReport, TaskReport
 from flip27_stream.testing.kafka.bulk import encode_batch
 from offsets import INITIAL
 

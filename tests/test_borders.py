@@ -44,21 +44,21 @@ def pulled_in(modules: str) -> set[str]:
 
 
 @pytest.mark.parametrize("package", ["flip27_stream", "flip27_stream.api", "offsets", "watermark_alignment"])
-def test_an_import_pulls_in_no_spark_and_no_client(package: str) -> None:
+def test_importing_the_package_imports_neither_spark_nor_a_client(package: str) -> None:
     assert pulled_in(package) == set()
 
 
-def test_what_tells_the_schema_pulls_in_neither_client_nor_table() -> None:
+def test_reading_the_schema_imports_neither_client_nor_table() -> None:
     assert pulled_in("flip27_stream.spark.data_source, flip27_stream.connectors.kafka") == {"pyspark"}
 
 
-def test_what_plans_without_alignment_pulls_in_the_client_alone() -> None:
+def test_planning_without_alignment_imports_only_the_client() -> None:
     assert pulled_in(
         "flip27_stream.spark.planning.coordinator, flip27_stream.connectors.kafka.planning.enumerator"
     ) == {"kafka"}
 
 
-def test_what_plans_with_alignment_pulls_in_no_pandas() -> None:
+def test_planning_with_alignment_imports_no_pandas() -> None:
     """Planning with alignment loads deltalake and no pandas.
 
     ``tests/spark/planning/test_planning_imports.py`` shows when pandas, which PyArrow needs, is loaded.

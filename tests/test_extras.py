@@ -38,7 +38,7 @@ def test_each_optional_package_is_in_its_extra_and_not_in_the_core() -> None:
         assert package not in setup["options"]["install_requires"]
 
 
-def test_avro_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_avro_names_its_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fastavro", None)
     with pytest.raises(
         MissingExtraError, match=r"'value.format' avro .* pip install 'flip27-stream\[avro\]'"
@@ -46,7 +46,7 @@ def test_avro_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
         KafkaSourceFactory().check({**KAFKA, **AVRO})
 
 
-def test_key_stores_without_their_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_key_stores_name_their_missing_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
     (tmp_path / "store").write_bytes(b"0")
     for ssl in (
@@ -58,14 +58,14 @@ def test_key_stores_without_their_package(monkeypatch: pytest.MonkeyPatch, tmp_p
         assert "hush-hush" not in str(error.value)
 
 
-def test_a_plot_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plot_names_its_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match=r"plot\(\) .* 'flip27-stream\[monitoring\]'"):
         watermark_alignment.plot("nowhere")
 
 
 @pytest.mark.parametrize("module", ["watermark_alignment", "flip27_stream.demo"])
-def test_a_terminal_without_its_package(module: str) -> None:
+def test_the_terminal_view_names_its_missing_package(module: str) -> None:
     without = (
         f"import runpy, sys; sys.modules['rich'] = None; runpy.run_module({module!r}, run_name='__main__')"
     )

@@ -44,7 +44,7 @@ def has_handshake(source: str) -> bool:
     return "multiprocessing" in words and bool(words & {"connection", "managers", "Manager"})
 
 
-def test_digests_are_approved_or_said_to_be_for_no_security() -> None:
+def test_digests_are_approved_or_marked_as_not_for_security() -> None:
     """Digests are approved by FIPS 140 or marked with ``usedforsecurity=False``, since a host in FIPS mode refuses
     others. Ids and marks of files need no security.
     """
@@ -57,7 +57,7 @@ def test_digests_are_approved_or_said_to_be_for_no_security() -> None:
     assert {path for path, _ in found} <= FIXED_BY_THE_FORMAT
 
 
-def test_nothing_uses_the_handshake_of_multiprocessing() -> None:
+def test_no_module_uses_the_handshake_of_multiprocessing() -> None:
     """No module uses ``multiprocessing.connection``, whose handshake is made of MD5 up to Python 3.11, or a manager,
     which uses it.
     """

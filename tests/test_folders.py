@@ -9,7 +9,7 @@ TESTS = Path(__file__).parent
 OWN = re.compile(r"\b(mkdtemp|mkstemp|NamedTemporaryFile|TemporaryDirectory)\((?![^)\n]*\bdir=)")
 
 
-def test_a_run_that_is_killed_leaves_nothing_for_ever() -> None:
+def test_temporary_folders_of_tests_are_those_of_pytest() -> None:
     """No test makes a temporary folder outside those of pytest.
 
     A later run deletes these, however this one ends; others would stay for ever.

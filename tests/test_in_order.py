@@ -13,7 +13,7 @@ def test_values_come_in_the_order_of_the_keys(mapping: dict[str, int]) -> None:
     assert list(found_in(["a", "b"], mapping)) == [1, 2]
 
 
-def test_keys_that_are_missing() -> None:
+def test_missing_keys_have_no_value_or_raise() -> None:
     assert list(found_in(["a", "b"], {"b": 2})) == [None, 2]
     with pytest.raises(KeyError):
         values_of(["a", "b"], {"b": 2})

@@ -37,11 +37,11 @@ UNDOCUMENTED = (
 
 
 @pytest.mark.parametrize(("module", "name"), NAMES)
-def test_a_name_that_is_not_documented_is_there(module: str, name: str) -> None:
+def test_an_undocumented_name_exists(module: str, name: str) -> None:
     assert hasattr(importlib.import_module(module), name) or importlib.import_module(f"{module}.{name}")
 
 
-def test_what_delta_rs_calls_take() -> None:
+def test_undocumented_calls_of_delta_rs_have_their_parameters() -> None:
     from deltalake import DeltaTable
     from deltalake.fs import DeltaStorageHandler
     from deltalake.transaction import AddAction, RemoveAction
@@ -64,7 +64,7 @@ def used(path: Path) -> Iterator[tuple[str, str]]:
             yield from ((alias.name, "") for alias in node.names)
 
 
-def test_no_other_name_that_is_not_documented_is_used() -> None:
+def test_no_other_undocumented_name_is_used() -> None:
     found: dict[tuple[str, str], set[str]] = {}
     for package in ("flip27_stream", "offsets", "watermark_alignment"):
         for path in (ROOT / package).rglob("*.py"):

@@ -36,7 +36,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def test_turns_add_up(clock: Clock) -> None:
+def test_the_durations_of_turns_add_up(clock: Clock) -> None:
     began = clock.now
     for turn_s in turns(2.5):
         assert turn_s <= 1
@@ -52,7 +52,9 @@ def test_a_turn_in_which_the_process_was_suspended_counts_as_a_turn(clock: Clock
     assert waited == [1, 1, 1]
 
 
-def test_a_reader_of_a_suspended_worker(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_of_a_suspended_worker_does_not_time_out(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A reader in a suspended worker does not time out, since its fetcher goes on only when the worker does."""
     available: Future[None] = Future()
 
@@ -69,13 +71,13 @@ def test_a_reader_of_a_suspended_worker(clock: Clock, monkeypatch: pytest.Monkey
     drive._wait(reader, 60, lambda: "all")
 
 
-def test_a_reader_that_never_has_records() -> None:
+def test_a_reader_that_never_has_records_times_out() -> None:
     reader: Any = SimpleNamespace(is_available=Future)
     with pytest.raises(ConnectorError, match=r"no records for 0\.1 s .* Not read to the end: all\."):
         drive._wait(reader, 0.1, lambda: "all")
 
 
-def test_metadata_that_came_while_the_process_was_suspended(
+def test_metadata_that_came_during_a_suspension_is_used(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = SimpleNamespace(answer=None, error=None, is_done=False, node=1)
@@ -91,7 +93,7 @@ def test_metadata_that_came_while_the_process_was_suspended(
     assert question.get(60) == "brokers"
 
 
-def test_the_last_turn_is_no_longer_than_what_is_left(clock: Clock) -> None:
+def test_the_last_turn_is_no_longer_than_the_time_left(clock: Clock) -> None:
     waited = []
     for turn_s in turns(2.25):
         waited.append(turn_s)

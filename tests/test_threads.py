@@ -68,7 +68,7 @@ def test_fewer_fetchers_read_all_the_same(spare: Spare, caplog: pytest.LogCaptur
     assert [r.levelno for r in caplog.records if NO_MORE in r.message] == [logging.WARNING]
 
 
-def test_without_any_fetcher_the_task_fails_by_name(spare: Spare) -> None:
+def test_a_task_without_any_fetcher_fails_by_name(spare: Spare) -> None:
     made = NumbersReader()
     spare(0)
     reader = NumbersSourceReader(SingleThreadFetcherManager(lambda: made))
@@ -81,7 +81,7 @@ def test_without_any_fetcher_the_task_fails_by_name(spare: Spare) -> None:
 
 
 @pytest.mark.parametrize("delay_ms", [None, 5])
-def test_a_call_that_cannot_be_made_is_not_waited_for(spare: Spare, delay_ms: int | None) -> None:
+def test_a_call_without_a_thread_is_not_waited_for(spare: Spare, delay_ms: int | None) -> None:
     context = CoordinatorContext(1, "driver")
     spare(0)
     with pytest.raises(ConnectorError, match=f"'flip27-call-async' cannot be started: {NO_MORE}"):
@@ -122,7 +122,7 @@ def test_a_member_that_has_no_thread_fails_by_name(spare: Spare, tmp_path: Path)
     member.leave()
 
 
-def test_rows_wait_for_a_thread_and_the_run_does_not(
+def test_rows_wait_for_a_thread_while_the_run_goes_on(
     spare: Spare, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     table = SplitWatermarkTable(str(tmp_path / "table"), {})
@@ -153,7 +153,7 @@ def test_offsets_that_cannot_be_committed_are_no_error(
 
 
 @pytest.mark.parametrize("threads", [0, 1, 3, 99])
-def test_what_is_done_side_by_side_is_done_one_by_one_where_it_must_be(spare: Spare, threads: int) -> None:
+def test_calls_run_one_by_one_where_no_thread_can_start(spare: Spare, threads: int) -> None:
     spare(threads)
     assert of_each(lambda n: n * n, range(50), 8) == [n * n for n in range(50)]
     with pytest.raises(ZeroDivisionError):

@@ -27,7 +27,7 @@ def version_of(part: str) -> str:
 
 
 @pytest.mark.parametrize("kind", SOURCES)
-def test_versions_of_states_and_splits(kind: str) -> None:
+def test_the_page_has_the_versions_of_states_and_splits(kind: str) -> None:
     source = SOURCES[kind]()
     enumerators = "enumerators" if " and " in NAMES[kind] else "enumerator"
     assert version_of(f"{enumerators} of {NAMES[kind]}") == str(
@@ -39,5 +39,5 @@ def test_versions_of_states_and_splits(kind: str) -> None:
     assert version_of(splits) == str(source.split_serializer.version)
 
 
-def test_the_version_of_the_document() -> None:
+def test_the_page_has_the_version_of_the_document() -> None:
     assert version_of("the document (`flip27`)").startswith(f"1; {FORMAT_VERSION} where")

@@ -4,19 +4,19 @@ Two driver programs run five queries: two topics in one alignment group, a folde
 of a Delta table and a topic. Their brokers, and the store in which the split-watermark tables and one Delta table lie,
 are reached through a faulty network.
 
-============ ===========================================================================
-``plan``     what happens at which time: a pure function of the seed
-``world``    brokers, network, topics and the records written to them
-``store``    the object store
-``files``    the folder and the Delta table that are read
-``history``  the topic and the history of the hybrid
-``program``  a driver program: starts queries, says how they end, starts them again
-``blows``    carries out the planned acts
-``agenda``   does each act at its time
-``judge``    whether a query may end with such an error at such a moment
-``account``  the rows that must be in the sinks, and those that are
-``run``      repeats a storm, a quiet spell and an account
-============ ===========================================================================
+=============== ======================================================================
+``plan``        what happens at which time: a pure function of the seed
+``world``       brokers, network, topics and the records written to them
+``store``       the object store
+``files``       the folder and the Delta table that are read
+``history``     the topic and the history of the hybrid
+``program``     a driver program: starts queries, says how they end, starts them again
+``disruptions`` carries out the planned acts
+``agenda``      does each act at its time
+``judge``       whether a query may end with such an error at such a moment
+``account``     the rows that must be in the sinks, and those that are
+``run``         repeats a storm, a quiet spell and an account
+=============== ======================================================================
 
 **The account.** A quiet spell begins when all faults are healed, and all stopped and killed processes run again. Then
 each partition of the topics gets a record of one time, so that alignment holds back no record that was written

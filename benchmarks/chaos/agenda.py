@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from benchmarks.chaos.blows import Done, Undo
+from benchmarks.chaos.disruptions import Done, Undo
 
 if TYPE_CHECKING:
     from typing_extensions import Self

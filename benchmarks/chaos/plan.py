@@ -47,7 +47,7 @@ _LASTS_S = {
 
 
 @dataclass(frozen=True)
-class Blow:
+class Disruption:
     """A kill, a stop or a change.
 
     Attributes:
@@ -71,13 +71,13 @@ class Storm:
         turns: Changes that happen first, while there is no fault.
         seconds: The length of the storm.
         faults: The faults of links.
-        blows: Kills, stops and changes.
+        disruptions: Kills, stops and changes.
     """
 
     turns: Sequence[Turn]
     seconds: float
     faults: Sequence[PlannedFault]
-    blows: Sequence[Blow]
+    disruptions: Sequence[Disruption]
 
 
 @dataclass(frozen=True)
@@ -101,13 +101,13 @@ def storms(
     while True:
         lasting = chance.uniform(*seconds)
         faults = fault_schedule(f"{seed} {number}", links, lasting, every_s=pace.fault_s, lasts_s=_FAULT_S)
-        blows = [
+        disruptions = [
             *_drawn(chance, _KILLS, lasting - _MOST_BEFORE_QUIET_S, pace.kill_s),
             *_drawn(chance, _STOPS, lasting, pace.stop_s),
             *_drawn(chance, _CHANGES, lasting, pace.change_s),
         ]
         turns = [chance.choice(_TURNS)] if number else []
-        yield Storm(turns, lasting, faults, sorted(blows, key=lambda blow: blow.at_s))
+        yield Storm(turns, lasting, faults, sorted(disruptions, key=lambda disruption: disruption.at_s))
         number += 1
 
 
@@ -116,10 +116,10 @@ def _drawn(
     kinds: Sequence[Kill] | Sequence[Stop] | Sequence[Change],
     seconds: float,
     every_s: float,
-) -> Iterator[Blow]:
+) -> Iterator[Disruption]:
     at_s = chance.expovariate(1 / every_s)
     while at_s < seconds:
         what = chance.choice(kinds)
         lasts_s = min(chance.uniform(*_LASTS_S.get(what, (0.0, 0.0))), seconds - at_s)
-        yield Blow(at_s, what, chance.random(), lasts_s)
+        yield Disruption(at_s, what, chance.random(), lasts_s)
         at_s += chance.expovariate(1 / every_s)

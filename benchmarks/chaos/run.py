@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.chaos.account import Due, faults
 from benchmarks.chaos.agenda import Agenda
-from benchmarks.chaos.blows import Blows
+from benchmarks.chaos.disruptions import Disruptions
 from benchmarks.chaos.judge import Endings
 from benchmarks.chaos.plan import Pace, Storm, storms
 from benchmarks.chaos.world import GROUP, LINKS, MAX_DRIFT_MS, World
@@ -92,7 +92,7 @@ class Chaos:
             _folder(self._settings.folder) as folder,
             World(folder, self._settings.seed) as world,
         ):
-            self._world, self._blows = world, Blows(world)
+            self._world, self._disruptions = world, Disruptions(world)
             self._endings = Endings(world.folder)
             self._group, self._rows = Group(world.split_watermarks), Rows(world.split_watermarks)
             self._start()
@@ -101,7 +101,7 @@ class Chaos:
                 self._account()
                 if self._passed_s > self._settings.seconds:
                     break
-            self._verdict.done, self._verdict.endings = self._blows.counts, self._endings.counts
+            self._verdict.done, self._verdict.endings = self._disruptions.counts, self._endings.counts
             return self._verdict
 
     def _start(self) -> None:
@@ -132,13 +132,15 @@ class Chaos:
 
     def _strike(self, storm: Storm) -> None:
         for turn in storm.turns:
-            self._happened(self._blows.turn(turn).what)
+            self._happened(self._disruptions.turn(turn).what)
         self._world.write_files(True)
         with Agenda(self._happened) as agenda:
             for planned in storm.faults:
-                agenda.add(planned.at_s, partial(self._blows.fault, planned), planned.lasts_s)
-            for blow in storm.blows:
-                agenda.add(blow.at_s, partial(self._blows.blow, blow), blow.lasts_s)
+                agenda.add(planned.at_s, partial(self._disruptions.fault, planned), planned.lasts_s)
+            for disruption in storm.disruptions:
+                agenda.add(
+                    disruption.at_s, partial(self._disruptions.disruption, disruption), disruption.lasts_s
+                )
             while agenda.passed_s < storm.seconds:
                 agenda.go_on()
                 self._look()
@@ -219,7 +221,7 @@ class Chaos:
             if finding:
                 self._find(finding)
         for name, driver in self._world.drivers.items():
-            if not self._blows.is_out(name) and not driver.running:
+            if not self._disruptions.is_out(name) and not driver.running:
                 self._find(f"the driver program '{name}' has ended by itself:\n{driver.last_words()}")
                 driver.start()
 

@@ -38,13 +38,13 @@ def timestamp_assigner(
         spec: A column of ``schema`` in any case (a timestamp, or int64 in ms); a JSON pointer into its column
             ``value_column``, to an integer (ms) or an ISO-8601 string (UTC where it has no zone); or
             ``module:function``, which gets a record batch and returns as many event times (ms, or timestamps).
-        schema: Of the record batches.
+        schema: The schema of the record batches.
         option: Named in errors.
         record_timestamp_column: The column of the times the external system gave the records; naming it
             yields :class:`RecordTimestampAssigner`, so that a connector may use the system's own index; where its
             records carry no such times, the column is read.
         value_column: The column of JSON documents.
-        unit: Of event times that are integers, one of :data:`UNITS`; ``None`` for milliseconds.
+        unit: The unit of event times that are integers, one of :data:`UNITS`; ``None`` for milliseconds.
 
     Raises:
         OptionError: ``spec`` is none of the three, or does not fit ``schema``; or it names a column of timestamps and

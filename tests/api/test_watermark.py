@@ -22,7 +22,7 @@ def test_wm_05_idle_timeout_is_positive(timeout: int) -> None:
         WatermarkStrategy.for_monotonous_timestamps().with_idleness(timeout)
 
 
-def test_wm_30_alignment_and_idleness_survive_each_other() -> None:
+def test_wm_30_a_strategy_keeps_alignment_and_idleness_in_any_order() -> None:
     """A strategy keeps its alignment and its idle timeout, whichever is set last.
 
     The default update interval is 1 s (WM-30).
@@ -43,7 +43,7 @@ def test_wm_30_alignment_and_idleness_survive_each_other() -> None:
         (lambda: WatermarkStrategy.for_bounded_out_of_orderness(-1), "max_out_of_orderness_ms"),
     ],
 )
-def test_op_04_wrong_parameters(make: Callable[[], object], named: str) -> None:
+def test_op_04_an_error_names_the_wrong_parameter(make: Callable[[], object], named: str) -> None:
     """The error about a wrong parameter names the parameter (OP-04)."""
     with pytest.raises(ValueError, match=named):
         make()
@@ -54,7 +54,7 @@ def test_op_04_a_drift_of_zero_is_allowed() -> None:
     assert WatermarkAlignment("g", 0).max_drift_ms == 0
 
 
-def test_assigners() -> None:
+def test_assigners_give_times_of_a_column_or_of_the_record() -> None:
     class FromColumn(TimestampAssigner):
         def extract_timestamps(
             self, records: pa.RecordBatch, timestamps: pa.Int64Array | None

@@ -22,15 +22,13 @@ from benchmarks import (
     ceiling,
     columns,
     files,
-    group,
     layers,
     memory,
-    planning,
-    planning_cpu,
     read_speed,
     small_batches,
     start,
 )
+from benchmarks.planning import cpu, group, with_broker
 from benchmarks.support.command import Measure
 from benchmarks.support.folders import temporary_folder
 from benchmarks.support.marks import Result, at_least, at_most, table
@@ -44,7 +42,7 @@ if TYPE_CHECKING:
 TINY = Sizes(records=400, pairs=1, warm_up=0, batches=1, many=5, splits=20, files=50, days=6, shapes=1)
 
 
-def test_contenders_take_turns_and_the_order_turns_around() -> None:
+def test_contenders_take_turns_in_alternating_order() -> None:
     calls: list[str] = []
 
     def contender(name: str, seconds: Iterator[float]) -> float:
@@ -59,7 +57,7 @@ def test_contenders_take_turns_and_the_order_turns_around() -> None:
     assert seconds == {"a": [4.0, 2.0], "b": [2.0, 2.0]}
 
 
-def test_ratios_are_of_pairs_and_the_median_counts() -> None:
+def test_the_figure_is_the_median_of_the_ratios_of_pairs() -> None:
     pairs = Pairs(beside=[6.0, 9.0, 1.0], ours=[2.0, 1.0, 1.0])
     assert pairs.speed == [3.0, 9.0, 1.0]
     assert statistics.median(pairs.time) == pytest.approx(1 / 3)
@@ -74,7 +72,7 @@ def test_a_mark_is_met_at_its_limit(figure: float, least: bool, most: bool) -> N
     assert (at_least(3).met_by(figure), at_most(3).met_by(figure)) == (least, most)
 
 
-def test_a_folder_that_is_still_written_to_loses_no_figures(
+def test_a_benchmark_keeps_its_figures_when_its_folder_cannot_be_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A planning process may write to its table while a benchmark removes the folder. The benchmark goes on."""
@@ -89,8 +87,8 @@ def test_a_folder_that_is_still_written_to_loses_no_figures(
     assert Path(table).parent == tmp_path
 
 
-def test_planning_without_a_broker() -> None:
-    assert len(_run(planning_cpu.measure, Stage(TINY))) == 7
+def test_benchmarks_of_planning_run_without_a_broker() -> None:
+    assert len(_run(cpu.measure, Stage(TINY))) == 7
     assert len(_run(group.measure, Stage(TINY))) == 1
 
 
@@ -103,13 +101,13 @@ def test_planning_without_a_broker() -> None:
         pytest.param(ceiling.measure, 1, id="ceiling"),
         pytest.param(small_batches.measure, 3, id="small_batches"),
         pytest.param(start.measure, 1, id="start"),
-        pytest.param(planning.measure, 3, id="planning"),
+        pytest.param(with_broker.measure, 3, id="planning"),
         pytest.param(memory.measure, 12, id="memory"),
         pytest.param(files.measure, 12, id="files"),
         pytest.param(layers.measure, 5, id="layers"),
     ],
 )
-def test_it_runs_and_finds_figures(measure: Measure, lines: int, stage: Stage) -> None:
+def test_each_benchmark_has_its_figures(measure: Measure, lines: int, stage: Stage) -> None:
     assert len(_run(measure, stage)) == lines
 
 

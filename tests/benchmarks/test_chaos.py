@@ -13,10 +13,10 @@ from deltalake import write_deltalake
 
 from benchmarks.chaos.account import Due, faults
 from benchmarks.chaos.agenda import Agenda
-from benchmarks.chaos.blows import Done
+from benchmarks.chaos.disruptions import Done
 from benchmarks.chaos.files import Folder
 from benchmarks.chaos.judge import Circumstances, Endings, fault_with
-from benchmarks.chaos.plan import Blow, Pace, Storm, storms
+from benchmarks.chaos.plan import Disruption, Pace, Storm, storms
 from benchmarks.chaos.program import ENDINGS, Ending, Query
 from benchmarks.chaos.run import Chaos, Settings
 from benchmarks.soak.sink import Sink
@@ -29,30 +29,30 @@ def drawn(seed: int, count: int = 40) -> list[Storm]:
     return list(itertools.islice(storms(seed, LINKS, Pace()), count))
 
 
-def test_a_seed_gives_the_same_storms() -> None:
+def test_a_seed_repeats_its_storms() -> None:
     assert drawn(1) == drawn(1)
     assert drawn(1) != drawn(2)
 
 
-def test_storms_have_enough_of_everything() -> None:
+def test_storms_have_every_kind_of_fault() -> None:
     """An hour of storms has more than 500 faults and more than 200 kills, with every kind of act.
 
     Two hours have as many even if a third of them is quiet.
     """
     found = drawn(3)
     hours = sum(storm.seconds for storm in found) / 3600
-    blows = [blow for storm in found for blow in storm.blows]
+    disruptions = [disruption for storm in found for disruption in storm.disruptions]
     assert sum(len(storm.faults) for storm in found) / hours > 500
-    assert sum(blow.what.startswith("kill ") for blow in blows) / hours > 200
-    assert len({blow.what for blow in blows}) == 13
+    assert sum(disruption.what.startswith("kill ") for disruption in disruptions) / hours > 200
+    assert len({disruption.what for disruption in disruptions}) == 13
     assert len({turn for storm in found for turn in storm.turns}) == 5
     for storm in found:
-        times = [(e.at_s, e.at_s + e.lasts_s) for e in storm.blows]
+        times = [(e.at_s, e.at_s + e.lasts_s) for e in storm.disruptions]
         times += [(e.at_s, e.at_s + e.lasts_s) for e in storm.faults]
         assert all(0 <= begin <= end <= storm.seconds + 1e-9 for begin, end in times)
 
 
-def test_an_agenda_does_things_at_their_times_and_makes_all_good() -> None:
+def test_an_agenda_does_each_step_at_its_time_and_undoes_it() -> None:
     said: list[str] = []
     undone: list[str] = []
     with Agenda(said.append) as agenda:
@@ -70,7 +70,7 @@ def test_an_agenda_does_things_at_their_times_and_makes_all_good() -> None:
     assert undone == ["first", "second"]
 
 
-def test_what_cannot_be_made_good_is_an_error() -> None:
+def test_a_step_that_cannot_be_undone_is_an_error() -> None:
     def fail() -> None:
         raise ZeroDivisionError
 
@@ -105,7 +105,7 @@ def test_files_change_only_when_they_are_accounted_for(tmp_path: Path) -> None:
     assert numbers(folder.path) == list(range(60, 80))
 
 
-def test_an_account_is_of_what_was_there_when_it_began(tmp_path: Path) -> None:
+def test_an_account_counts_the_records_that_existed_when_it_began(tmp_path: Path) -> None:
     due = Due("q", tmp_path / "sink", {0: 2, 1: 1})
     sink = Sink(due.sink)
     sink.look()
@@ -155,7 +155,7 @@ def test_an_ending_needs_a_name_and_a_reason(cause: str, circumstances: Circumst
     assert (fault_with(ending, circumstances) is None) is right
 
 
-def test_endings_are_read_once_and_judged_by_what_has_happened(tmp_path: Path) -> None:
+def test_endings_are_read_once_and_judged_by_the_faults_before_them(tmp_path: Path) -> None:
     endings = Endings(tmp_path)
     assert list(endings.new()) == []
     told = tmp_path / ENDINGS.format("q")
@@ -172,7 +172,7 @@ def test_endings_are_read_once_and_judged_by_what_has_happened(tmp_path: Path) -
     assert endings.counts == {"q: UnreachableError": 2, "q: a process was killed": 1}
 
 
-def test_a_query_is_told_by_a_file(tmp_path: Path) -> None:
+def test_a_query_is_written_to_a_file_and_read_back(tmp_path: Path) -> None:
     query = Query("q", "flip27_kafka", {"a": "b"}, "partition", "offset", "out", "checkpoint")
     query.write(tmp_path)
     assert Query.read(tmp_path, "q") == query
@@ -180,7 +180,7 @@ def test_a_query_is_told_by_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.jvm
 @pytest.mark.timeout(600)
-def test_a_short_storm() -> None:
+def test_a_short_storm_has_no_findings() -> None:
     """One storm and its account, with real brokers, a real store and two driver programs, have no findings."""
     said: list[str] = []
     settings = Settings(0, seed=6, pace=Pace(fault_s=3, kill_s=5, stop_s=8, change_s=5), storm_s=(15, 20))
@@ -191,8 +191,8 @@ def test_a_short_storm() -> None:
     assert found.count("fault ")
 
 
-def test_blows_are_what_they_are_called() -> None:
-    assert {blow.what.split()[0] for storm in drawn(1) for blow in storm.blows} == {
+def test_every_kind_of_disruption_is_drawn() -> None:
+    assert {disruption.what.split()[0] for storm in drawn(1) for disruption in storm.disruptions} == {
         *("kill", "stop", "hide", "touch", "remove", "compact", "checkpoint")
     }
-    assert isinstance(drawn(1)[0].blows[0], Blow)
+    assert isinstance(drawn(1)[0].disruptions[0], Disruption)

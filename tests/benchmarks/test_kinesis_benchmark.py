@@ -8,7 +8,7 @@ from benchmarks.kinesis import run
 from flip27_stream.testing.kinesis import skip_reason
 
 
-def test_it_counts_all_records_and_calls() -> None:
+def test_the_benchmark_counts_all_records_and_calls() -> None:
     if (reason := skip_reason()) is not None:
         pytest.skip(reason)
     table = run(["--records", "300", "--shards", "2", "--plans", "2", "--many-shards", "5", "--no-spark"])

@@ -61,7 +61,7 @@ def misplace(*arguments: Any, **options: Any) -> Decoded:
 
 
 @pytest.mark.parametrize("wrong", [crash, refuse, misplace])
-def test_what_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch, wrong: object) -> None:
+def test_a_wrong_row_is_found(monkeypatch: pytest.MonkeyPatch, wrong: object) -> None:
     monkeypatch.setattr(run, "decode", wrong)
     findings = compare(3000, seed=1)
     assert len(findings.wrong) >= 20

@@ -10,7 +10,7 @@ from flip27_stream.testing.pulsar import skip_reason
 pytestmark = pytest.mark.jvm
 
 
-def test_it_counts_all_messages() -> None:
+def test_the_benchmark_counts_all_messages() -> None:
     if (reason := skip_reason()) is not None:
         pytest.skip(reason)
     table = run(["--records", "300", "--rounds", "1"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks import scale
+from benchmarks.planning import scale
 
 
 def test_all_reports_are_taken() -> None:

@@ -41,7 +41,7 @@ def arrivals(seed: int, minutes: int) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_comes_back_from_idleness_is_ahead(seed: int) -> None:
+def test_a_partition_that_was_idle_comes_back_ahead_of_the_clock(seed: int) -> None:
     """A partition that was idle comes back with an event time ahead of the clock.
 
     The check of drift relies on this.
@@ -58,7 +58,7 @@ def test_what_comes_back_from_idleness_is_ahead(seed: int) -> None:
     assert idle > 3
 
 
-def test_rows_that_the_table_keeps_no_more_count(tmp_path: Path) -> None:
+def test_rows_that_the_table_has_deleted_still_count(tmp_path: Path) -> None:
     table = SplitWatermarkTable(str(tmp_path / "table"), {})
     rows = Rows(table)
     for batch in range(3):
@@ -77,11 +77,11 @@ def test_partitions_are_skewed_by_more_than_the_drift() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "kills"), [(60, 2), (61, 3), (20, 0), (1800, 14)])
-def test_nothing_is_killed_at_the_end(seconds: float, kills: int) -> None:
+def test_no_process_is_killed_at_the_end(seconds: float, kills: int) -> None:
     assert Settings(seconds, 120 if seconds == 1800 else 20, 1).kills == kills
 
 
-def test_what_is_lost_doubled_or_not_ours_is_found(tmp_path: Path) -> None:
+def test_lost_doubled_and_foreign_rows_are_found(tmp_path: Path) -> None:
     places = [(0, 0), (0, 1), (1, 0), (1, 0), (1, 0), (1, 7), (2, 0), (1, -1), (0, None)]
     columns = {"partition": pa.array([p for p, _ in places], pa.int32()), "number": [n for _, n in places]}
     write_deltalake(str(tmp_path), pa.table(columns))
@@ -206,7 +206,7 @@ def soak(log: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], 
 
 
 @pytest.mark.jvm
-def test_a_run_that_is_broken_off_leaves_nothing(tmp_path: Path) -> None:
+def test_an_interrupted_run_leaves_no_process(tmp_path: Path) -> None:
     with soak(tmp_path / "log") as (process, mark):
         wait_until(lambda: len(processes(mark, "java")) >= 3, "a broker and two drivers", 120)
         process.terminate()

@@ -35,7 +35,7 @@ POSITIONS = {
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_what_a_release_wrote_is_read(path: Path) -> None:
+def test_offsets_of_each_release_are_read(path: Path) -> None:
     """An offset document of a release is read, and its positions are kept (CO-11, SK-35, KS-01, HY-16)."""
     kind = path.stem.partition("-")[0]
     source = SOURCES[kind]()

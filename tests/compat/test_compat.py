@@ -27,7 +27,7 @@ REPORT = """<testsuites><testsuite>
 </testsuite></testsuites>"""
 
 
-def test_the_tests_exist() -> None:
+def test_the_tests_of_each_pair_exist() -> None:
     for name in (name for names in TESTS.values() for name in names):
         path, _, function = name.partition("::")
         tree = ast.parse((ROOT / path).read_text())

@@ -72,7 +72,7 @@ def test_later_error_is_logged_unless_credentials_are_refused(caplog: pytest.Log
         later(None, AuthenticationError("Refused."))
 
 
-def test_lost_data(caplog: pytest.LogCaptureFixture) -> None:
+def test_lost_data_is_an_error_or_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(
         DataLossError, match=r"^Gone\. To go on with what is there, set option 'failOnDataLoss'"
     ):

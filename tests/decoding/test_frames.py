@@ -16,7 +16,7 @@ def framed(id_: int, payload: bytes) -> bytes:
     return struct.pack(">bI", 0, id_) + payload
 
 
-def test_schema_ids_of_slices() -> None:
+def test_schema_ids_of_sliced_arrays_are_read() -> None:
     values = pa.array(
         [framed(1, b""), None, b"\x00", framed(2**31, b"x"), b"\x01\x00\x00\x00\x01"], pa.binary()
     )
@@ -26,14 +26,14 @@ def test_schema_ids_of_slices() -> None:
 
 
 @given(st.lists(st.binary(max_size=9)), st.integers(0, 9), st.integers(0, 9))
-def test_payloads_of_slices(contents: list[bytes], start: int, length: int) -> None:
+def test_payloads_of_sliced_arrays_are_read(contents: list[bytes], start: int, length: int) -> None:
     values = pa.array([framed(1, content) for content in contents], pa.binary()).slice(start, length)
     found = payloads(values)
     found.validate(full=True)
     assert found.to_pylist() == contents[start : start + length]
 
 
-def test_only_frames_are_taken_off() -> None:
+def test_only_framed_values_lose_their_frame() -> None:
     values = pa.array([framed(1, b"a"), None, b"{}", b"\x00", framed(7, b"")], pa.binary())
     assert without_frames(values).to_pylist() == [b"a", None, b"{}", b"\x00", b""]
     assert without_frames(values.slice(1, 3)).to_pylist() == [None, b"{}", b"\x00"]

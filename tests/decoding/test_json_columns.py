@@ -133,7 +133,7 @@ def _plain(columns: Any, bad: Any, fields: pa.Schema, count: int) -> tuple[list[
 
 
 @given(st.lists(GOOD | GOOD | BAD | ODD | st.none() | st.sampled_from([b"", b" \n"]), max_size=40))
-def test_all_at_once_is_as_one_by_one(values: list[bytes | None]) -> None:
+def test_values_give_the_same_rows_together_and_alone(values: list[bytes | None]) -> None:
     """Values decoded at once give the rows that they give one by one, also beside values that are bad."""
     assert decoded(FIELDS, values) == one_by_one(FIELDS, values)
 
@@ -145,7 +145,7 @@ DEEP = st.sampled_from(
 
 
 @given(st.lists(GOOD | BAD | ODD | DEEP, max_size=6))
-def test_a_document_is_what_it_is_alone(values: list[bytes | None]) -> None:
+def test_a_document_does_not_depend_on_its_neighbours(values: list[bytes | None]) -> None:
     """A document gives the same row beside others as alone, also if it is nested too deeply for Python's parser."""
     columns, bad = decoded(FIELDS, values)
     alone = [decoded(FIELDS, [value]) for value in values]
@@ -154,7 +154,7 @@ def test_a_document_is_what_it_is_alone(values: list[bytes | None]) -> None:
 
 
 @given(st.lists(OBJECTS, min_size=1, max_size=20), st.data())
-def test_what_is_written_is_read(objects: list[dict[str, Any]], data: st.DataObject) -> None:
+def test_written_objects_are_read_back(objects: list[dict[str, Any]], data: st.DataObject) -> None:
     """Objects that are written as JSON are read back unchanged, with bad values between them."""
     fields = pa.schema([FIELDS.field(name) for name in ("id", "name", "ok", "tags")])
     values = [json.dumps(value).encode() for value in objects]
@@ -169,7 +169,7 @@ def test_what_is_written_is_read(objects: list[dict[str, Any]], data: st.DataObj
     assert kept == [tuple(value.get(name) for name in fields.names) for value in objects]
 
 
-def test_many_values_with_few_bad_ones() -> None:
+def test_few_bad_values_among_many_are_found() -> None:
     """A few bad values among many are found by halving.
 
     Two values that are one good document only together are both bad.
@@ -227,7 +227,7 @@ def test_times_that_are_numbers_are_seconds() -> None:
         assert {time.timestamp() for time in found.columns[0].to_pylist()} == {5.0}
 
 
-def test_maps_and_binaries() -> None:
+def test_maps_and_binary_values_are_decoded() -> None:
     """Maps and binary values are decoded one by one, since Arrow's parser has neither type."""
     fields = pa.schema([("m", pa.map_(pa.string(), pa.int32())), ("b", pa.binary())])
     rows, bad = decoded(fields, [b'{"m":{"x":1,"y":null},"b":"YWI="}', b'{"m":{"x":"1"},"b":"?"}', None])
@@ -248,11 +248,11 @@ def test_maps_and_binaries() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_told(value: bytes, why: str) -> None:
+def test_an_error_says_what_is_wrong_with_a_value(value: bytes, why: str) -> None:
     assert why in JsonColumns(FIELDS).explain(value)
 
 
-def test_numbers_that_are_not_finite() -> None:
+def test_numbers_that_are_not_finite_are_decoded_as_in_spark() -> None:
     fields = pa.schema([("price", pa.float64())])
     found = JsonColumns(fields).decode(pa.array([b'{"price":NaN}', b'{"price":"-INF"}', b'{"price":Inf}']))
     first, second, third = found.columns[0].to_pylist()
@@ -264,7 +264,7 @@ def test_numbers_that_are_not_finite() -> None:
     ("depth", "may_be_bad"),
     [(400, {False}), (600, {False, True}), (900, {False, True}), (100_000, {True})],
 )
-def test_what_is_nested_deeply_is_text_or_bad(depth: int, may_be_bad: set[bool]) -> None:
+def test_a_deeply_nested_value_is_text_or_bad(depth: int, may_be_bad: set[bool]) -> None:
     """A value that is nested deeply becomes text, or is bad from a depth on that depends on the version of Python. It
     raises no error and does not change its neighbours.
     """
@@ -289,7 +289,7 @@ def test_digits_that_do_not_fit_never_wrap() -> None:
         assert (found.columns[0].to_pylist(), found.bad) == ([None], pa.array([True])), number
 
 
-def test_no_values() -> None:
+def test_an_empty_array_gives_empty_columns() -> None:
     assert decoded(FIELDS, []) == ([[]] * len(FIELDS), [])
 
 

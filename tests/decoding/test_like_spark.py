@@ -95,7 +95,7 @@ def assert_differences(
 
 
 @pytest.mark.jvm
-def test_as_from_json_decodes_them(utc: SparkSession) -> None:
+def test_documents_are_decoded_as_by_from_json(utc: SparkSession) -> None:
     """Documents are decoded as by ``from_json``: values of all types in all columns, objects with several of them,
     and these objects with a few characters changed.
     """
@@ -122,7 +122,7 @@ def test_as_from_json_decodes_them(utc: SparkSession) -> None:
 
 
 @pytest.mark.jvm
-def test_as_the_source_of_json_files_decodes_them(utc: SparkSession, tmp_path: Path) -> None:
+def test_lines_are_decoded_as_by_spark_s_json_source(utc: SparkSession, tmp_path: Path) -> None:
     """Lines are decoded as by Spark's source of JSON files.
 
     Rows are in the order of the lines; arrays, of which Spark makes any number of rows, are the last lines.

@@ -7,13 +7,13 @@ import pytest
 from flip27_stream.decoding.protobuf import DamagedMessageError, fields, varints
 
 
-def test_fields_of_all_wire_types() -> None:
+def test_fields_of_all_wire_types_are_read() -> None:
     message = bytes([0x08, 0x96, 0x01, 0x12, 2, *b"ab", 0x19, *range(8), 0x25, *range(4), 0x08, 0])
     assert list(fields(message)) == [(1, 150), (2, b"ab"), (3, bytes(range(8))), (4, bytes(range(4))), (1, 0)]
     assert list(varints(bytes([1, 0x96, 0x01]))) == [1, 150]
 
 
-def test_greatest_number() -> None:
+def test_the_greatest_number_is_read() -> None:
     assert list(fields(bytes([0x08, *[0xFF] * 9, 1]))) == [(1, 2**64 - 1)]
 
 
@@ -28,6 +28,6 @@ def test_greatest_number() -> None:
         (b"\x08" + b"\xff" * 10 + b"\x01", "more than 64 bits"),
     ],
 )
-def test_damaged_messages(message: bytes, why: str) -> None:
+def test_damaged_messages_are_refused(message: bytes, why: str) -> None:
     with pytest.raises(DamagedMessageError, match=why):
         list(fields(message))

@@ -43,7 +43,7 @@ TEXT = (
 
 
 @given(st.lists(TEXT | st.none(), max_size=5))
-def test_columns_are_what_their_texts_are(texts: list[str | None]) -> None:
+def test_columns_of_texts_are_parsed_like_single_texts(texts: list[str | None]) -> None:
     """A column of texts has the values of its texts, also where Arrow's casts parse it.
 
     It raises an error if one of them is not a time.
@@ -75,7 +75,7 @@ def test_columns_are_what_their_texts_are(texts: list[str | None]) -> None:
         ("294247-01-10T04:00:54.775808Z", None),
     ],
 )
-def test_instants(text: str, number: int | None) -> None:
+def test_texts_are_parsed_as_instants(text: str, number: int | None) -> None:
     assert microseconds(text, zoned=True) == number
 
 
@@ -93,7 +93,7 @@ def test_instants(text: str, number: int | None) -> None:
         ("yyyy-MM-dd HH", "2024-02-29 24", None),
     ],
 )
-def test_times_of_a_pattern(pattern: str, text: str, number: int | None) -> None:
+def test_texts_are_parsed_by_a_pattern(pattern: str, text: str, number: int | None) -> None:
     """Texts are parsed by a pattern.
 
     A day that does not exist is wrong; C's ``strptime`` takes it for one of the next month.
@@ -111,7 +111,7 @@ def test_times_of_a_pattern(pattern: str, text: str, number: int | None) -> None
 
 
 @pytest.mark.parametrize("pattern", ["EEE", "yyyy-yyyy", "yyyy-M-d", "HH:mm:ss.SSS"])
-def test_patterns_that_are_not_known(pattern: str) -> None:
+def test_unknown_patterns_are_refused(pattern: str) -> None:
     with pytest.raises(
         OptionError, match=f"'timestampFormat': '{pattern}'. Allowed letters, each once: yyyy, MM"
     ):

@@ -54,7 +54,7 @@ def test_the_right_counts_are_those_of_the_event_times(backlog: SkewedTopic) -> 
     assert backlog.counts().total() == backlog.rows
 
 
-def test_event_times_around_a_position(backlog: SkewedTopic) -> None:
+def test_event_times_around_a_position_are_known(backlog: SkewedTopic) -> None:
     times = backlog.event_times[0]
     assert backlog.last_event_time(0, 0) is None
     assert backlog.last_event_time(0, 1) == backlog.next_event_time(0, 0) == times[0]
@@ -82,7 +82,7 @@ def _cells(line: str) -> list[str]:
     return line.split("│")
 
 
-def test_the_verdict_is_on_every_single_count(backlog: SkewedTopic) -> None:
+def test_the_verdict_compares_every_count(backlog: SkewedTopic) -> None:
     """Two wrong counts that cancel each other out do not pass."""
     console = Console(file=io.StringIO())
     wrong = backlog.counts()

@@ -58,7 +58,7 @@ def lines(shown: RenderableType, width: int) -> list[str]:
 
 
 @pytest.mark.parametrize("demo", [skewed, joined, history_and_topic])
-def test_at_80_columns_nothing_wraps(demo: Callable[[], list[RenderableType]]) -> None:
+def test_no_line_wraps_at_80_columns(demo: Callable[[], list[RenderableType]]) -> None:
     for shown in demo():
         assert "…" not in "".join(lines(shown, 80))
         assert len(lines(shown, 80)) == len(lines(shown, 200))

@@ -46,7 +46,7 @@ def test_the_right_counts_are_those_of_the_event_times(clicks: Clicks) -> None:
     assert clicks.counts() == one_by_one
 
 
-def test_its_source_fits_together(clicks: Clicks) -> None:
+def test_the_sources_of_the_demo_have_the_same_columns(clicks: Clicks) -> None:
     """The demo's source can be built before a query runs: columns of the topic are converted to the table's."""
     clicks.write_table()
     source = clicks_source(str(clicks.table), "localhost:9092", "clicks", 10)

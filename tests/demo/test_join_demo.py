@@ -112,7 +112,7 @@ def test_positions_are_read_from_offsets_of_either_source() -> None:
     assert positions_of(built_in) == positions_of(ours) == {"orders-0": 5, "orders-12": 7}
 
 
-def test_how_far_apart_both_topics_are(two_splits: Shop) -> None:
+def test_the_distance_of_both_topics_is_computed(two_splits: Shop) -> None:
     assert two_splits.apart({}) == 0
     assert two_splits.apart({"payments-0": 2}) == 500 - 10  # the orders have not even begun
     assert two_splits.apart({"orders-0": 2, "payments-0": 1}) == 0

@@ -109,7 +109,7 @@ def test_an_id_of_another_form_is_found() -> None:
     assert unknown_ids('"""S3 is a store."""') == []
 
 
-def test_no_text_leans_on_a_page_that_is_not_here() -> None:
+def test_no_text_cites_a_missing_page() -> None:
     """No text cites rules or facts by the name of a document outside the repository. They are in ``docs/design``."""
     assert [str(path) for path in files() if ELSEWHERE.search(path.read_text())] == []
 
@@ -117,5 +117,5 @@ def test_no_text_leans_on_a_page_that_is_not_here() -> None:
 @pytest.mark.parametrize(
     "text", ["see DESIGN.md", "spark-facts 14", "see spark-facts.md", "../shared/rules.md"]
 )
-def test_the_name_of_a_page_that_is_not_here_is_found(text: str) -> None:
+def test_the_name_of_a_missing_page_is_found(text: str) -> None:
     assert ELSEWHERE.search(text)

@@ -130,7 +130,7 @@ def test_alignment_options_are_required_as_the_page_says() -> None:
     assert parsed is not None
 
 
-def test_what_is_required_stands_first() -> None:
+def test_required_options_come_first() -> None:
     assert next(iter(KAFKA)) == REQUIRED
     assert list(ALIGNMENT)[:3] == [GROUP.name, MAX_DRIFT.name, TABLE.name]
     assert next(iter(FILES)) == "path"
@@ -141,7 +141,7 @@ def test_the_factory_knows_every_kafka_option() -> None:
     assert set(KAFKA) <= set(KNOWN_OPTIONS.values())
 
 
-def test_defaults_of_kafka_options() -> None:
+def test_defaults_of_kafka_options_change_nothing() -> None:
     """Setting each Kafka option to its default on the page changes nothing. By default there is no limit of rows."""
     least = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "clicks"}
     defaults = {name: row.value for name, row in KAFKA.items() if row.value is not None}
@@ -150,7 +150,7 @@ def test_defaults_of_kafka_options() -> None:
     assert by_itself.limits.max_rows is None
 
 
-def test_the_default_of_the_api_timeout() -> None:
+def test_the_default_of_the_api_timeout_is_on_the_page() -> None:
     connection = ConnectionOptions("localhost:9092")
     expected = [connection.first_contact_timeout_ms, connection.api_timeout_ms]
     assert [int(n) for n in re.findall(r"\d+", KAFKA["kafka.default.api.timeout.ms"].default)] == expected
@@ -167,7 +167,7 @@ def test_the_page_names_the_options_of_files_that_are_refused() -> None:
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "delta"])
-def test_defaults_of_options_of_files(form: str) -> None:
+def test_defaults_of_file_options_change_nothing(form: str) -> None:
     """Setting each option of files to its default on the page changes nothing."""
     of_lines = {option.key for options in FORMAT_OPTIONS.values() for option in options}
     folders_only = {option.name for option in FOLDER_OPTIONS}
@@ -226,7 +226,7 @@ def test_the_four_states_are_on_the_page() -> None:
     assert re.findall(r"^\| `([A-Z]+)` \|", GUARANTEE, re.MULTILINE) == [str(s) for s in SplitStatus]
 
 
-def test_the_example_of_the_guarantee() -> None:
+def test_the_example_of_the_guarantee_has_its_result() -> None:
     """The times in the example of the guarantee are those that the planner computes (I3, I4)."""
     minute, noon = 60_000, 12 * 60 * 60_000
     a = SplitView("a", position=7, end=7, read_max=noon)
@@ -257,7 +257,7 @@ def clock(time: int) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_the_targets_of_links_exist(page: Path) -> None:
     for target in re.findall(r"\]\((?!https:)([^)#\s]+)[^)]*\)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 

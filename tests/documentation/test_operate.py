@@ -61,7 +61,7 @@ def test_a_new_checkpoint_goes_on_where_another_ends(
     assert read(next_source, positions, "new") == [b"d", b"e"]
 
 
-def test_the_alerts_are_said_so() -> None:
+def test_quoted_alerts_are_messages_of_the_code() -> None:
     alerts = re.findall(r"^> (.+)$", OPERATE, re.MULTILINE)
     assert len(alerts) == 5
     assert [text for text in alerts if not is_said(text, ours())] == []

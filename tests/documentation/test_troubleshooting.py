@@ -89,7 +89,7 @@ def test_a_quoted_message_is_one_of_the_code_or_of_spark(message: str) -> None:
     assert is_said(message, of_spark() if message.startswith("[") else ours())
 
 
-def test_a_message_that_nobody_says_is_found() -> None:
+def test_a_quoted_message_that_does_not_exist_is_found() -> None:
     assert not is_said("The broker at … is on holiday", ours())
     assert not is_said("[DATA_SOURCE_LOST] Failed to find the data source: …", of_spark())
     assert len(MESSAGES) > 50

@@ -23,13 +23,13 @@ def test_the_keys_of_a_document_are_named_and_no_values(column: str, kind: pa.Da
     assert said == "The top-level keys of one of them: 'time', 'user'."
 
 
-def test_records_without_the_column_of_documents() -> None:
+def test_a_sample_is_empty_without_the_column_of_documents() -> None:
     """The sentence is empty if the records lack the column of documents: the query reads other columns, and the
     reader has computed the event times.
     """
     assert sample_of(pointer_into("value"), pa.record_batch({"key": [b"k"]}), 0) == ""
 
 
-def test_a_column() -> None:
+def test_a_sample_names_the_column() -> None:
     records = pa.record_batch({"at": pa.array([None], pa.timestamp("us"))})
     assert "'at' is null or before 1970" in sample_of(ColumnTimestampAssigner("at"), records, 0)

@@ -44,7 +44,7 @@ def run(broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> Run:
 
 
 @pytest.mark.jvm
-def test_quick_start(run: Run) -> None:
+def test_the_quick_start_notebook_runs(run: Run) -> None:
     names = run("01_quick_start.py")
     without, aligned = names["without"], names["aligned"]
     still_open = 1200 // 72 + 1200 // 12  # records of the backlog's partition in less than two windows
@@ -55,7 +55,7 @@ def test_quick_start(run: Run) -> None:
 
 
 @pytest.mark.jvm
-def test_joining_two_topics(run: Run) -> None:
+def test_the_notebook_of_a_join_runs(run: Run) -> None:
     names = run("02_joining_two_topics.py")
     assert names["pairs"] == [300, 300]
     assert max(names["aligned"]) < max(names["without"])
@@ -63,14 +63,14 @@ def test_joining_two_topics(run: Run) -> None:
 
 
 @pytest.mark.jvm
-def test_history_then_kafka(run: Run) -> None:
+def test_the_notebook_of_a_hybrid_source_runs(run: Run) -> None:
     names = run("03_history_then_kafka.py")
     assert [row["count"] for row in names["counted"].collect()] == [3600] * 11
     assert len(names["picture"].axes) == 2
 
 
 @pytest.mark.jvm
-def test_your_own_source(run: Run) -> None:
+def test_the_notebook_of_an_own_source_runs(run: Run) -> None:
     names = run("04_your_own_source.py")
     read = {row["sensor"]: row["count"] for row in names["read"].collect()}
     assert read == {"boiler": 3600, "hall": 720, "roof": 360}
@@ -78,7 +78,7 @@ def test_your_own_source(run: Run) -> None:
 
 
 @pytest.mark.jvm
-def test_watching_alignment(run: Run) -> None:
+def test_the_notebook_of_monitoring_runs(run: Run) -> None:
     names = run("05_watching_alignment.py")
     run_name, minute = names["run"], 60_000
     silent_since = names["now"] - 40 * minute
@@ -93,7 +93,7 @@ def test_watching_alignment(run: Run) -> None:
 @pytest.mark.jvm
 @pytest.mark.node
 @pytest.mark.skipif(skip_reason() is not None, reason=skip_reason() or "")
-def test_kinesis(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_kinesis_notebook_runs(spark: SparkSession, tmp_path: Path) -> None:
     with KinesisServer() as server:
         names = executed("06_kinesis.py", spark, folder=str(tmp_path), **server.options)
     assert names["distinct"] == sum(names["by_shard"].values()) == 1000

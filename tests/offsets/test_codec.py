@@ -275,7 +275,7 @@ def test_sk_35_and_hy_16_a_newer_version_is_refused(
     assert all(name in str(raised.value) for name in names)
 
 
-def test_where_splits_began_in_earlier_offsets_is_format_version_2(
+def test_begins_of_splits_are_format_version_2(
     codec: OffsetCodec[Shard, frozenset[str]],
 ) -> None:
     """A document with the begins of splits in earlier offsets has format version 2. Documents without them stay
@@ -303,7 +303,7 @@ def test_another_source_is_refused_with_both_fingerprints(codec: OffsetCodec[Sha
     assert f"'{FINGERPRINT}'" in str(raised.value)
 
 
-def test_what_another_source_began_is_read_where_that_is_accepted() -> None:
+def test_an_offset_of_an_accepted_other_source_is_read() -> None:
     """An offset of another source is read if the codec accepts that source. It keeps the fingerprint of that
     source."""
     taking = OffsetCodec(FINGERPRINT, ShardSerializer(), NamesSerializer(), lambda began: "kafka" in began)
@@ -369,7 +369,7 @@ def test_a_missing_field_is_named(codec: OffsetCodec[Shard, frozenset[str]], fie
         codec.from_json(document)
 
 
-def test_what_could_not_be_read_again_is_not_written(codec: OffsetCodec[Shard, frozenset[str]]) -> None:
+def test_values_that_cannot_be_read_back_are_not_written(codec: OffsetCodec[Shard, frozenset[str]]) -> None:
     with pytest.raises(ValueError, match="negative position of split 'a'"):
         SplitState(Shard("a"), -1)
     with pytest.raises(ValueError, match="begin names splits"):

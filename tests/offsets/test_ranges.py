@@ -94,7 +94,7 @@ def test_every_position_is_read_once_over_a_lineage(steps: list[dict[str, int]])
         (_offset(2, {"a": 7}), None, "batch 2 is followed by the initial offset"),
     ],
 )
-def test_contradicting_offsets_are_refused(
+def test_contradictory_offsets_are_refused(
     start: Offset[Shard, None] | None, end: Offset[Shard, None] | None, message: str
 ) -> None:
     with pytest.raises(CorruptCheckpointError, match=message):
@@ -120,6 +120,6 @@ def test_with_gaps_in_the_log_a_batch_reaches_over_offsets_that_are_not_in_it() 
 
 
 @pytest.mark.parametrize("begun", [{"unknown": (0, 1)}, {"a": (0, 1)}])
-def test_a_split_begins_once_and_is_there(begun: dict[str, tuple[int, int]]) -> None:
+def test_a_split_has_one_begin(begun: dict[str, tuple[int, int]]) -> None:
     with pytest.raises(ValueError, match=r"\['(unknown|a)'\]"):
         replace(_offset(2, {"a": 5}, {"a": 1}), earlier_begins=begun)

@@ -26,7 +26,7 @@ _NAMES_OF_SECRETS = re.compile(
 )
 
 
-def test_a_value_a_default_and_nothing() -> None:
+def test_an_option_has_its_value_its_default_or_no_value() -> None:
     assert ROWS.get({"maxrows": " 7 "}) == 7
     assert ROWS.get({}) == ROWS.require({}) == 5
     assert REQUIRED.get({}) is None

@@ -51,7 +51,9 @@ def values_of(split: Numbers, positions: Sequence[int]) -> Records:
     return Records(rows, positions=positions)
 
 
-class Context(SourceReaderContext):
+class ReaderContext(SourceReaderContext):
+    """The context of a reader whose splits are planned, and which sends no events."""
+
     def __init__(self) -> None:
         self._metrics = MetricGroup()
 
@@ -175,7 +177,7 @@ class Waiting(NumbersReader):
 
 class NumbersSourceReader(SourceReaderBase[Numbers]):
     def __init__(self, fetchers: SplitFetcherManager[Numbers], close_timeout_s: float = PATIENCE_S) -> None:
-        self.context = Context()
+        self.context = ReaderContext()
         self.finished: list[str] = []
         super().__init__(self.context, fetchers, ArrowRecordEmitter(SCHEMA), close_timeout_s)
 

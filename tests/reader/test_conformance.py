@@ -171,7 +171,9 @@ FAULTS: list[tuple[str, Check, str]] = [
 
 
 @pytest.mark.parametrize(("fault", "check", "told"), FAULTS, ids=lambda v: getattr(v, "__name__", str(v)))
-def test_a_fault_is_told(fault: str, check: Check, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_suite_finds_each_fault(
+    fault: str, check: Check, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The check for a fault fails for a source with this fault, with an error that leads to it."""
     monkeypatch.setattr(source_query, "_PATIENCE_S", 0.3)
     monkeypatch.setattr(faults, "_PATIENCE_S", 1.0)
@@ -182,7 +184,7 @@ def test_a_fault_is_told(fault: str, check: Check, told: str, monkeypatch: pytes
         check(suite)
 
 
-def test_a_run_that_does_not_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_does_not_end_fails_its_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that does not end fails. The coordinator says in the error what the run waits for (SK-01)."""
     monkeypatch.setattr(stall_detector, "GIVE_UP_S", 0.3)
     with pytest.raises(ContractError, match=r"does not end: .*pending\(\) returns 1"):
@@ -199,14 +201,14 @@ HOOKS: list[tuple[Check, str]] = [
 
 
 @pytest.mark.parametrize(("check", "hook"), HOOKS, ids=lambda v: getattr(v, "__name__", str(v)))
-def test_what_is_not_checked_is_said(check: Check, hook: str) -> None:
+def test_a_check_without_its_hook_says_that_it_was_not_made(check: Check, hook: str) -> None:
     """A check says that it was not made, if the external system lacks the hook for it. That is no fault of the
     source, and no proof of its correctness either."""
     with pytest.raises(NotProvided, match=rf"^Not checked: .* Plain does not provide {hook}\(\)"):
         check(WithoutHooks())
 
 
-def test_a_large_split_that_is_too_small_is_said() -> None:
+def test_a_large_split_that_is_too_small_is_named() -> None:
     suite = TestMemoryLogs()
     suite.large_split = FETCH
     with pytest.raises(
@@ -215,7 +217,7 @@ def test_a_large_split_that_is_too_small_is_said() -> None:
         suite.test_range_larger_than_one_fetch()
 
 
-def test_an_enumerator_that_forgets_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_enumerator_that_forgets_splits_fails_its_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """An enumerator that forgets its splits fails a check, because the coordinator refuses to assign a split twice
     (CO-14)."""
     with pytest.raises(ValueError, match="assigned already"):

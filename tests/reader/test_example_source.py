@@ -111,13 +111,13 @@ class TestLogFolder(SourceConformanceSuite):
         return LogFolderSystem(self._folders.mktemp("system"))
 
 
-def test_it_is_short() -> None:
+def test_the_example_has_fewer_than_100_lines() -> None:
     """The example has fewer than 100 lines, so a user can write a source in as many."""
     text = Path(log_folder.__file__ or "").read_text()
     assert len(text.splitlines()) < 100
 
 
-def test_the_page_has_it_whole() -> None:
+def test_the_page_has_the_whole_example() -> None:
     """The page docs/write-a-source.md shows the same file that is tested here."""
     page = (Path(__file__).parents[2] / "docs" / "write-a-source.md").read_text()
     assert f"```python\n{Path(log_folder.__file__ or '').read_text()}```" in page
@@ -150,7 +150,7 @@ def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
     assert read == [*ended, "Windows", "last"]
 
 
-def test_a_task_of_a_micro_batch_reads_it(tmp_path: Path) -> None:
+def test_a_task_of_a_micro_batch_reads_the_example(tmp_path: Path) -> None:
     """A task, which Spark runs in a Python worker, reads the planned ranges of two files."""
     (tmp_path / "a.log").write_text("0 a0\n1 a1\n2 a2\n3 a3\n")
     (tmp_path / "b.log").write_text("0 b0\n1 b1\n")

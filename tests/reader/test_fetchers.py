@@ -100,7 +100,7 @@ def test_a_full_queue_makes_its_producer_wait() -> None:
     assert (put, queue.poll()) == ([True], 2)
 
 
-def test_closing_the_queue_lets_its_producer_go() -> None:
+def test_closing_the_queue_releases_its_producer() -> None:
     queue: HandOverQueue[int] = HandOverQueue(1)
     put: list[bool] = []
     producer = producer_of(queue, put)
@@ -132,7 +132,7 @@ def test_fetchers_run_ahead_by_no_more_than_the_queue_holds(capacity: int) -> No
 # ---- idle, closed -----------------------------------------------------------------------------------------------
 
 
-def test_sr11_idle_is_to_have_no_splits() -> None:
+def test_sr11_a_fetcher_without_splits_is_idle() -> None:
     """SR-11: a fetcher without a split is idle, at first and again after the end of its split. Then the queue
     notifies whoever waits."""
     queue: HandOverQueue[RecordsWithSplitIds] = HandOverQueue(9)
@@ -233,7 +233,7 @@ def test_closing_does_not_wait_for_a_fetch_that_is_stuck(caplog: pytest.LogCaptu
     assert manager.queue.is_empty()
 
 
-def test_fetchers_are_daemons() -> None:
+def test_fetchers_run_in_daemon_threads() -> None:
     """Fetchers run in daemon threads, so that a stuck one does not keep the worker process alive."""
     daemons: list[bool] = []
     made = NumbersReader(on_fetch=lambda number: daemons.append(threading.current_thread().daemon))

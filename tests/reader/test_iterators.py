@@ -21,11 +21,11 @@ from flip27_stream.reader import (
     SplitsRemoval,
 )
 from flip27_stream.reader.iterators import Read
-from tests.reader.kit import PATIENCE_S, SCHEMA, Context, Numbers, Output, read_all, splits, values_of
+from tests.reader.kit import PATIENCE_S, SCHEMA, Numbers, Output, ReaderContext, read_all, splits, values_of
 
 
 def read(function: Read[Numbers], *ranges: tuple[int, int], schema: pa.Schema = SCHEMA) -> Output:
-    return read_all(IteratorSourceReader(Context(), schema, function), splits(*ranges))
+    return read_all(IteratorSourceReader(ReaderContext(), schema, function), splits(*ranges))
 
 
 def test_plain_rows_become_record_batches() -> None:
@@ -40,7 +40,7 @@ def test_plain_rows_become_record_batches() -> None:
     assert [batch.schema for batch in output.batches] == [SCHEMA]
 
 
-def test_columns_pass_as_they_are() -> None:
+def test_record_batches_are_passed_unchanged() -> None:
     """A function may return rows, record batches and ``Records`` in turn. They keep their order, and record batches
     pass unchanged."""
     columns = pa.RecordBatch.from_pydict({"value": [5, 6]}, schema=SCHEMA)
@@ -133,7 +133,7 @@ def test_an_error_of_the_function_names_the_split() -> None:
     assert isinstance(caught.value.__cause__, OSError)
 
 
-def test_our_own_errors_come_out_as_they_are() -> None:
+def test_errors_of_this_project_are_raised_unchanged() -> None:
     error = DataLossError("page 3 of s0 is gone")
 
     def fails(split: Numbers) -> Iterator[tuple[int]]:
@@ -164,11 +164,11 @@ def test_threads_read_splits_at_the_same_time() -> None:
         met.wait()
         yield (split.number,)
 
-    reader = IteratorSourceReader(Context(), SCHEMA, meets, threads=2)
+    reader = IteratorSourceReader(ReaderContext(), SCHEMA, meets, threads=2)
     assert read_all(reader, splits((0, 1), (0, 1))).all_values == [0, 1]
 
 
-def test_woken_up_it_returns_with_what_it_has() -> None:
+def test_a_reader_that_is_woken_returns_its_rows_so_far() -> None:
     """A fetch that is woken up returns the rows that it has. The next fetch goes on after them."""
     made: IteratorSplitReader[Numbers]
 
@@ -208,7 +208,7 @@ def test_removed_splits_are_closed() -> None:
 
 
 @pytest.mark.parametrize("told", [{}, {"timestamp": None}])
-def test_records_without_a_timestamp_are_not_records_of_a_source_without_any(told: dict[str, None]) -> None:
+def test_a_missing_timestamp_differs_from_a_source_without_timestamps(told: dict[str, None]) -> None:
     """Records whose timestamp is ``None`` give null timestamps, and records of a source without timestamps give no
     column of timestamps. Both are read."""
     output = read(lambda split: [Record((n,), n, **told) for n in range(3)], (0, 3))

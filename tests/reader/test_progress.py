@@ -37,7 +37,7 @@ def test_every_record_of_the_range_is_taken_once(
     assert progress.at_end or not log or log[-1] < end - 1
 
 
-def test_the_rest_of_a_split() -> None:
+def test_the_rest_of_a_split_is_its_unread_range() -> None:
     """The rest of a split begins at the first position that was not taken. A split without a known range is left
     whole."""
     split = Numbers(number=0, start=2, end=9)

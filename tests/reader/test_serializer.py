@@ -18,7 +18,7 @@ class State:
     seen_at: int | None = None
 
 
-def test_round_trip() -> None:
+def test_a_dataclass_comes_back_equal() -> None:
     """A dataclass that is stored and read is equal to the first one. Tuples stay tuples."""
     serializer = DataclassSerializer(State)
     state = State(("a", "b"), (("c", 1),))
@@ -39,7 +39,7 @@ def test_the_range_of_a_split_is_not_stored() -> None:
 @pytest.mark.parametrize(
     "damaged", [None, 3, [], {}, {"number": "3"}, {"number": True}, {"number": 3, "end": 4}]
 )
-def test_damage_is_refused(damaged: object) -> None:
+def test_damaged_documents_are_refused(damaged: object) -> None:
     with pytest.raises(CorruptCheckpointError, match="A Numbers in the checkpoint is corrupt"):
         DataclassSerializer(Numbers).deserialize(1, damaged)  # type: ignore[arg-type]
 

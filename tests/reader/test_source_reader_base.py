@@ -24,11 +24,11 @@ from flip27_stream.reader import (
 )
 from tests.reader.kit import (
     SCHEMA,
-    Context,
     Numbers,
     NumbersReader,
     NumbersSourceReader,
     Output,
+    ReaderContext,
     Waiting,
     poll_until,
     read_all,
@@ -42,10 +42,10 @@ def iterate(split: Numbers) -> Iterator[tuple[int]]:
 
 
 MODELS: dict[str, Callable[[], SourceReader[Numbers]]] = {
-    "one split after another": lambda: IteratorSourceReader(Context(), SCHEMA, iterate),
+    "one split after another": lambda: IteratorSourceReader(ReaderContext(), SCHEMA, iterate),
     "multiplexed": lambda: NumbersSourceReader(SingleThreadFetcherManager(NumbersReader)),
     "a thread for each split": lambda: NumbersSourceReader(FetcherPerSplitManager(NumbersReader)),
-    "three threads": lambda: IteratorSourceReader(Context(), SCHEMA, iterate, threads=3),
+    "three threads": lambda: IteratorSourceReader(ReaderContext(), SCHEMA, iterate, threads=3),
 }
 
 
@@ -54,7 +54,7 @@ def reader(request: pytest.FixtureRequest) -> SourceReader[Numbers]:
     return MODELS[request.param]()
 
 
-def test_sr01_many_splits(reader: SourceReader[Numbers]) -> None:
+def test_sr01_all_records_of_many_splits_come_in_order(reader: SourceReader[Numbers]) -> None:
     """SR-01: 10 splits of 10 records give 100 distinct values in every threading model, in order inside each
     split."""
     output = read_all(reader, splits(*[(0, 10)] * 10))
@@ -95,12 +95,12 @@ def test_sr03_nothing_available_is_not_the_end(reader: SourceReader[Numbers]) ->
     reader.close()
 
 
-def test_no_splits_at_all(reader: SourceReader[Numbers]) -> None:
+def test_a_reader_without_splits_ends(reader: SourceReader[Numbers]) -> None:
     """SX-07: a reader that gets no splits ends."""
     assert read_all(reader, []).released == []
 
 
-def test_empty_ranges(reader: SourceReader[Numbers]) -> None:
+def test_a_split_with_an_empty_range_has_no_records(reader: SourceReader[Numbers]) -> None:
     """A split with an empty range is finished and gives no records."""
     output = read_all(reader, splits((0, 0), (7, 7), (2, 4)))
     assert output.all_values == [22, 23]
@@ -180,7 +180,7 @@ class Gaps(NumbersReader):
         return RecordsWithSplitIds({split.split_id: [values_of(split, even)]}, finished=[split.split_id])
 
 
-def test_gaps_at_both_ends() -> None:
+def test_a_range_may_begin_and_end_in_gaps() -> None:
     """A range may begin and end at positions that have no record."""
     output = read_all(NumbersSourceReader(SingleThreadFetcherManager(Gaps)), splits((3, 9)))
     assert output.all_values == [4, 6, 8]
@@ -262,17 +262,17 @@ class Texts(NumbersReader):
         return RecordsWithSplitIds(texts, fetched.finished)
 
 
-def test_an_emitter_of_ones_own_with_a_state_for_each_split() -> None:
+def test_an_emitter_keeps_a_state_for_each_split() -> None:
     """An emitter of the user may take any fetched values, and keep a state for each split. Records outside the range
     are cut before the emitter gets them."""
     fetchers = SingleThreadFetcherManager(lambda: Texts(endless=True))
-    reader = SummingReader(Context(), fetchers, RunningSums())
+    reader = SummingReader(ReaderContext(), fetchers, RunningSums())
     output = read_all(reader, splits((1, 4), (0, 3)))
     assert dict(output.values) == {"s0": [1, 3, 6], "s1": [10, 21, 33]}
     assert reader.totals == {"s0": 6, "s1": 33}
 
 
-def test_snapshot_is_what_is_left() -> None:
+def test_a_snapshot_has_the_ranges_that_are_left() -> None:
     reader = NumbersSourceReader(SingleThreadFetcherManager(lambda: NumbersReader(per_fetch=3)))
     output = Output()
     reader.add_splits(splits((0, 9)))
@@ -310,7 +310,7 @@ def test_sr05_sr14_an_error_of_a_fetcher_surfaces_with_its_cause(bad_fetch: int)
         reader.poll_next(Output())
 
 
-def test_sr14_our_own_errors_come_out_as_they_are() -> None:
+def test_sr14_errors_of_this_project_are_raised_unchanged() -> None:
     """SR-14: an error of this project is raised as the same object, so that whoever asks for data loss by its class
     finds it."""
     error = DataLossError("positions 3 to 5 of s0 are gone")

@@ -64,7 +64,7 @@ def test_a_missing_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         jars.fetch(SET, directory=tmp_path / "jars")
 
 
-def test_where_jars_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jars_are_kept_in_the_configured_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLIP27_JARS", str(tmp_path))
     assert jars.default_directory() == tmp_path
     monkeypatch.delenv("FLIP27_JARS")

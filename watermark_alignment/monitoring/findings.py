@@ -104,6 +104,9 @@ def _called(status: Status, member: Member) -> str:
 
 
 def _is_of(status: Status, member: Member, lineages: Collection[str]) -> bool:
-    """Returns whether a source has one of the lineages, which is in its note, or else at the end of a default id."""
+    """Returns whether the lineage of a source is one of ``lineages``.
+
+    Its note has the lineage; without a note the lineage is the end of a default id.
+    """
     note = status.told(member).note
     return (note is not None and note.lineage in lineages) or member.source.rpartition("-")[2] in lineages

@@ -2,7 +2,7 @@
 
 The planning process has no session. It writes each commit to a file in a folder of the driver, the *spool*. The
 session's :class:`~watermark_alignment.table.catalog_writer.CatalogTableWriter` moves these files into the table. Locks
-of the operating system on files in the folder, which end with their process, say who is there.
+of the operating system on files in the folder say which of these processes run; a lock ends with its process.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class FileLock:
             os.close(descriptor)
 
     def write(self, note: str) -> None:
-        """Writes who holds the lock into the file."""
+        """Writes the name of the holder of the lock into the file."""
         self._file.write_text(note, encoding="utf-8")
 
     def note(self) -> str:

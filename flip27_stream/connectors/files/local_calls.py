@@ -65,7 +65,7 @@ class LocalCall(Generic[T]):
         outcome: Callable[[], T]
         try:
             outcome = _returning(self._work(self._note))
-        except BaseException as error:  # noqa: BLE001 - who waits for the call is told
+        except BaseException as error:  # noqa: BLE001 - the caller raises it
             outcome = _raising(error)
         with self._changed:
             self._outcome = outcome

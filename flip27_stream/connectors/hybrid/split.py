@@ -120,7 +120,8 @@ class HybridSourceSplitSerializer(SimpleVersionedSerializer[HybridSourceSplit]):
                 state, end, known = (*rest, None, None, None)[:3]
                 if not 0 <= index < len(self._sources.entries):
                     raise CorruptCheckpointError(
-                        f"There is a split of source {index}; the hybrid source has {len(self._sources.entries)}."
+                        f"The checkpoint has a split of source {index}, and the hybrid source has only "
+                        f"{len(self._sources.entries)} sources."
                     )
                 return HybridSourceSplit(
                     index,

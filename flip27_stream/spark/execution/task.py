@@ -23,7 +23,9 @@ from flip27_stream.errors import ContractError
 from flip27_stream.reader.drive import AVAILABILITY_TIMEOUT_S, read_ranges, some_of
 from flip27_stream.reader.split_outputs import SplitOutputs
 from flip27_stream.spark.execution.event_times import EventTimeObserver, ImplausibleEventTimes
-from flip27_stream.spark.reporting.report_channel import ReportAddress, SplitReport, TaskReport, send_report
+from flip27_stream.spark.reporting.report_channel import ReportAddress
+from flip27_stream.spark.reporting.report_sender import send_report
+from flip27_stream.spark.reporting.reports import SplitReport, TaskReport
 from flip27_stream.spark.source_spec import SourceSpec
 
 _MOST_EVENT_BYTES = 4 * 1024 * 1024

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from flip27_stream.api.planned_range import RangeKey
 from flip27_stream.in_order import found_in, values_of
-from flip27_stream.spark.reporting.report_channel import SplitReport, TaskReport
+from flip27_stream.spark.reporting.reports import SplitReport, TaskReport
 from watermark_alignment.planner import Plan
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.split_rows import columns_of

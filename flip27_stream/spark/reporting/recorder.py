@@ -15,7 +15,7 @@ from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.errors import ConnectorError, shortened
 from flip27_stream.spark.reporting.batch_ledger import BatchRecord, Ledger, PlannedSplit
 from flip27_stream.spark.reporting.observations import Observations
-from flip27_stream.spark.reporting.report_channel import TaskReport
+from flip27_stream.spark.reporting.reports import TaskReport
 from flip27_stream.spark.source_spec import AnyOffset
 from flip27_stream.threads import start
 from watermark_alignment.options import AlignmentOptions
@@ -67,7 +67,7 @@ class BatchRecorder:
         """Opens the table, so that a wrong path fails the query at its start.
 
         Args:
-            fingerprint: Of the source that began the checkpoint; the default id of this source is made of it.
+            fingerprint: The fingerprint of the source that began the checkpoint, of which the default id is made.
             lineage: The lineage id of the checkpoint.
 
         Raises:

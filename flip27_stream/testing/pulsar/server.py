@@ -108,7 +108,7 @@ class PulsarServer(Server[Child]):
     Args:
         settings: Settings that are added to those of the server, or replace them.
         through: Makes a link, "pulsar", as ``FaultyNetwork.link`` does. Only :attr:`options` lead through it.
-        token: With which this class authenticates, where ``settings`` ask for authentication.
+        token: The token with which this class authenticates, if ``settings`` ask for authentication.
 
     Raises:
         ConnectorError: The server did not start. The message ends with the last lines of its log.

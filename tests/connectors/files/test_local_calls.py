@@ -52,7 +52,7 @@ def release(path: Path) -> None:
     os.close(os.open(path, os.O_RDWR))
 
 
-def test_a_file_that_hangs(tmp_path: Path) -> None:
+def test_a_file_that_hangs_is_named(tmp_path: Path) -> None:
     file = tmp_path / "a.parquet"
     write(file, 1)
     schema = ParquetFormat().schema(LOCAL_FS, str(file))
@@ -105,7 +105,7 @@ def test_without_another_thread_it_is_opened_all_the_same(
     assert local_calls.open_file(LOCAL_FS, str(tmp_path / "empty")).size() == 0
 
 
-def test_a_delta_log_that_hangs(
+def test_a_delta_log_that_hangs_fails_the_query(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: threading.Event
 ) -> None:
     """A Delta log that hangs fails the query when it starts, and when it looks for new commits."""
@@ -137,7 +137,7 @@ def test_a_delta_log_that_hangs(
     answers.set()
 
 
-def test_a_delta_log_whose_listing_hangs(
+def test_a_delta_log_whose_listing_hangs_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: threading.Event
 ) -> None:
     append(tmp_path / "t", 0, 0)

@@ -36,7 +36,9 @@ def add_commit(table: Path, number: int) -> None:
 
 
 @pytest.mark.parametrize(("kind", "add"), [("parquet", add_file), ("delta", add_commit)])
-def test_a_trickle(tmp_path: Path, kind: str, add: Callable[[Path, int], None]) -> None:
+def test_files_that_come_slowly_are_read_once(
+    tmp_path: Path, kind: str, add: Callable[[Path, int], None]
+) -> None:
     """All rows come once. The pause between two files is half of the time that the query waits for a missing file,
     and once twice as long."""
     place = tmp_path / "in"

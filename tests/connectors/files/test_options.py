@@ -20,7 +20,7 @@ from flip27_stream.errors import CorruptCheckpointError, NewerCheckpointError, O
 LEAST = {"path": "/data"}
 
 
-def test_least_options() -> None:
+def test_format_and_path_are_enough() -> None:
     options = parse_file_options(LEAST)
     assert options.format == "parquet"
     assert options.listing is not None
@@ -68,12 +68,12 @@ def test_names_are_in_any_case_and_paths_may_be_several() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_named(given: dict[str, str], message: str) -> None:
+def test_an_error_names_the_wrong_option(given: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         parse_file_options({**LEAST, **given} if "path" not in given else given)
 
 
-def test_where_a_delta_table_begins() -> None:
+def test_options_say_where_a_delta_table_begins() -> None:
     delta = {**LEAST, "files.format": "delta"}
     assert parse_file_options(delta).start == DeltaStart()
     assert parse_file_options({**delta, "startingVersion": "LATEST"}).start == DeltaStart(latest=True)
@@ -135,7 +135,7 @@ def test_states_come_back_equal(state: FilesState) -> None:
         {"seen": [0, None, [], [], "", "", None, None, ""]},
     ],
 )
-def test_what_is_no_state_is_refused(data: Any) -> None:
+def test_a_malformed_state_is_refused(data: Any) -> None:
     with pytest.raises(CorruptCheckpointError, match=r"enumerator of files \(version 1\)"):
         FilesStateSerializer().deserialize(1, data)
 
@@ -160,7 +160,7 @@ def test_the_first_version_of_the_state_stays_readable() -> None:
 
 
 @pytest.mark.parametrize("rest", [(), ([1], ""), ([1, "x"], ""), (3, ""), (None, 3), (None, "AA==")])
-def test_what_is_no_state_of_the_second_version_is_refused(rest: Any) -> None:
+def test_a_malformed_state_of_the_second_version_is_refused(rest: Any) -> None:
     with pytest.raises(CorruptCheckpointError, match=r"enumerator of files \(version 2\)"):
         FilesStateSerializer().deserialize(2, {"seen": [0, None, [], [], "", "", None, *rest]})
 

@@ -97,12 +97,12 @@ def test_values_of_partitions_are_columns(numbers: Path) -> None:
     ]
 
 
-def test_only_values_of_partitions(numbers: Path) -> None:
+def test_a_query_of_partition_columns_alone_has_all_rows(numbers: Path) -> None:
     schema = pa.schema([("n", pa.int64())])
     assert Task("parquet", schema).read([_split(numbers, 0, 400, [("n", "1")])]) == [{"n": 1}] * 400
 
 
-def test_value_of_a_partition_that_does_not_convert(numbers: Path) -> None:
+def test_a_partition_value_that_does_not_convert_is_refused(numbers: Path) -> None:
     schema = pa.schema([("n", pa.int64())])
     with pytest.raises(
         RecordFormatError, match=r"Column 'n' of the partition of parquet file .* is 'x', which is no int64"
@@ -147,7 +147,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("spoil", "error", "why"), BAD)
-def test_bad_files_fail(numbers: Path, spoil: Any, error: type[Flip27Error], why: str) -> None:
+def test_a_bad_file_fails_the_task(numbers: Path, spoil: Any, error: type[Flip27Error], why: str) -> None:
     """A bad file fails the task by default, and if only the other kind of bad files is tolerated. The error
     names file and format."""
     split = spoil(numbers)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.jvm
-def test_tables_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_location_of_a_table_of_spark_is_found(spark: SparkSession, tmp_path: Path) -> None:
     spark.sql(f"create table a_table (id long) using delta location '{tmp_path}/delta'")
     spark.sql(
         f"create table files_ (id long, p int) using parquet partitioned by (p) location '{tmp_path}/parquet'"
@@ -94,7 +94,7 @@ NAME = "main.a b.`t.u`"
         ("dbfs:/user/hive/warehouse/a", "/dbfs/user/hive/warehouse/a", None),
     ],
 )
-def test_what_is_needed(location: str, path: str, needs: str | None) -> None:
+def test_needs_of_a_location_are_named(location: str, path: str, needs: str | None) -> None:
     session: Any = Databricks(["deletionVectors", "clustering"], Location=location)
     found = flip27_stream.table_location(session, NAME)
     assert (found.path, found.options) == (path, {"files.format": "delta"})
@@ -123,7 +123,7 @@ def test_what_is_needed(location: str, path: str, needs: str | None) -> None:
         ),
     ],
 )
-def test_why_a_table_cannot_be_read(given: dict[str, Any], why: str) -> None:
+def test_the_reason_why_a_table_cannot_be_read_is_named(given: dict[str, Any], why: str) -> None:
     session: Any = Databricks(**given)
     with pytest.raises(ConnectorError, match=why):
         flip27_stream.table_location(session, NAME)

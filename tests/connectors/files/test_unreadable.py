@@ -25,7 +25,7 @@ from flip27_stream.testing import wait_until
 from tests.connectors.files.support.file_query import UNLIMITED, FileQuery, write
 
 
-def test_a_file_that_is_gone_before_it_is_read(folder: Path) -> None:
+def test_a_file_that_is_gone_before_it_is_read_fails_the_query(folder: Path) -> None:
     query = FileQuery({"path": str(folder), "maxFilesPerTrigger": "1"})
     query.step()
     by_time = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)
@@ -34,7 +34,9 @@ def test_a_file_that_is_gone_before_it_is_read(folder: Path) -> None:
         query.step()
 
 
-def test_or_is_skipped(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_file_that_is_gone_before_it_is_read_is_skipped_if_the_option_allows_it(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     query = FileQuery({"path": str(folder), "maxFilesPerTrigger": "1", "ignoreMissingFiles": "true"})
     query.step()
     by_time = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)
@@ -68,7 +70,7 @@ def test_a_file_whose_place_something_else_takes(folder: Path, in_place: str, pl
     assert len(query.rows) == 100
 
 
-def test_damaged_files(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_files_fail_or_are_skipped(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     (folder / "damaged.parquet").write_bytes(b"PAR1 no PAR1")
     with pytest.raises(CorruptRecordError, match=r"damaged\.parquet.*ignoreCorruptFiles"):
         FileQuery({"path": str(folder)}).run()

@@ -32,6 +32,11 @@ NOW = 1_000_000
 SOME = 2**63 - 1
 
 Row = tuple[str, int | None]
+Logs = dict[str, list[int | None]]
+OLD: Logs = {"old": [100, 110, 120], "older": [90, 95]}
+NEW: Logs = {"a": [115, 120, 121, 130], "b": [122]}
+SEAM: list[Row] = [*sorted((n, t) for n in OLD for t in OLD[n]), ("a", 121), ("a", 130), ("b", 122)]
+"""The rows of ``OLD``, and then those rows of ``NEW`` whose event times are after all of ``OLD``."""
 
 
 def history(name: str, logs: Mapping[str, list[int | None]], **more: Any) -> MemorySource:
@@ -220,3 +225,13 @@ def _copy(value: tuple[SourceSpec, list[SplitTask]]) -> tuple[SourceSpec, list[S
     """Returns a copy that was pickled, as it arrives in another process. Spark pickles functions, too."""
     copied: tuple[SourceSpec, list[SplitTask]] = pickle.loads(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
     return copied
+
+
+def two(make: Made) -> Callable[[], HybridSource]:
+    """Returns a function that makes a hybrid source of ``OLD`` and of the source that ``make`` makes."""
+    return lambda: HybridSource.builder(history("old", OLD), event_time="event_time").add_source(make).build()
+
+
+def table(tmp_path: Path, aligned: bool) -> Path | None:
+    """Returns the path of the table of an aligned query; ``None`` without alignment."""
+    return tmp_path / "table" if aligned else None

@@ -86,7 +86,7 @@ def test_a_source_that_cannot_be_cut_is_named(tmp_path: Path) -> None:
         HybridQuery(lambda: source, tmp_path / "table").step()
 
 
-def test_a_split_nobody_answers_for_keeps_the_source_from_being_finished(tmp_path: Path) -> None:
+def test_a_split_without_an_answer_keeps_its_source_unfinished(tmp_path: Path) -> None:
     """Rule 5: a split whose end is unknown is neither empty nor read."""
     old = history("old", OLD)
     made = Made(NEW)

@@ -87,7 +87,7 @@ def test_a_mismatch_fails_at_the_start_and_names_the_columns(deferred: bool) -> 
         assert part in text
 
 
-def test_another_type_is_named() -> None:
+def test_a_column_of_another_type_is_named() -> None:
     wrong = history("old", {}), other()
     builder = HybridSource.builder(
         wrong[0], converter=lambda r: r.rename_columns(["name", "at"]), event_time="event_time"

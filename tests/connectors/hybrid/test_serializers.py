@@ -36,7 +36,7 @@ SPLITS: list[tuple[HybridSourceSplit, Any]] = [
 
 
 @pytest.mark.parametrize(("split", "written"), SPLITS)
-def test_hy_16_splits_survive(split: HybridSourceSplit, written: Any) -> None:
+def test_hy_16_a_split_is_written_and_read_back(split: HybridSourceSplit, written: Any) -> None:
     """HY-16: a split is written in this form, and read back as it was. Later releases must read every form."""
     serializer = HYBRID.split_serializer
     assert serializer.serialize(split) == written
@@ -47,7 +47,7 @@ def test_hy_16_splits_survive(split: HybridSourceSplit, written: Any) -> None:
     assert serializer.serialize(read) == written
 
 
-def test_a_split_of_a_source_is_itself_again() -> None:
+def test_a_deserialized_split_has_the_split_of_its_source() -> None:
     read = HYBRID.split_serializer.deserialize(1, [0, 1, "a"])
     assert read.split == MemorySplit("a")
     assert read.between(2, 5).split == MemorySplit("a", 2, 5)
@@ -65,7 +65,7 @@ SEAMS = [
 
 @pytest.mark.parametrize("seam", SEAMS)
 @pytest.mark.parametrize("end", [None, 17, {"version": 3}])
-def test_states_survive(seam: SourceEnd, end: Any) -> None:
+def test_a_state_is_written_and_read_back(seam: SourceEnd, end: Any) -> None:
     state = HybridEnumeratorState(1, 4, {"n": 2}, "Kafka x", end, seam, {"b": ((0, 4), (6, 9))})
     serializer = HybridEnumeratorStateSerializer()
     assert serializer.deserialize(1, json.loads(json.dumps(serializer.serialize(state)))) == state

@@ -12,7 +12,8 @@ from flip27_stream.connectors.kafka import KafkaSource
 from flip27_stream.connectors.kafka.planning.enumerator_state import KafkaEnumeratorStateSerializer
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit
 from flip27_stream.testing import KafkaBroker
-from tests.connectors.kafka.support.kit import Output, Query, ReaderContext, read, running, source
+from tests.connectors.kafka.support.kit import Output, Query, read, running, source
+from tests.reader.kit import ReaderContext
 from watermark_alignment.planner import Plan, SplitView, plan
 
 pytestmark = pytest.mark.jvm
@@ -70,7 +71,9 @@ def test_ke06_a_restored_split_goes_on_where_it_was(
         }
 
 
-def test_kr02_a_reader_that_is_given_up_in_the_middle(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_kr02_a_reader_that_is_closed_in_the_middle_loses_no_row(
+    broker: KafkaBroker, topic: MakeTopic
+) -> None:
     """KR-02 adapted: nothing wakes a task, but Spark may end it at any point. The next task in its
     process reads all records."""
     name = topic()
@@ -87,7 +90,7 @@ def test_kr02_a_reader_that_is_given_up_in_the_middle(broker: KafkaBroker, topic
         assert values(read(made, split)) == list(range(200))
 
 
-def test_kr15_a_paused_split(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_kr15_a_paused_split_goes_on_later(broker: KafkaBroker, topic: MakeTopic) -> None:
     """KR-15: a split is planned with an empty range and has no rows, while the other one is read to its end.
     Then the split goes on."""
     name = topic(2)
@@ -150,7 +153,9 @@ def test_ki04_no_record_is_behind_the_watermark(broker: KafkaBroker, topic: Make
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_ki07_a_checkpoint_of_an_older_release(broker: KafkaBroker, topic: MakeTopic, version: int) -> None:
+def test_ki07_a_checkpoint_of_an_older_release_is_continued(
+    broker: KafkaBroker, topic: MakeTopic, version: int
+) -> None:
     """KI-07: 100 records were read before the checkpoint, and 100 came after it. Exactly the latter are
     read, by fewer readers."""
     name = topic(2)

@@ -30,7 +30,7 @@ STATES = KafkaEnumeratorStateSerializer()
 
 
 @pytest.mark.parametrize("stop", [None, -3, 0, 1, 2**62])
-def test_ks02_split_survives(stop: int | None) -> None:
+def test_ks02_a_split_comes_back_equal(stop: int | None) -> None:
     """KS-02: a stopping offset of 0 reaches the reader as 0. The stored form has only the partition."""
     split = KafkaPartitionSplit("a.topic_with-all", 7, 12, stop)
     assert pickle.loads(pickle.dumps(split)) == split
@@ -39,7 +39,7 @@ def test_ks02_split_survives(stop: int | None) -> None:
     assert SPLITS.deserialize(SPLITS.version, stored) == KafkaPartitionSplit("a.topic_with-all", 7)
 
 
-def test_split_between() -> None:
+def test_a_split_has_a_range() -> None:
     assert KafkaPartitionSplit("t", 1).between(0, 5) == KafkaPartitionSplit("t", 1, 0, 5)
     assert KafkaPartitionSplit("t", 1).split_id == str(TopicPartition("t", 1)) == "t-1"
 
@@ -56,7 +56,7 @@ def test_splits_for_readers_have_the_ids_of_their_topics() -> None:
     assert SPLITS.serialize(made[0]) == "t-0"
 
 
-def test_batch_of_a_migrated_topic_is_replayed_by_name() -> None:
+def test_a_batch_of_a_migrated_topic_is_replayed_by_name() -> None:
     """A batch that was planned on another cluster has a topic id that means nothing on the trusted one. It is read by
     the name of the topic."""
     state = KafkaEnumeratorState({"t": AssignedTopic("id", (0,), (), "old cluster")})
@@ -70,7 +70,7 @@ def test_batch_of_a_migrated_topic_is_replayed_by_name() -> None:
 @given(
     st.dictionaries(st.text(min_size=1), st.tuples(st.uuids(), st.sets(st.integers(0, 999)))), st.booleans()
 )
-def test_ks01_enumerator_state_survives(topics: dict[str, tuple[object, set[int]]], discovered: bool) -> None:
+def test_ks01_a_state_comes_back_equal(topics: dict[str, tuple[object, set[int]]], discovered: bool) -> None:
     """KS-01: every state comes back equal from its serialized form."""
     state = KafkaEnumeratorState(
         {name: AssignedTopic(str(uuid), tuple(sorted(ps))) for name, (uuid, ps) in topics.items()}, discovered
@@ -80,7 +80,7 @@ def test_ks01_enumerator_state_survives(topics: dict[str, tuple[object, set[int]
 
 
 @pytest.mark.parametrize("stops", [{}, {("t", 1): 0, ("t", 0): 7, ("u-1", 0): 2**62}])
-def test_ks01_stops_survive(stops: dict[tuple[str, int], int]) -> None:
+def test_ks01_stopping_offsets_come_back_equal(stops: dict[tuple[str, int], int]) -> None:
     """KS-01, KS-02: the ends of a bounded source come back equal, also if no partition has one,
     or if one is offset 0."""
     offsets = {TopicPartition(*tp): offset for tp, offset in stops.items()}
@@ -95,7 +95,7 @@ def test_ks01_version_1_has_no_end() -> None:
     assert STATES.deserialize(1, stored) == KafkaEnumeratorState({"t": AssignedTopic("id", (0, 1))}, True)
 
 
-def test_orphans_survive() -> None:
+def test_orphans_come_back_equal() -> None:
     """KS-01: orphans, which are partitions that a topic does not have and its predecessor had, come back equal."""
     state = KafkaEnumeratorState(
         {"t": AssignedTopic("id", (0, 1, 2), (1, 2)), "u": AssignedTopic("", (0,))}, True
@@ -104,7 +104,7 @@ def test_orphans_survive() -> None:
 
 
 @pytest.mark.parametrize("data", [None, 5, [], ["t", 0], "t", "-1", "t-", "t-x", "t-¹", {"topic": "t"}])
-def test_corrupt_split(data: JsonValue) -> None:
+def test_a_corrupt_split_is_refused(data: JsonValue) -> None:
     with pytest.raises(CorruptCheckpointError, match="Kafka split"):
         SPLITS.deserialize(1, data)
 
@@ -124,12 +124,12 @@ def test_corrupt_split(data: JsonValue) -> None:
         {"discovered": True, "topics": {}, "stops": 1},
     ],
 )
-def test_corrupt_state(data: JsonValue) -> None:
+def test_a_corrupt_state_is_refused(data: JsonValue) -> None:
     with pytest.raises(CorruptCheckpointError, match="Kafka enumerator"):
         STATES.deserialize(1, data)
 
 
-def test_versions_nobody_knows() -> None:
+def test_unknown_versions_are_refused() -> None:
     """SK-35: a newer version is refused, and the error names both versions. Version 0 was never written."""
     with pytest.raises(NewerCheckpointError, match=r"Kafka split .* version 9; this release reads up to 1"):
         SPLITS.deserialize(9, ["t", 0, 0])
@@ -145,12 +145,12 @@ def test_versions_nobody_knows() -> None:
     ("topic", "owners"),
     [("topic", [1, 2, 0, 1]), ("pattern-topic", [2, 0, 1, 2]), ("dynamic_topic", [0, 1, 2, 0])],
 )
-def test_ke12_owner_of_a_partition(topic: str, owners: list[int]) -> None:
+def test_ke12_the_owner_of_a_partition_is_that_of_java(topic: str, owners: list[int]) -> None:
     """KE-12: the owner of a partition is that of Java's hash with 32 bits."""
     assert [reader_of(TopicPartition(topic, n), 3) for n in range(4)] == owners
 
 
-def test_clusters_survive() -> None:
+def test_clusters_come_back_equal() -> None:
     """The cluster of most topics is stored once. Version 3 has no clusters."""
     topics = {"t": AssignedTopic("x", (0,), (), "A"), "u": AssignedTopic("y", (0, 1), (1,), "A")}
     state = KafkaEnumeratorState(
@@ -171,12 +171,12 @@ def test_clusters_survive() -> None:
 @pytest.mark.parametrize(
     "data", [{"cluster": 1}, {"topics": {"t": ["x", [0], "A", "B"]}}, {"topics": {"t": ["x", "A"]}}]
 )
-def test_corrupt_clusters(data: dict[str, JsonValue]) -> None:
+def test_corrupt_clusters_are_refused(data: dict[str, JsonValue]) -> None:
     with pytest.raises(CorruptCheckpointError, match="Kafka enumerator"):
         STATES.deserialize(4, {"discovered": True, "topics": {}, **data})
 
 
-def test_state_grows_by_what_was_assigned() -> None:
+def test_a_state_has_the_assigned_partitions() -> None:
     """KE-08: a state has no partitions before starting offsets are known, and gets those that are assigned."""
     state = KafkaEnumeratorState()
     assert (state.partitions, state.initial_discovery_finished) == (frozenset(), False)
@@ -184,7 +184,7 @@ def test_state_grows_by_what_was_assigned() -> None:
     assert state == KafkaEnumeratorState({"t": AssignedTopic("x", (0, 1))}, True)
 
 
-def test_state_of_a_topic_that_was_made_again() -> None:
+def test_a_state_keeps_the_orphans_of_a_recreated_topic() -> None:
     """I1: partitions that a new topic lacks are remembered as those of another log, until the new
     topic has them, too."""
     zero, one, two = (TopicPartition("t", n) for n in range(3))
@@ -198,7 +198,7 @@ def test_state_of_a_topic_that_was_made_again() -> None:
     )
 
 
-def test_state_without_partitions() -> None:
+def test_a_state_leaves_out_topics_without_partitions() -> None:
     """A partition that was found and never planned is not in the checkpoint, and neither is a
     topic without partitions."""
     state = KafkaEnumeratorState({"t": AssignedTopic("id", (0, 1)), "u": AssignedTopic("id", (0,))}, True)

@@ -50,7 +50,7 @@ def process(
     return enumerator.snapshot_state()
 
 
-def test_kn07_the_position_of_a_query_that_planned_nothing_yet(server: KinesisServer, stream: str) -> None:
+def test_kn07_a_query_without_a_plan_keeps_its_position(server: KinesisServer, stream: str) -> None:
     """KN-07 adapted: no task had run when the shards were found. LATEST stays the time at which the query began."""
     server.create_stream(stream, 2)
     server.put(stream, numbered(0, 10, 2))
@@ -91,7 +91,7 @@ def test_kn09_children_wait_for_all_their_parents(server: KinesisServer, stream:
         assert state.streams[stream].done == names(*done)
 
 
-def test_kn14_paused_shards(server: KinesisServer, stream: str, tmp_path: Path) -> None:
+def test_kn14_a_shard_that_is_ahead_is_paused(server: KinesisServer, stream: str, tmp_path: Path) -> None:
     """KN-14: a shard that is ahead has no rows. The second shard is read alone, then the third, then the first."""
     server.create_stream(stream, 3)
     for shard in (1, 2, 0):
@@ -117,7 +117,7 @@ def test_kn14_paused_shards(server: KinesisServer, stream: str, tmp_path: Path) 
     assert [rows for rows in batches if rows] == [[b"1"] * 2, [b"2"] * 2, [b"0"] * 2]
 
 
-def test_kn15_the_size_of_a_page(server: KinesisServer, stream: str) -> None:
+def test_kn15_a_page_has_the_configured_size(server: KinesisServer, stream: str) -> None:
     """KN-15: three records come in two fetches if a fetch has at most two."""
     server.create_stream(stream, 1)
     server.put(stream, numbered(0, 3, 1))

@@ -17,7 +17,9 @@ pytestmark = pytest.mark.jvm
 
 
 @pytest.mark.parametrize("interval", ["0", "50 ms"])
-def test_pu05_no_partitions_yet(pulsar_server: PulsarServer, topic: str, interval: str) -> None:
+def test_pu05_a_stream_without_partitions_goes_on(
+    pulsar_server: PulsarServer, topic: str, interval: str
+) -> None:
     """PU-05 adapted: a stream without partitions reads nothing and goes on. It reads topics that are made later
     only with discovery on."""
     more = {
@@ -56,7 +58,7 @@ def test_pu09_the_only_split_is_paused(pulsar_server: PulsarServer, topic: str, 
         assert [row["value"] for row in query.read([planned])] == numbers(0, 10)
 
 
-def test_pu10_a_cut_at_a_publish_time(pulsar_server: PulsarServer, topic: str) -> None:
+def test_pu10_a_range_ends_at_a_publish_time(pulsar_server: PulsarServer, topic: str) -> None:
     """PU-10: one message comes before the time, and one after it. The first is read, and the next range
     to that time is empty."""
     pulsar_server.create_topic(topic, 1)

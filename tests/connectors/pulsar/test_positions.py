@@ -68,7 +68,7 @@ def test_only_whole_entries_are_acknowledged(
     assert last_whole_entry(position, following) == expected
 
 
-def test_checkpoints() -> None:
+def test_states_and_splits_come_back_equal() -> None:
     """PU-03: the states before and after the first discovery, and a split, survive. Damaged data are refused."""
     states = PulsarEnumeratorStateSerializer()
     for state in (PulsarEnumeratorState(), PulsarEnumeratorState(frozenset("ab"), frozenset("c"))):

@@ -36,7 +36,7 @@ def read(
     return reader.schema(schema).load()
 
 
-def test_a_schema_prunes(queries: KafkaQueries, topic: MakeTopic) -> None:
+def test_a_schema_selects_columns(queries: KafkaQueries, topic: MakeTopic) -> None:
     """Facts 25 and 26: a schema of the user chooses columns, in a batch read and in a stream. Names may be in any
     case and order, a column may be NOT NULL, and a schema may have no columns."""
     name = topic()
@@ -58,7 +58,7 @@ def test_a_schema_prunes(queries: KafkaQueries, topic: MakeTopic) -> None:
         read(queries, name, "value string", {}).collect()
 
 
-def test_headers(queries: KafkaQueries, topic: MakeTopic) -> None:
+def test_headers_are_those_of_the_built_in_source(queries: KafkaQueries, topic: MakeTopic) -> None:
     """SK-22: schema and rows with headers are those of the built-in source."""
     name = topic()
     queries.broker.write(name, [(0, T0, None, b"a"), (0, T0, None, b"b", [("h", b"1"), ("h", b"")])])
@@ -69,7 +69,7 @@ def test_headers(queries: KafkaQueries, topic: MakeTopic) -> None:
     assert sorted(map(str, ours.collect())) == sorted(map(str, theirs.collect()))
 
 
-def test_formats_and_modes(queries: KafkaQueries, topic: MakeTopic) -> None:
+def test_values_are_decoded_by_format_and_mode(queries: KafkaQueries, topic: MakeTopic) -> None:
     name = topic()
     avro = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}
     record = BytesIO()
@@ -99,7 +99,7 @@ def test_formats_and_modes(queries: KafkaQueries, topic: MakeTopic) -> None:
         queries.batch(name, {"value.format": "json"})
 
 
-def test_alignment_by_a_decoded_column(queries: KafkaQueries, topic: MakeTopic) -> None:
+def test_a_query_is_aligned_by_a_decoded_column(queries: KafkaQueries, topic: MakeTopic) -> None:
     """I1, I3: a query is aligned by a field of the values, while all records have the same timestamp. A schema
     without that field is refused."""
     name = topic(partitions=2)

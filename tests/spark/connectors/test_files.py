@@ -133,7 +133,7 @@ def test_a_delta_table_is_followed(registered: SparkSession, shuffled: Path, tmp
     assert sorted(second) == sorted(row for row in expected if row[1] >= 1000)
 
 
-def test_columns_of_a_delta_table_that_change(registered: SparkSession, tmp_path: Path) -> None:
+def test_a_query_follows_changed_columns_of_a_delta_table(registered: SparkSession, tmp_path: Path) -> None:
     """When a column is added to a Delta table, a query of an older DataFrame fails, whether it runs or is started
     later. A newer DataFrame reads the column. A DataFrame with a schema of the user is not affected."""
     table = str(tmp_path / "table")
@@ -160,7 +160,7 @@ def test_columns_of_a_delta_table_that_change(registered: SparkSession, tmp_path
     assert sorted(run(named, tmp_path / "named")) == [(n,) for n in range(20)]
 
 
-def test_a_table_with_deletion_vectors_and_renamed_columns(registered: SparkSession, tmp_path: Path) -> None:
+def test_deletion_vectors_and_renamed_columns_are_applied(registered: SparkSession, tmp_path: Path) -> None:
     """A Delta table with deletion vectors and a renamed column is read in batch, and as a stream across a restart.
     Splits bring the column names of the data files to the tasks."""
     table = str(tmp_path / "table")

@@ -116,7 +116,7 @@ def test_the_seam_has_neither_gap_nor_double(queries: KafkaQueries, topic: MakeT
     exactly_once(output, name, {0: 170, 1: 80})
 
 
-def test_an_overlap_is_told_apart_by_position(queries: KafkaQueries, topic: MakeTopic) -> None:
+def test_records_of_an_overlap_are_told_apart_by_position(queries: KafkaQueries, topic: MakeTopic) -> None:
     """With an overlap the topic is read from before the end of the table, and each record once. The table lacks
     some records that are older than its newest one, because the copying job stopped among records that are out of
     order."""

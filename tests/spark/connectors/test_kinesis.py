@@ -69,7 +69,9 @@ def check(output: Output, count: int) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_killed_at_ten_moments_with_resharding_between(queries: KafkaQueries, server: KinesisServer) -> None:
+def test_ten_kills_with_resharding_between_lose_no_record(
+    queries: KafkaQueries, server: KinesisServer
+) -> None:
     """SX-08: a query that is killed at ten moments loses and doubles nothing. Shards are split and merged between the
     kills."""
     writer = Writer(server)
@@ -93,7 +95,7 @@ def test_killed_at_ten_moments_with_resharding_between(queries: KafkaQueries, se
     assert {row["start_position"].isdigit() for row in rows} == {True}
 
 
-def test_enhanced_fan_out(queries: KafkaQueries, server: KinesisServer) -> None:
+def test_enhanced_fan_out_reads_each_record_once(queries: KafkaQueries, server: KinesisServer) -> None:
     """With enhanced fan-out the driver registers one consumer, and tasks subscribe. Each record is read once, across
     a restart and a split of a shard."""
     writer = Writer(server)
@@ -110,7 +112,7 @@ def test_enhanced_fan_out(queries: KafkaQueries, server: KinesisServer) -> None:
     assert [consumer["ConsumerName"] for consumer in listed] == ["flip27_spark"]
 
 
-def test_one_group_of_kafka_and_kinesis(
+def test_kafka_and_kinesis_are_aligned_in_one_group(
     queries: KafkaQueries, server: KinesisServer, topic: Callable[..., str]
 ) -> None:
     """A Kafka topic and a Kinesis stream are aligned with each other in one query, by the timestamps of their
@@ -125,7 +127,9 @@ def test_one_group_of_kafka_and_kinesis(
     check_group_with_kafka(queries, topic(1), "kinesis", stream, [b"%d" % i for i in range(120)])
 
 
-def test_a_history_in_delta_then_the_stream(queries: KafkaQueries, server: KinesisServer) -> None:
+def test_a_delta_table_and_then_the_stream_have_each_record_once(
+    queries: KafkaQueries, server: KinesisServer
+) -> None:
     """A hybrid source reads a whole Delta table, and then the stream from the time at which the table ends. Each row
     is read once, across restarts."""
     writer = Writer(server)
@@ -161,7 +165,7 @@ def test_a_history_in_delta_then_the_stream(queries: KafkaQueries, server: Kines
     assert found == Counter([b"h%d" % i for i in range(50)] + [b"%d" % i for i in range(60)])
 
 
-def test_batch_read_and_sql(queries: KafkaQueries, server: KinesisServer) -> None:
+def test_a_batch_read_and_a_sql_view_have_all_records(queries: KafkaQueries, server: KinesisServer) -> None:
     writer = Writer(server)
     writer.put(30)
     options = {**server.options, "streamName": STREAM}

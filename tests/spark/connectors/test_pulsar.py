@@ -65,7 +65,7 @@ class Writer:
 
 
 @pytest.mark.timeout(900)
-def test_killed_at_ten_moments_with_unloads_between(queries: KafkaQueries, server: PulsarServer) -> None:
+def test_ten_kills_with_unloads_between_lose_no_message(queries: KafkaQueries, server: PulsarServer) -> None:
     """SX-08: a query that is killed at ten moments loses and doubles nothing. Partitions move to new ledgers between
     the kills."""
     writer, output = Writer(server), queries.output()
@@ -82,7 +82,7 @@ def test_killed_at_ten_moments_with_unloads_between(queries: KafkaQueries, serve
     assert all(after["batch"] == before["batch"] + 1 for before, after in pairwise(output.offsets()))
 
 
-def test_one_group_of_kafka_and_pulsar(
+def test_kafka_and_pulsar_are_aligned_in_one_group(
     queries: KafkaQueries, server: PulsarServer, topic: Callable[..., str]
 ) -> None:
     """PU-09: a Pulsar topic of one partition is paused while a Kafka topic of its group is behind, and is read
@@ -98,7 +98,9 @@ def test_one_group_of_kafka_and_pulsar(
     check_group_with_kafka(queries, topic(1), "pulsar", stream, values)
 
 
-def test_a_history_in_delta_then_the_topic(queries: KafkaQueries, server: PulsarServer) -> None:
+def test_a_delta_table_and_then_the_topic_have_each_message_once(
+    queries: KafkaQueries, server: PulsarServer
+) -> None:
     """A hybrid source reads a whole Delta table, and then the topic from the time at which the table ends. Each row
     is read once, across restarts."""
     writer = Writer(server)
@@ -127,7 +129,7 @@ def test_a_history_in_delta_then_the_topic(queries: KafkaQueries, server: Pulsar
     assert found == Counter([*(b"h%d" % i for i in range(50)), *numbers(0, writer.count)])
 
 
-def test_batch_read(queries: KafkaQueries, server: PulsarServer) -> None:
+def test_a_batch_read_has_all_messages(queries: KafkaQueries, server: PulsarServer) -> None:
     writer = Writer(server)
     writer.put(10)
     options = {**server.options, "topic": TOPIC}

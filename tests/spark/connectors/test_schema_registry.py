@@ -97,7 +97,7 @@ def test_values_of_two_schemas_are_aligned_by_a_field(
     assert [path for path in written_files for text in secret if text in path.read_bytes()] == []
 
 
-def test_what_fails_says_why_and_shows_no_secret(
+def test_errors_have_their_cause_and_no_secret(
     queries: KafkaQueries, topic: Callable[..., str], server: RegistryServer
 ) -> None:
     name = topic()

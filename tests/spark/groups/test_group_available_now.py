@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -14,7 +13,7 @@ from flip27_stream.spark.planning.group.group_planner import GroupPlanner
 from flip27_stream.testing import wait_until
 from tests.module_time import replace_time
 from tests.spark.support.driven_query import Query
-from tests.spark.support.members import TIMEOUT, Make, beat, group_at, member_of, step
+from tests.spark.support.members import TIMEOUT, Make, beat, member_of, step
 from watermark_alignment.group.group_log import GroupLog
 from watermark_alignment.group.group_view import Entry
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
@@ -61,12 +60,6 @@ class Waiting:
 
 def unreachable(_: GroupLog) -> list[tuple[int, Entry]]:
     raise AlignmentError("The store is down")
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
-    with group_at(tmp_path / "table") as members:
-        yield members
 
 
 def test_two_sources_of_one_query_reach_their_ends_together(make: Make) -> None:
@@ -178,7 +171,7 @@ def test_a_member_whose_watermark_stands_in_ties_makes_progress(make: Make, wait
     assert run.batches[-1] == []
 
 
-def test_who_was_given_up_counts_again_once_it_has_moved(make: Make, waiting: Waiting) -> None:
+def test_a_member_that_was_given_up_counts_again_once_it_moves(make: Make, waiting: Waiting) -> None:
     slow, run = make({"a": [100, 120]}), make({"b": [150, 155, 500]}, ReadLimits(max_rows=1))
     step(slow)
     run.coordinator.prepare_available_now()
@@ -190,7 +183,7 @@ def test_who_was_given_up_counts_again_once_it_has_moved(make: Make, waiting: Wa
     assert step(run) == [], "155 is above 120 + 10"
 
 
-def test_who_comes_below_a_member_that_was_given_up_is_waited_for(make: Make, waiting: Waiting) -> None:
+def test_a_new_member_behind_one_that_was_given_up_is_waited_for(make: Make, waiting: Waiting) -> None:
     """I3: a run that has given up one member waits for a new member that is behind it."""
     slow, run = make({"a": [100]}), make({"b": [150, 500]}, ReadLimits(max_rows=1))
     step(slow)
@@ -204,7 +197,7 @@ def test_who_comes_below_a_member_that_was_given_up_is_waited_for(make: Make, wa
     assert [step(run), step(run)] == [[], []]
 
 
-def test_who_is_not_stuck_still_counts(make: Make, waiting: Waiting) -> None:
+def test_members_that_move_still_count(make: Make, waiting: Waiting) -> None:
     """I3: a run goes on without the member that is stuck, but stays aligned with the others."""
     stuck, live, run = make({"a": [100]}), make({"b": [105]}), make({"c": [106, 115, 116, 500]})
     for query in (stuck, live):
@@ -216,7 +209,7 @@ def test_who_is_not_stuck_still_counts(make: Make, waiting: Waiting) -> None:
     assert step(run) == [], "116 is above 105 + 10"
 
 
-def test_hold_leaves_what_others_hold_to_the_next_run(make: Make) -> None:
+def test_hold_leaves_rows_that_others_hold_to_the_next_run(make: Make) -> None:
     """Rule 8: with ``available-now`` set to ``hold`` a run ends, and leaves the rows that other members hold back to
     the next run."""
     slow, run = make({"a": [100]}), make({"b": [100, 500]}, available_now="hold")
@@ -239,7 +232,7 @@ def test_the_plan_that_ends_a_run_frees_the_others(make: Make) -> None:
     assert step(other) == [500]
 
 
-def test_an_outage_of_the_table_is_waited_for_once(
+def test_a_run_waits_once_for_an_outage_of_the_table(
     make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A run at its end waits for an outage of the table only once. Spark asks a source in every batch of the other

@@ -1,4 +1,4 @@
-"""Which sources count as members of a group: idle, finished, restarted, stopped and dead ones, and two with one id.
+"""Which sources count as members of a group: idle, finished, restarted, stopped and dead ones.
 
 No JVM.
 """
@@ -9,7 +9,6 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,19 +19,12 @@ from flip27_stream.spark.planning.group import group_planner
 from flip27_stream.spark.reporting.registered_readers import Readers
 from flip27_stream.spark.reporting.reporting_splits import Reporting
 from flip27_stream.testing import wait_until
-from tests.spark.support.driven_query import Query
-from tests.spark.support.members import TIMEOUT, Make, beat, group_at, kill, listen, member_of, several, step
+from tests.spark.support.members import TIMEOUT, Make, beat, kill, listen, member_of, several, step
 from tests.spark.support.sources.memory_source import LogEnumerator, MemoryEnumerator
 from watermark_alignment.group.group_log import GroupLog
 from watermark_alignment.group.group_view import Entry
 from watermark_alignment.group.membership import LONGEST_BEAT_S
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
-    with group_at(tmp_path / "table") as members:
-        yield members
 
 
 def unreachable(_: GroupLog) -> list[tuple[int, Entry]]:
@@ -68,7 +60,7 @@ def test_a_finished_member_holds_nobody(make: Make) -> None:
     assert step(long) == [500]
 
 
-def test_while_no_split_counts_the_last_front_stands(make: Make) -> None:
+def test_a_member_without_splits_keeps_its_last_watermark(make: Make) -> None:
     """Rule 7: a member without splits keeps its last watermark until it is told that no more splits come. A hybrid
     source has no splits for a moment between two of its sources, and for ever at its end."""
     query = make({"a": [100]})
@@ -118,7 +110,7 @@ def test_a_member_in_a_long_batch_or_with_a_long_trigger_stays(make: Make) -> No
         fast.clock.advance(750)
 
 
-def test_a_member_with_a_longer_timeout_is_seen_by_who_joins(make: Make, tmp_path: Path) -> None:
+def test_a_new_member_sees_a_member_with_a_longer_timeout(make: Make, tmp_path: Path) -> None:
     """I3: a member that joins counts another one with a longer source timeout, whose last heartbeat may be older than
     its own timeout."""
     slow = make({"a": [100]}, source_timeout="1 h")
@@ -146,7 +138,7 @@ def test_a_restarted_member_comes_back_with_the_watermark_of_its_offset(make: Ma
 
 
 @pytest.mark.parametrize("is_forgotten", [False, True])
-def test_a_restarted_member_stands_where_it_stood_until_it_can_speak(
+def test_a_restarted_member_keeps_its_watermark_until_it_publishes(
     make: Make, tmp_path: Path, is_forgotten: bool
 ) -> None:
     """I3: a restarted member keeps its watermark while the leader of one of its splits is silent, even if its last
@@ -167,7 +159,7 @@ def test_a_restarted_member_stands_where_it_stood_until_it_can_speak(
     assert member_of(fast).floor() == 99
 
 
-def test_a_member_that_left_stands_where_it_stood_when_it_comes_back(make: Make) -> None:
+def test_a_member_that_left_has_its_watermark_when_it_comes_back(make: Make) -> None:
     """I3: a member that left its group comes back with the watermark that it had. Its offset alone tells only what
     was read, and the next record of "b" is much later."""
     slow = make({"a": [100, 200, 300], "b": [100, 500]}, ReadLimits(max_rows=3))
@@ -180,7 +172,7 @@ def test_a_member_that_left_stands_where_it_stood_when_it_comes_back(make: Make)
     assert member_of(slow).entry.watermark == 299
 
 
-def test_a_member_that_runs_a_batch_again_stands_where_it_stood(make: Make) -> None:
+def test_a_member_that_repeats_a_batch_keeps_its_watermark(make: Make) -> None:
     """I3: a restarted member that runs a batch again keeps its watermark. Spark asks it for the tasks of the batch
     that was not committed, and for a plan only after that."""
     slow, fast = make({"a": [*range(100, 200, 10)]}, ReadLimits(max_rows=1)), make({"c": [500]})
@@ -197,7 +189,7 @@ def test_a_member_that_runs_a_batch_again_stands_where_it_stood(make: Make) -> N
     assert [step(slow), step(slow)] == [[], [120]], "it is the same run as before"
 
 
-def test_a_restarted_member_that_could_not_read_the_table_stands_where_it_stood_once_it_can(
+def test_a_restarted_member_has_its_watermark_once_it_can_read_the_table(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """I3: a restarted member that could not read the table keeps its last watermark once it can. No plan gives a
@@ -221,7 +213,7 @@ def test_a_restarted_member_that_could_not_read_the_table_stands_where_it_stood_
     assert member_of(fast).floor() == 99
 
 
-def test_a_restarted_member_without_a_split_stands_where_it_stood(make: Make) -> None:
+def test_a_restarted_member_without_a_split_keeps_its_watermark(make: Make) -> None:
     """I3: a restarted member keeps its watermark while its enumerator has not found a split."""
     slow, fast = make({"a": [100]}), make({"c": [500]})
     assert [step(slow), step(slow), step(fast)] == [[], [100], []]
@@ -346,58 +338,3 @@ def test_a_table_that_nobody_can_write_keeps_the_last_minimum(
         beat(query)
     listen(fast, TIMEOUT + 1)
     assert step(fast) == [500], "it can be heard again, and says nothing: only its entry of now counts"
-
-
-def meet(older: Query, younger: Query) -> None:
-    """Lets both queries plan; then the older one publishes another entry."""
-    assert [step(older), step(younger)] == [[], []]
-    entry = member_of(older).entry
-    step(older)
-    older.world.logs["a"] += [101]
-    step(older)
-    assert member_of(older).entry != entry
-
-
-def test_al_14_of_two_live_holders_of_one_id_the_younger_fails(make: Make) -> None:
-    """Of two live sources with the same id the younger one fails, and the older one goes on. The error names both."""
-    older, younger = make({"a": [100]}, source_id="clicks"), make({"b": [100, 101]}, source_id="clicks")
-    meet(older, younger)
-    with pytest.raises(AlignmentError, match=r"of group 'g' have the id 'clicks': process \d+ on ") as e:
-        several(younger)
-    for query in (older, younger):
-        assert f"lineage {member_of(query).entry.lineage}" in str(e.value)
-    younger.coordinator.close()
-    older.world.logs["a"] += [102]
-    assert step(older) == [102]
-
-
-def test_an_id_whose_holder_is_dead_can_be_had(make: Make) -> None:
-    """A source can take the id of a killed source at once. An entry that has not timed out yet does not prove that
-    its process is alive."""
-    dead, new = make({"a": [100]}, source_id="clicks"), make({"b": [100]}, source_id="clicks")
-    step(dead)
-    step(dead)
-    kill(dead)
-    assert [step(new), step(new)] == [[], [100]]
-
-
-def test_the_two_processes_of_a_self_join_are_two_members(make: Make) -> None:
-    """Fact 18: the two processes of a self-join are two members of the group. They have one definition, and each has
-    its own lineage."""
-    one, two = make({"a": [100]}, source_id="clicks"), make({"b": [100, 101]}, source_id="clicks")
-    object.__setattr__(two.spec, "definition", one.spec.definition)
-    meet(one, two)
-    assert step(two) == [100, 101]
-    assert len(member_of(two).view.members) == 2
-
-
-def test_a_copied_checkpoint_is_noticed(make: Make) -> None:
-    """Two live processes with one lineage, which come from a copied checkpoint, are noticed. The one whose place was
-    taken fails when it plans again."""
-    original, copy = make({"a": [100]}), make({"a": [100]})
-    step(original)
-    copy.offset = original.offset
-    step(copy)
-    original.world.logs["a"] += [101]
-    with pytest.raises(AlignmentError, match="from one checkpoint"):
-        several(original)

@@ -20,7 +20,7 @@ def wait() -> GroupWait:
     return GroupWait(options, monotonic=lambda: 0.0)
 
 
-def test_a_member_that_is_not_heard_is_not_given_up(wait: GroupWait) -> None:
+def test_a_member_without_new_entries_is_not_given_up(wait: GroupWait) -> None:
     """A member from which no entry comes is not given up, because it may have a longer source timeout and be unable
     to write. When an entry comes again, the whole time counts."""
     silent = entry("slow", 5, progress=1)
@@ -42,7 +42,7 @@ def test_only_time_inside_one_plan_counts(wait: GroupWait) -> None:
     assert wait.gives_up(slow.again(), 49, begin + TIMEOUT_MS + 1, begin + TIMEOUT_MS + 1)
 
 
-def test_time_in_which_the_group_cannot_be_heard_does_not_count(wait: GroupWait) -> None:
+def test_time_in_which_the_group_cannot_be_read_does_not_count(wait: GroupWait) -> None:
     slow, half = entry("slow", 5), TIMEOUT_MS // 2
     assert not wait.gives_up(slow, 7, 0, 0)
     for passed in range(half, 10 * TIMEOUT_MS, half):
@@ -50,7 +50,7 @@ def test_time_in_which_the_group_cannot_be_heard_does_not_count(wait: GroupWait)
     assert not wait.gives_up(slow.again(), 7, 10 * TIMEOUT_MS, 10 * TIMEOUT_MS)
 
 
-def test_what_was_waited_before_a_batch_is_not_heard_in_it(wait: GroupWait) -> None:
+def test_a_wait_without_reading_the_group_does_not_count_after_a_batch(wait: GroupWait) -> None:
     """A wait during which the group could not be read does not count, even if the group is read again during a later
     batch that takes an hour."""
     slow = entry("slow", 5)
@@ -111,7 +111,7 @@ def test_an_answer_is_held_back_for_some_time_even_with_a_short_update_interval(
     assert wait.is_enough(2, entry("slow", 6), 2)
 
 
-def test_while_only_others_move_some_time_counts(wait: GroupWait) -> None:
+def test_a_tenth_of_the_time_counts_while_only_other_members_move(wait: GroupWait) -> None:
     """I11: while only other members move, about a tenth of the time counts for the wait. A member that never stands
     still must not keep a run waiting for another one for ever."""
     options: Any = SimpleNamespace(source_timeout_ms=60_000, update_interval_ms=1000)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -12,17 +10,11 @@ from flip27_stream.api import ReadLimits
 from flip27_stream.spark.planning.idle_backoff import IdleBackoff
 from flip27_stream.testing import wait_until
 from tests.module_time import replace_time
-from tests.spark.support.members import Make, group_at, held_by, member_of, step
+from tests.spark.support.members import Make, held_by, member_of, step
 from tests.spark.support.sources.backlog_source import BacklogEnumerator
 from tests.spark.support.sources.memory_source import LogEnumerator
 from watermark_alignment.group.membership import Membership
 from watermark_alignment.planner import BACKLOG, GROUP
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
-    with group_at(tmp_path / "table") as members:
-        yield members
 
 
 def test_the_first_plan_of_a_run_only_announces_it(make: Make) -> None:
@@ -35,7 +27,7 @@ def test_the_first_plan_of_a_run_only_announces_it(make: Make) -> None:
     assert step(early) == [100, 105, 200]
 
 
-def test_once_has_one_batch_and_reads_in_it(make: Make) -> None:
+def test_trigger_once_reads_in_its_one_batch(make: Make) -> None:
     query = make({"a": [100]})
     assert query.batch() == [("a", 100)]
 
@@ -58,7 +50,7 @@ def test_members_of_a_group_wait_for_each_other(make: Make) -> None:
     assert rounds == [([100], [105]), (None, [128]), ([130], None), ([160], [150])]
 
 
-def test_the_cap_across_members_at_its_boundary(make: Make) -> None:
+def test_max_drift_across_members_holds_at_its_boundary(make: Make) -> None:
     """Rule 2: a record at front + max-drift of the other member is read, and a record 1 ms later is not. This holds
     with an out-of-orderness, too."""
     slow = make({"a": [100]}, out_of_orderness="5 ms")
@@ -115,7 +107,7 @@ def test_the_group_is_named_where_it_binds_and_the_backlog_where_that_does(make:
 
 
 @pytest.mark.parametrize("name", ["group", "backlog"])
-def test_a_split_may_have_the_name_of_what_else_can_hold(make: Make, name: str) -> None:
+def test_a_split_may_have_the_name_of_the_group_or_the_backlog(make: Make, name: str) -> None:
     """I11: a split may be named "group" or "backlog". A member that such a split of its own holds back does not wait
     for other members."""
     alone = make({"other": [100, 500], name: [100]}, ReadLimits(max_rows=10))
@@ -170,7 +162,9 @@ def test_the_group_is_read_once_in_an_interval_unless_it_holds(
     assert looks == [member_of(fast)]
 
 
-def test_who_is_held_holds_up_nobody(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_held_source_does_not_delay_the_other_sources_of_its_query(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A source that the group holds back does not delay the other source of its query, which Spark asks after it in
     every batch. It makes a plan each time while the other source moves, and fewer plans after that."""
     rests: list[float] = []

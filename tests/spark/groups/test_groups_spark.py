@@ -39,7 +39,7 @@ DRIFT = 10 * MINUTE
 SOON = {"scan.watermark.alignment.update-interval": "100 ms"}
 
 
-def test_a_join_of_two_topics_with_hours_between_them(queries: KafkaQueries, topic: MakeTopic) -> None:
+def test_a_join_of_topics_hours_apart_is_aligned(queries: KafkaQueries, topic: MakeTopic) -> None:
     """I3, I4, rule 8: a join of clicks and orders, which are two topics of two hours, finds every pair with a delay
     just above max-drift. The run comes to its end by itself."""
     clicks, orders = topic(2), topic(1)
@@ -81,7 +81,7 @@ def leads(rows: list[dict[str, Any]]) -> float:
     return max(found)
 
 
-def test_kafka_and_files_in_two_queries_of_a_session(queries: KafkaQueries, topic: MakeTopic) -> None:
+def test_kafka_and_files_in_two_queries_are_aligned(queries: KafkaQueries, topic: MakeTopic) -> None:
     """I3: files wait for a Kafka topic of their group that is behind. When the query of the topic is stopped, its
     source leaves the group, and the files are read."""
     name, folder = topic(1), queries.folder / "files"
@@ -153,7 +153,7 @@ def kill_all(process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_two_processes_one_of_which_is_killed(queries: KafkaQueries, topic: MakeTopic) -> None:
+def test_a_group_goes_on_after_one_process_is_killed(queries: KafkaQueries, topic: MakeTopic) -> None:
     """I3, AL-20: rows that a source in another process holds back are read after that process was killed, but not
     before the source timeout has passed since its last entry. A query that is stopped leaves its group."""
     slow, fast = topic(1), topic(1)

@@ -61,7 +61,7 @@ def test_a_limit_is_divided_by_size_and_small_shares_are_rounded_up(
 
 
 @both_formats
-def test_once_takes_everything_whatever_the_limits(
+def test_trigger_once_reads_everything_whatever_the_limits(
     queries: KafkaQueries, topic: MakeTopic, source: str
 ) -> None:
     """SK-05: Trigger.Once reads everything in one batch, whatever the limits. The next run reads what has come since,
@@ -128,7 +128,7 @@ def arrived(running: Collected, rows: int) -> bool:
 
 
 @pytest.mark.parametrize(("source", "runs"), [(BUILT_IN, [[5, 5], [2]]), (OURS, [[5, 5, 2], []])])
-def test_available_now_and_a_minimum(
+def test_available_now_reads_records_below_the_minimum(
     queries: KafkaQueries, topic: MakeTopic, source: str, runs: list[list[int]]
 ) -> None:
     """SK-08: the first batch of a run does not wait for the minimum. With AvailableNow the built-in source leaves

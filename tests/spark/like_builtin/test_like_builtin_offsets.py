@@ -54,7 +54,7 @@ def offsets(name: str, *of_partitions: int) -> str:
 
 
 @both_formats
-def test_the_time_for_all_goes_before_times_and_these_before_offsets(
+def test_one_time_comes_before_times_by_partition_and_these_before_offsets(
     queries: KafkaQueries, steps: str, source: str
 ) -> None:
     """SK-15: a time for all partitions overrides times by partition, and these override offsets. This holds for the
@@ -74,7 +74,9 @@ def test_the_time_for_all_goes_before_times_and_these_before_offsets(
 
 
 @both_formats
-def test_no_record_after_the_time(queries: KafkaQueries, steps: str, source: str) -> None:
+def test_a_time_after_all_records_is_treated_as_in_spark(
+    queries: KafkaQueries, steps: str, source: str
+) -> None:
     """SK-16, SK-13: an ending time after the last record means the end of the partition. A starting time after the
     last record is an error, or with the strategy ``latest`` the end of the partition."""
     late = {"startingOffsetsByTimestamp": offsets(steps, T0 + 20, T0 + 1000)}
@@ -85,7 +87,7 @@ def test_no_record_after_the_time(queries: KafkaQueries, steps: str, source: str
 
 
 @both_formats
-def test_a_stream_from_a_time_that_a_partition_has_not(
+def test_a_stream_from_a_time_without_a_record_is_treated_as_in_spark(
     queries: KafkaQueries, steps: str, source: str
 ) -> None:
     """SK-13, not KO-03: a stream fails if a partition has no record after its starting time. With the strategy
@@ -136,7 +138,9 @@ def test_offsets_of_a_wrong_shape_are_refused(queries: KafkaQueries, source: str
 
 
 @both_formats
-def test_a_batch_read_is_bound_when_it_is_executed(queries: KafkaQueries, steps: str, source: str) -> None:
+def test_a_batch_read_fixes_its_offsets_when_it_is_executed(
+    queries: KafkaQueries, steps: str, source: str
+) -> None:
     """SK-21: a batch read goes from the earliest to the latest offset at the time of its execution, not of
     ``load()``. A union of it with itself has each row twice."""
     given = {"kafka.bootstrap.servers": queries.broker.bootstrap_servers, "subscribe": steps}
@@ -171,7 +175,7 @@ def test_offsets_and_times_name_exactly_the_partitions_that_are_read(
 
 
 @both_formats
-def test_a_beginning_behind_the_end_is_an_error(queries: KafkaQueries, steps: str, source: str) -> None:
+def test_a_start_after_the_end_is_an_error(queries: KafkaQueries, steps: str, source: str) -> None:
     """SK-33: a beginning after the end is an error, whether both are offsets, or one is found by time or is the end
     of the log."""
     both = {"startingOffsets": offsets(steps, 5, 5), "endingOffsets": offsets(steps, 6, 4)}
@@ -188,7 +192,7 @@ def test_a_beginning_behind_the_end_is_an_error(queries: KafkaQueries, steps: st
 
 
 @both_formats
-def test_a_batch_read_of_more_than_there_is(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
+def test_a_batch_read_beyond_the_log_fails(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
     """SK-26, SK-33: offsets outside the log fail a batch read. With ``failOnDataLoss`` false the batch read has the
     records that exist. An empty range outside the log is no error."""
     name = topic(2)  # offsets 30 to 49 and 0 to 9
@@ -214,7 +218,9 @@ def test_a_batch_read_of_more_than_there_is(queries: KafkaQueries, topic: MakeTo
 
 
 @both_formats
-def test_a_batch_read_of_an_empty_topic(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
+def test_a_batch_read_of_an_empty_topic_has_no_rows(
+    queries: KafkaQueries, topic: MakeTopic, source: str
+) -> None:
     """SK-21: a batch read of an empty topic has no rows, and all columns."""
     table = rows(queries.batch(topic(2), {}, source))
     assert (len(table), len(table.column_names)) == (0, 7)

@@ -141,7 +141,7 @@ def test_wrong_options_are_refused(
         "value.deserializer",
     ],
 )
-def test_kafka_settings_that_the_source_keeps_for_itself(
+def test_kafka_settings_of_the_source_s_own_are_refused(
     queries: KafkaQueries, source: str, name: str
 ) -> None:
     """SK-18, KB-02, KB-05: Kafka settings that a source sets itself are refused as options."""
@@ -150,7 +150,7 @@ def test_kafka_settings_that_the_source_keeps_for_itself(
 
 
 @both_formats
-def test_names_and_words_in_any_case(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
+def test_names_and_words_are_taken_in_any_case(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
     """SK-19: names of options and words in their values may be in any case. Values may have blanks around them."""
     name = topic()
     queries.broker.write(name, records(0, [T0, T0]))
@@ -176,7 +176,7 @@ def test_limits_have_no_effect_on_a_batch_read(queries: KafkaQueries, topic: Mak
 
 
 @both_formats
-def test_the_isolation_level(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
+def test_both_isolation_levels_are_taken(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
     """SK-39: both isolation levels of Kafka are accepted, and no other value. ``groupIdPrefix`` and
     ``kafka.group.id`` are accepted."""
     name = topic()
@@ -194,7 +194,7 @@ def test_the_isolation_level(queries: KafkaQueries, topic: MakeTopic, source: st
 
 
 @both_formats
-def test_a_topic_that_is_not_there(queries: KafkaQueries, source: str) -> None:
+def test_a_missing_topic_is_an_error(queries: KafkaQueries, source: str) -> None:
     """KS-04: a missing topic fails the query with an error that names it. A pattern without a match is not an error."""
     stream = queries.stream("no-such-topic", source=source)
     said = failure(lambda: collect(stream, queries.folder / "missing"))

@@ -39,7 +39,7 @@ def test_headers_are_a_column_if_asked_for(queries: KafkaQueries, topic: MakeTop
 
 
 @both_formats
-def test_open_aborted_and_committed_transactions(
+def test_rows_of_transactions_are_those_of_spark(
     queries: KafkaQueries, topic: MakeTopic, source: str
 ) -> None:
     """SK-29: ``read_committed`` reads records of committed transactions only. ``read_uncommitted`` reads those of
@@ -112,7 +112,9 @@ def test_ranges_are_cut_where_spark_cuts_them(
 
 
 @both_formats
-def test_nothing_there_is_no_error(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
+def test_an_empty_topic_has_no_rows_and_no_error(
+    queries: KafkaQueries, topic: MakeTopic, source: str
+) -> None:
     """KR-03, SK-21: an empty topic and an empty range give no rows and no error."""
     name = topic(2)
     assert rows(queries.batch(name, source=source)).num_rows == 0
@@ -124,7 +126,7 @@ def test_nothing_there_is_no_error(queries: KafkaQueries, topic: MakeTopic, sour
 
 @both_formats
 @pytest.mark.parametrize("group", [{}, {"kafka.group.id": "ki-02"}], ids=["no-group", "group"])
-def test_two_topics_to_the_end(
+def test_two_topics_are_read_to_their_ends(
     queries: KafkaQueries, topic: MakeTopic, source: str, group: Mapping[str, str]
 ) -> None:
     """KI-02, KI-03: two topics are read to their ends by more tasks than they have partitions, with and without a
@@ -138,7 +140,7 @@ def test_two_topics_to_the_end(
 
 
 @both_formats
-def test_input_rows_and_a_window(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
+def test_progress_counts_input_rows_of_a_window(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
     """SK-38: the progress counts the input rows. The timestamps of the records make windows and a watermark."""
     name = topic()
     queries.broker.write(name, records(0, [T0, T0 + 1, T0 + 60_000]))
@@ -154,7 +156,9 @@ def test_input_rows_and_a_window(queries: KafkaQueries, topic: MakeTopic, source
 
 
 @both_formats
-def test_a_stream_with_itself(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
+def test_a_union_and_a_join_of_a_stream_with_itself_have_spark_s_rows(
+    queries: KafkaQueries, topic: MakeTopic, source: str
+) -> None:
     """A union of a stream with itself has each row twice, and a join of a stream with itself has each row once."""
     name = topic(2)
     queries.broker.write(name, [*records(0, [T0, T0 + 1, T0 + 2]), *records(1, [T0])])

@@ -35,7 +35,7 @@ def recreate(queries: KafkaQueries, topic: str, partitions: int = 1) -> None:
 
 
 @both_formats
-def test_partitions_that_go_during_an_available_now_run(
+def test_an_available_now_run_fails_if_its_topic_is_recreated_with_fewer_partitions(
     queries: KafkaQueries, topic: MakeTopic, source: str
 ) -> None:
     """SK-02: an AvailableNow run fails if its topic is deleted meanwhile and created again with fewer partitions."""
@@ -76,7 +76,9 @@ def test_nothing_is_lost_or_doubled_across_runs(queries: KafkaQueries, topic: Ma
 
 
 @both_formats
-def test_another_subscription_on_a_checkpoint(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
+def test_a_checkpoint_takes_another_subscription(
+    queries: KafkaQueries, topic: MakeTopic, source: str
+) -> None:
     """A topic that is new in a changed subscription is read from its beginning. A topic that is no longer in it fails
     the query. With ``failOnDataLoss`` false that topic is forgotten, and read from its beginning when it is named
     again."""
@@ -100,7 +102,7 @@ def test_another_subscription_on_a_checkpoint(queries: KafkaQueries, topic: Make
 
 
 @both_formats
-def test_a_topic_of_a_pattern_goes_and_another_comes(
+def test_a_pattern_follows_deleted_and_new_topics(
     queries: KafkaQueries, topic: MakeTopic, source: str
 ) -> None:
     """SK-24, SK-27: with ``failOnDataLoss`` false a topic of a pattern can be deleted and another one created. No
@@ -121,7 +123,9 @@ def test_a_topic_of_a_pattern_goes_and_another_comes(
 
 
 @both_formats
-def test_a_topic_that_was_made_again_with_less(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
+def test_a_recreated_topic_with_fewer_records_is_lost_data(
+    queries: KafkaQueries, topic: MakeTopic, source: str
+) -> None:
     """SK-25: a topic that was deleted and created again with fewer records fails the next run. The error names the
     offset that was reached and the end of the new topic."""
     name = topic()
@@ -136,7 +140,7 @@ def test_a_topic_that_was_made_again_with_less(queries: KafkaQueries, topic: Mak
 
 
 @both_formats
-def test_records_that_were_aged_out(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
+def test_aged_out_records_are_lost_data(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
     """SK-26: records that were deleted before they were read fail a batch read. With ``failOnDataLoss`` false a batch
     read and a stream have each remaining record once."""
     name = topic()
@@ -152,7 +156,9 @@ def test_records_that_were_aged_out(queries: KafkaQueries, topic: MakeTopic, sou
     assert positions(collect(queries.stream(name, go_on, source), queries.folder / "c")) == left
 
 
-def test_a_topic_that_is_created_again_between_runs(queries: KafkaQueries, topic: MakeTopic) -> None:
+def test_each_run_reads_a_topic_that_was_recreated_between_runs(
+    queries: KafkaQueries, topic: MakeTopic
+) -> None:
     """SK-26: a topic is deleted and created again after each of four runs. With ``failOnDataLoss`` false each run
     reads each row of the topic that exists at the time once."""
     name = topic(2)

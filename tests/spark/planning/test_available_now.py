@@ -82,7 +82,7 @@ def test_available_now_fails_when_a_log_loses_its_tail(make: Callable[..., Query
     assert len({row for batch in query.batches for row in batch}) == 3 + 8
 
 
-def test_available_now_believes_an_end_that_falls_back_for_a_moment_no_more_than_spark_does(
+def test_available_now_treats_an_end_that_falls_back_as_spark_does(
     make: Callable[..., Query],
 ) -> None:
     """An AvailableNow run waits when the end of a log falls back for a moment, since a new leader may not have caught
@@ -137,7 +137,9 @@ def test_available_now_gives_up_on_a_leader_that_never_answers(
         query.step()
 
 
-def test_available_now_hold_leaves_what_is_held(make: Callable[..., Query], tmp_path: Path) -> None:
+def test_available_now_hold_leaves_held_rows_to_the_next_run(
+    make: Callable[..., Query], tmp_path: Path
+) -> None:
     query = make({"a": [1, 2, 3], "b": [1, 900]}, **{"scan.watermark.alignment.available_now": "hold"})
     query.coordinator.prepare_available_now()
     while query.step() is not None:

@@ -43,7 +43,7 @@ def read_all(query: Query) -> list[list[tuple[str, int | None]]]:
 
 
 @pytest.mark.parametrize("aligned", [True, False])
-def test_a_batch_reads_what_was_admitted_for_it(make: Make, aligned: bool) -> None:
+def test_a_batch_reads_the_splits_admitted_for_it(make: Make, aligned: bool) -> None:
     """With a limit of one file each batch reads one file, in event-time order. A file that is done is in no later
     offset, and its removal alone makes no batch."""
     query = make(YEAR, ONE_FILE, aligned)
@@ -54,13 +54,13 @@ def test_a_batch_reads_what_was_admitted_for_it(make: Make, aligned: bool) -> No
     assert query.coordinator.latest_offset(query.offset, UNLIMITED) is query.offset
 
 
-def test_once_admits_all(make: Make) -> None:
+def test_trigger_once_admits_the_whole_backlog(make: Make) -> None:
     """Trigger.Once reads the whole backlog without any limit, even that of the source."""
     query = make(YEAR, ONE_FILE, aligned=False)
     assert len(query.step() or ()) == 8
 
 
-def test_what_is_to_come_holds_what_was_assigned(make: Make) -> None:
+def test_files_to_come_hold_assigned_files(make: Make) -> None:
     """I3: a file is read up to max-drift after the least event time of the files that are not assigned yet. Then it
     is paused."""
     query = make(
@@ -156,7 +156,7 @@ def test_available_now_waits_while_splits_are_pending(make: Make, aligned: bool)
     assert [batch[0][0] for batch in read_all(query)] == ["a", "b", "c"]
 
 
-def test_what_is_retired_cannot_be_assigned_or_retired_again() -> None:
+def test_a_retired_split_cannot_be_assigned_or_retired_again() -> None:
     context = CoordinatorContext(1, "host")
     context.assign_split(MemorySplit("a"), 0)
     context.retire_splits(["a"])

@@ -1,4 +1,4 @@
-"""The coordinator over a source in memory: planning, restarts, limits, idleness, the table. No JVM."""
+"""The coordinator over a source in memory: planning, restarts, idleness, the table. No JVM."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_rows_are_recorded_by_the_clock_of_the_machine(
     assert {round(row["recorded_at"].timestamp() * 1000) for row in query.rows()} == {later}
 
 
-def test_nothing_new_returns_the_very_start(make: Callable[..., Query]) -> None:
+def test_a_plan_without_new_records_returns_the_start_itself(make: Callable[..., Query]) -> None:
     """I8, SX (PY-07): with nothing new to read a plan returns the object ``start`` itself. New data make a batch."""
     query = make({"a": [1, 2]})
     query.step()
@@ -84,7 +84,7 @@ def test_nothing_new_returns_the_very_start(make: Callable[..., Query]) -> None:
     assert query.step() == [("a", 3)]
 
 
-def test_unaligned_reads_all(make: Callable[..., Query]) -> None:
+def test_a_query_without_alignment_reads_all(make: Callable[..., Query]) -> None:
     query = make({"a": [1], "b": [10_000_000]}, aligned=False)
     assert query.step() == [("a", 1), ("b", 10_000_000)]
 
@@ -145,7 +145,7 @@ def test_a_clock_that_steps_back_makes_nothing_idle(make: Callable[..., Query]) 
     assert query.step() == [("fast", 500)]
 
 
-def test_an_open_transaction_is_not_emptiness(make: Callable[..., Query]) -> None:
+def test_a_split_with_an_open_transaction_is_not_empty(make: Callable[..., Query]) -> None:
     """I9: a split does not turn idle while an open transaction hides its next records."""
     query = make({"slow": [100], "fast": [100, 500]})
     query.world.undrained.add("slow")
@@ -196,7 +196,7 @@ def test_a_split_that_does_not_tell_its_event_times_holds_all_with_a_warning(
     assert [(row["batch"], row["rows"]) for row in query.rows() if row["rows"]] == [(0, 2), (1, 1)]
 
 
-def test_after_a_restart_nobody_passes_a_split_of_which_nothing_is_known(make: Callable[..., Query]) -> None:
+def test_after_a_restart_an_unknown_split_holds_all_others(make: Callable[..., Query]) -> None:
     """Rule 5, AL-19: after a restart a split whose event times are unknown holds the others back. The split was
     always paused, so the offset has no event time of it."""
     query = make({"slow": [100, 101, 102, 103], "paused": [104, 105]})
@@ -226,7 +226,7 @@ def test_periodic_calls_wait_for_their_handler() -> None:
     context.close()
 
 
-def test_a_driver_that_cannot_listen_reads_on(make: Callable[..., Query]) -> None:
+def test_a_query_reads_on_if_the_driver_cannot_listen(make: Callable[..., Query]) -> None:
     """A query whose driver cannot listen for reports goes on, because planning does not need reports."""
     query = make({"a": [1, 2]})
     query.spec = replace(query.spec, driver=Driver("host.invalid", "host.invalid", 2))
@@ -266,7 +266,7 @@ def test_al_14_two_lineages_of_one_source_are_two_members(make: Callable[..., Qu
     assert len({row["source"] for row in query.rows()}) == 2
 
 
-def test_as_07_time_in_which_a_query_is_stopped_proves_nothing_about_data(make: Callable[..., Query]) -> None:
+def test_as_07_time_in_which_a_query_is_stopped_makes_no_split_idle(make: Callable[..., Query]) -> None:
     """AS-07, I9: a query that is started again after a day does not take a split with data for idle."""
     query = make({"slow": [100], "fast": [100, 500]})
     query.step()
@@ -285,7 +285,7 @@ def test_a_checkpoint_of_another_source_is_refused(make: Callable[..., Query]) -
         SourceCoordinator(other, query.clock).latest_offset(query.offset, None)
 
 
-def test_an_offset_without_any_field_is_no_initial_one(make: Callable[..., Query]) -> None:
+def test_an_offset_without_fields_is_corrupt(make: Callable[..., Query]) -> None:
     """An offset that has lost its content is refused as corrupt, and not taken for the initial offset."""
     query = make({"a": [1]})
     with pytest.raises(CorruptCheckpointError):
@@ -333,47 +333,6 @@ def test_a_query_does_not_start_without_one_of_its_splits(
     assert query.step() == [("a", 1), ("b", 1)]
 
 
-@pytest.mark.parametrize("aligned", [True, False])
-def test_sk_06_a_batch_waits_for_its_least_rows(make: Callable[..., Query], aligned: bool) -> None:
-    """SK-06, SK-08: the first batch always runs. Each further one needs 15 rows, or 5 s since the last batch."""
-    limits = ReadLimits(min_rows=15, max_trigger_delay_ms=5000)
-    query = make({"a": [1] * 10, "b": [1] * 5, "c": [1]}, aligned, limits)
-    some = 2**63 - 1
-    assert len(query.step(some) or ()) == 16
-    query.world.logs["a"] += [1] * 6
-    assert query.step(some) is None
-    query.world.logs["b"] += [1] * 12
-    assert len(query.step(some) or ()) == 18
-    query.world.logs["c"] += [1] * 10
-    query.clock.advance(4999)
-    assert query.step(some) is None
-    query.clock.advance(1)
-    assert len(query.step(some) or ()) == 10
-    query.world.logs["a"].append(1)
-    assert query.step(some) is None
-    query.restart()
-    assert len(query.step(some) or ()) == 1, "the time is kept in memory only"
-
-
-@pytest.mark.parametrize("aligned", [True, False])
-def test_sk_05_once_ignores_the_least_rows(make: Callable[..., Query], aligned: bool) -> None:
-    """SK-05: with Trigger.Once there is no limit, and the batch does not wait for rows."""
-    query = make({"a": [1] * 10}, aligned, ReadLimits(max_rows=4, min_rows=15))
-    query.step()
-    query.world.logs["a"].append(1)
-    assert len(query.step() or ()) == 1
-
-
-def test_rows_that_are_held_back_do_not_count_for_the_minimum(make: Callable[..., Query]) -> None:
-    """SK-06 with alignment: rows that another split holds back do not count for the minimum."""
-    query = make({"slow": [100], "fast": [100, 500, 600, 700]}, True, ReadLimits(min_rows=3))
-    assert query.step(10) == [("fast", 100), ("slow", 100)]
-    query.world.logs["slow"].append(101)
-    assert query.step(10) is None
-    query.world.logs["slow"] += [102, 103]
-    assert len(query.step(10) or ()) == 3
-
-
 def test_sk_30_a_split_can_be_read_by_several_tasks_and_counts_once(make: Callable[..., Query]) -> None:
     """SK-30, AL-11: a split can be read by several tasks in pieces, and each piece has its own report.
 
@@ -391,7 +350,7 @@ def test_sk_30_a_split_can_be_read_by_several_tasks_and_counts_once(make: Callab
     assert (row["rows"], row["max_event_time"].timestamp() * 1000) == (7, pytest.approx(7))
 
 
-def test_what_is_reported_is_the_end_of_the_logs(make: Callable[..., Query]) -> None:
+def test_the_coordinator_reports_the_ends_of_the_logs(make: Callable[..., Query]) -> None:
     """SK-34 adapted: the coordinator reports the ends of the logs to Spark, whatever the limit. Before the first plan
     it reports ``None``."""
     query = make({"a": [1, 2, 3], "b": [1]})
@@ -400,7 +359,7 @@ def test_what_is_reported_is_the_end_of_the_logs(make: Callable[..., Query]) -> 
     assert query.coordinator.report_latest_offset() == {"a": 3, "b": 1}
 
 
-def test_what_is_reported_of_a_bounded_source(
+def test_the_coordinator_reports_the_ends_that_the_enumerator_returns(
     make: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SK-34 adapted: the coordinator reports the ends of the logs that the enumerator returns, and not the ends of

@@ -109,7 +109,7 @@ def test_a_signal_just_before_stop_does_not_keep_the_source_in_its_group(tmp_pat
     assert last_entry(tmp_path).left
 
 
-def test_a_second_signal_at_any_line_of_the_handling_of_the_first_does_not_stop_the_end() -> None:
+def test_a_second_signal_does_not_interrupt_the_handling_of_the_first() -> None:
     """Fact 2: a second SIGTERM at any line of the handler of the first one does not prevent the normal end of the
     process. Spark sends SIGTERM twice. SIGALRM, which is exit code -14, ends a process that waits for a lock of its
     own."""

@@ -45,7 +45,7 @@ def test_a_plan_that_waits_leaves_the_collection_of_garbage_on(make: Callable[..
     assert gc.get_threshold() == usual
 
 
-def test_what_the_process_has_set_is_kept() -> None:
+def test_thresholds_of_the_process_are_kept() -> None:
     usual = gc.get_threshold()
     try:
         for threshold, meanwhile in ((0, 0), (700, collection._OBJECTS), (10**7, 10**7)):
@@ -57,7 +57,7 @@ def test_what_the_process_has_set_is_kept() -> None:
         gc.set_threshold(*usual)
 
 
-def test_what_a_large_plan_leaves_is_not_searched_for_cycles_but_now_and_then() -> None:
+def test_objects_of_a_large_plan_are_rarely_searched_for_cycles() -> None:
     searched: list[int] = []
 
     def note(phase: str, info: dict[str, int]) -> None:

@@ -73,7 +73,7 @@ def test_an_idle_query_takes_a_small_part_of_a_processor(
 
 
 @pytest.mark.parametrize("answer_s", [0.0003, 0.005])
-def test_an_idle_source_holds_no_batch_of_another_one_up(machine: Machine, answer_s: float) -> None:
+def test_an_idle_source_does_not_delay_batches_of_another_one(machine: Machine, answer_s: float) -> None:
     """An idle source delays the batches of another source by less than 6 ms, whatever an answer costs and however
     long the batches take."""
     pace = IdleBackoff(1.0)
@@ -88,7 +88,7 @@ def test_an_idle_source_holds_no_batch_of_another_one_up(machine: Machine, answe
         machine.now += 0.2
 
 
-def test_what_comes_after_long_idleness_is_found_in_time(machine: Machine) -> None:
+def test_records_after_long_idleness_are_found_in_time(machine: Machine) -> None:
     """The time between two plans that find nothing is bounded, so that new records are found in time."""
     pace, last = IdleBackoff(1.0), machine.now
     for _ in range(1000):
@@ -107,7 +107,7 @@ def test_a_trigger_plans_whenever_it_fires(machine: Machine) -> None:
         machine.now += 0.5
 
 
-def test_while_something_is_likely_to_come_soon_rests_are_short(machine: Machine) -> None:
+def test_pauses_are_short_while_records_are_likely(machine: Machine) -> None:
     pace, planned = IdleBackoff(1.0), 0
     for _ in range(100):
         planned += asked(machine, pace, plan_s=0.05, answer_s=0.0003, soon=True)

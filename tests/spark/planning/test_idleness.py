@@ -49,7 +49,7 @@ def states(query: Query) -> dict[str, str]:
     return {split: status[0] for split, status in found[-1].plan.states.items()}
 
 
-def test_a_split_that_is_paused_while_its_neighbours_fall_silent(make: Callable[..., Query]) -> None:
+def test_a_paused_split_goes_on_once_the_others_are_idle(make: Callable[..., Query]) -> None:
     """AS-04, AS-05, AS-08, AS-21, WM-25: a paused split does not turn idle, however long it is paused. Silent splits
     turn idle each by itself, and the paused split goes on once the last of them is idle."""
     query = make({"ahead": [100, 500], "one": [100], "two": [100]})
@@ -68,7 +68,7 @@ def test_a_split_that_is_paused_while_its_neighbours_fall_silent(make: Callable[
     assert query.step() == [("ahead", 500)]
 
 
-def test_a_silent_split_that_comes_back_behind(make: Callable[..., Query]) -> None:
+def test_a_silent_split_that_comes_back_behind_holds_again(make: Callable[..., Query]) -> None:
     """WM-11, AL-03, AO-05: an idle split that gets data is read, and holds the others back with its own front, which
     is behind them."""
     query = make({"ahead": [100, 500, 505], "silent": [100]})
@@ -83,7 +83,7 @@ def test_a_silent_split_that_comes_back_behind(make: Callable[..., Query]) -> No
     assert query.step() == [("ahead", 506)]
 
 
-def test_a_split_that_is_added_while_another_is_paused(make: Callable[..., Query]) -> None:
+def test_a_split_added_during_a_pause_counts(make: Callable[..., Query]) -> None:
     """AO-05, AS-14, WM-29: a new split that is behind holds the others back.
 
     A new split without data does not count.
@@ -102,7 +102,7 @@ def test_a_split_that_is_added_while_another_is_paused(make: Callable[..., Query
 
 
 @pytest.mark.parametrize("removed", ["ahead", "slow"])
-def test_a_split_that_is_removed_while_one_is_paused(make: Callable[..., Query], removed: str) -> None:
+def test_a_split_removed_during_a_pause_no_longer_counts(make: Callable[..., Query], removed: str) -> None:
     """AS-14, AS-19, AS-20, WM-16: a removed split is not paused and holds no split back."""
     query = make({"ahead": [100, 500], "slow": [100], "other": [100]})
     query.step()
@@ -119,7 +119,7 @@ def test_a_split_that_is_removed_while_one_is_paused(make: Callable[..., Query],
     assert sorted(query.offset["splits"]) == sorted({"ahead", "other", "slow"} - {removed})
 
 
-def test_when_everything_is_idle_nothing_runs_and_nobody_holds(make: Callable[..., Query]) -> None:
+def test_an_idle_query_has_no_batches_and_holds_nobody(make: Callable[..., Query]) -> None:
     """AL-04, WM-27, I8: while all splits are idle no batch runs. A split that gets data is read, however far ahead it
     is."""
     query = make({"a": [100], "b": [100]})
@@ -146,7 +146,7 @@ def test_the_last_split_that_moves_finishes_while_the_others_are_paused(make: Ca
     assert query.step() == [("two", 600)]
 
 
-def test_a_query_that_was_stopped_for_longer_than_every_timeout(make: Callable[..., Query]) -> None:
+def test_a_query_stopped_for_longer_than_every_timeout_goes_on_aligned(make: Callable[..., Query]) -> None:
     """AS-07, I9: the time in which a query is stopped makes no split idle. A split with data is read, and a paused
     split stays paused."""
     query = make({"ahead": [100, 500], "busy": [100], "paused": [100, 300]})
@@ -184,7 +184,7 @@ def test_steps_of_the_machines_clock_make_nothing_idle(
     assert clock() - began < 600_000
 
 
-def test_wm_14_watermarks_move_with_plans_and_not_with_reports(make: Callable[..., Query]) -> None:
+def test_wm_14_watermarks_change_in_plans_only(make: Callable[..., Query]) -> None:
     """WM-14, AL-21: a report moves the watermark of the group only with the next plan. Until then the group has the
     watermark of the last plan."""
     query = make({"a": [100, 110], "b": [101]})
@@ -195,7 +195,7 @@ def test_wm_14_watermarks_move_with_plans_and_not_with_reports(make: Callable[..
     assert member.entry.watermark == 100
 
 
-def test_a_split_that_was_idle_when_a_replayed_batch_was_planned(make: Callable[..., Query]) -> None:
+def test_a_replayed_batch_keeps_its_idle_split(make: Callable[..., Query]) -> None:
     """WM-06: a split that was idle when another process planned a replayed batch is idle in the rows of that batch.
 
     The split does not count, so the rows that were read are not ahead of it.

@@ -72,7 +72,7 @@ def test_the_first_plan_waits_for_a_look_that_succeeds(
     assert told == ["Failing.split_ranges() failed, and is tried again for 60 s: TimeoutError: slow"]
 
 
-def test_a_running_query_stands_while_looks_fail(
+def test_a_running_query_waits_while_looks_fail(
     coordinator: Callable[[], SourceCoordinator], tmp_path: Path
 ) -> None:
     """While ``split_ranges`` fails, a plan returns the start offset itself, so that Spark runs no batch. The next

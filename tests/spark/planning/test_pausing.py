@@ -12,9 +12,10 @@ import pytest
 from flip27_stream.errors import AlignmentError
 from flip27_stream.spark.execution import task
 from flip27_stream.spark.planning.coordinator import SourceCoordinator
-from flip27_stream.spark.reporting import report_channel
+from flip27_stream.spark.reporting import report_sender
 from flip27_stream.spark.reporting import reporting_splits as reporting
-from flip27_stream.spark.reporting.report_channel import ReportAddress, TaskReport
+from flip27_stream.spark.reporting.report_channel import ReportAddress
+from flip27_stream.spark.reporting.reports import TaskReport
 from flip27_stream.spark.source_spec import Driver
 from tests.spark.support.driven_query import Query
 from tests.spark.support.sources.memory_source import LogEnumerator, MemorySource, World
@@ -54,7 +55,7 @@ def test_pauses_are_in_the_table(make: Make) -> None:
     assert ("fast", "PAUSED") in {(row["split"], row["status"]) for row in query.rows()}
 
 
-def test_what_was_reported_survives_a_restart(make: Make) -> None:
+def test_reported_event_times_survive_a_restart(make: Make) -> None:
     """AS-12 adapted: a split that is ahead stays paused after a restart, because the offset has the event times of
     all reports that came before it was written."""
     query = make({"slow": [100, 101, 102, 103, 104], "fast": [100, 150, 200]})
@@ -104,7 +105,7 @@ def test_a_driver_that_cannot_listen_tries_again(make: Make, caplog: pytest.LogC
 
 
 def without_reports_of(split: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    send = report_channel.send_report
+    send = report_sender.send_report
 
     def lossy(address: ReportAddress, report: TaskReport) -> bool:
         return all(s.split != split for s in report.splits) and send(address, report)
@@ -122,7 +123,7 @@ def go_on(query: Query, limit: int, seconds: int) -> list[tuple[str, int | None]
     return rows
 
 
-def test_reports_that_never_come_are_not_taken_for_alignment(
+def test_a_query_without_reports_reads_little_and_then_fails(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A query without reports fails only after enough batches and enough time. Until then it reads little: one batch
@@ -155,9 +156,7 @@ def test_two_batches_without_reports_do_not_fail_a_query_and_three_do(
         query.step(1)
 
 
-def test_one_split_of_which_no_report_comes_does_not_run_away(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_split_without_reports_does_not_run_ahead(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """I3: a split without reports is read rarely, and then fails the query, although reports of another split
     arrive."""
     without_reports_of("fast", monkeypatch)
@@ -189,7 +188,7 @@ def test_a_network_that_works_again_is_noticed(make: Make, monkeypatch: pytest.M
         assert {split for split, _ in query.step(2) or []} == {"slow"}
 
 
-def test_where_it_is_allowed_only_the_split_that_never_reports_runs_unaligned(
+def test_only_the_split_without_reports_runs_unaligned_if_the_option_allows_it(
     make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """If an option allows unaligned splits, only the split without reports is read unaligned. The other splits
@@ -231,10 +230,10 @@ def test_where_it_is_allowed_only_the_split_that_never_reports_runs_unaligned(
     assert len([m for m in caplog.messages if "1 splits of 'memory' are read unaligned" in m]) == 1
 
 
-def test_a_report_that_is_lost_now_and_then_is_no_error(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_single_reports_are_no_error(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """I11: a query goes on with the event times that it knows, if every third report is lost. It reads each row
     once."""
-    send, sent = report_channel.send_report, itertools.count()
+    send, sent = report_sender.send_report, itertools.count()
     monkeypatch.setattr(task, "send_report", lambda *report: next(sent) % 3 > 0 and send(*report))
     logs: dict[str, list[int | None]] = {"a": [*range(20)], "b": [*range(20)]}
     query = make(logs)

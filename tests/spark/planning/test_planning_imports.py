@@ -28,7 +28,7 @@ with patch.object(enumerator, "KafkaClient", lambda _: cluster):
 """
 
 
-def test_what_rows_of_the_table_need_is_imported_while_spark_runs_the_first_batch(tmp_path: Path) -> None:
+def test_modules_of_the_table_are_imported_while_spark_runs_the_first_batch(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _ALIGNED, str(tmp_path / "table")],
         capture_output=True,

@@ -65,7 +65,7 @@ def query(make: Callable[..., Query], machine: Machine) -> Query:
     return make({"ahead": [*ahead], "silent": [ahead[0]]}, **options)
 
 
-def test_after_a_suspend_the_stored_moment_is_when_it_really_was(query: Query, machine: Machine) -> None:
+def test_a_suspension_does_not_move_the_stored_moment(query: Query, machine: Machine) -> None:
     """I9: after the machine was suspended, the stored moment since which a split is silent is right by the wall
     clock. The split does not turn idle too early in the next process."""
     own = begin(query)
@@ -140,7 +140,7 @@ def test_a_clock_that_is_set_back_makes_no_event_time_implausible(query: Query, 
     own.close()
 
 
-def test_stops_are_no_time_and_everything_else_is(machine: Machine) -> None:
+def test_only_time_in_which_the_process_ran_counts(machine: Machine) -> None:
     watched, plain = QueryClock(watched=True), QueryClock()
     began = watched()
     for ms in (0, 1, 5000, 5001, 4999, HOUR, -7):
@@ -151,7 +151,7 @@ def test_stops_are_no_time_and_everything_else_is(machine: Machine) -> None:
     watched.close()
 
 
-def test_it_is_read_every_second_until_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_clock_is_read_every_second_until_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "_TICK_S", 0.01)
     before = ticking()
     own = QueryClock(watched=True)
@@ -168,7 +168,7 @@ def ticking() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name == "flip27-clock"}
 
 
-def test_without_a_thread_all_time_counts_and_that_is_said(
+def test_without_a_thread_all_time_counts_with_a_warning(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def no_more(thread: threading.Thread) -> None:

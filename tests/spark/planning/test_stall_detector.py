@@ -106,7 +106,7 @@ class Listing(Hoards):
         self._discovered(list(self.world.logs), None)
 
 
-def test_a_call_that_takes_its_time_is_waited_for(short: None, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_slow_call_is_waited_for(short: None, caplog: pytest.LogCaptureFixture) -> None:
     """A run waits for a call of ``call_async``, however long the call takes. A warning says what the run waits
     for."""
     world = World({"a": [1, 2]})
@@ -155,7 +155,7 @@ class Slow(BacklogEnumerator):
             super().admit(limits)
 
 
-def test_each_move_begins_the_wait_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_begins_the_wait_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each split that is assigned begins the wait anew, so that a slow run is not given up. Time passes only in the
     pauses of the wait, and a run is given up after 15 of them."""
     now = 1.0
@@ -193,7 +193,7 @@ def test_a_silence_is_measured_from_its_beginning(monkeypatch: pytest.MonkeyPatc
         waits.wait_for("a")
 
 
-def test_a_pause_of_the_machine_is_no_time_in_which_nobody_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_suspension_of_the_machine_does_not_count_as_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pause of the machine counts at most as long as a look at the splits can take, so that leaders are asked
     again before the query fails."""
     now = 1.0

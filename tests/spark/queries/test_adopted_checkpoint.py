@@ -60,7 +60,7 @@ def until_failed(stream: DataFrame, queries: KafkaQueries, number: int) -> Colle
     return run
 
 
-def test_the_last_committed_batch(queries: KafkaQueries, topic: MakeTopic) -> None:
+def test_a_query_goes_on_after_the_last_committed_batch(queries: KafkaQueries, topic: MakeTopic) -> None:
     """This project's source goes on after the last committed batch of several topics, and reads new records, new
     partitions and a new topic. Then it goes on from its own checkpoint."""
     names = [topic(2), topic(1)]
@@ -81,7 +81,7 @@ def test_the_last_committed_batch(queries: KafkaQueries, topic: MakeTopic) -> No
     assert positions(read) == each_once(sizes)
 
 
-def test_a_batch_that_was_planned_and_not_committed(queries: KafkaQueries, topic: MakeTopic) -> None:
+def test_a_planned_batch_without_a_commit_is_read_again(queries: KafkaQueries, topic: MakeTopic) -> None:
     """A batch that was planned and not committed is read again as it was planned, with the partition that it reads
     for the first time."""
     name = topic(2)
@@ -111,7 +111,7 @@ def test_a_batch_that_was_planned_and_not_committed(queries: KafkaQueries, topic
     ],
     ids=["earliest", "a time", "a pattern", "assigned"],
 )
-def test_the_first_batch_was_not_committed_and_nothing_was_deleted_since(
+def test_an_uncommitted_first_batch_is_read_again_if_its_records_exist(
     queries: KafkaQueries, topic: MakeTopic, options: dict[str, str]
 ) -> None:
     """A first batch that was not committed is read again as it was planned, if the user changes only the name of the
@@ -126,7 +126,9 @@ def test_the_first_batch_was_not_committed_and_nothing_was_deleted_since(
     assert positions(batches) == each_once({(name, 0): 8, (name, 1): 8})
 
 
-def test_the_first_batch_was_not_committed(queries: KafkaQueries, topic: MakeTopic) -> None:
+def test_an_uncommitted_first_batch_of_unknown_begin_is_refused(
+    queries: KafkaQueries, topic: MakeTopic
+) -> None:
     """A first batch that was not committed can be read again only if the options say where it begins. Spark does not
     store that in its offset log."""
     name = topic(1)
@@ -144,7 +146,7 @@ def test_the_first_batch_was_not_committed(queries: KafkaQueries, topic: MakeTop
     assert positions(batches) == positions(planned.batches) == Counter({(name, 0, n): 1 for n in (2, 3, 4)})
 
 
-def test_two_sources_in_a_query_and_one_topic_twice(queries: KafkaQueries, topic: MakeTopic) -> None:
+def test_a_query_with_one_topic_twice_goes_on(queries: KafkaQueries, topic: MakeTopic) -> None:
     name, other = topic(1), topic(1)
 
     def stream(source: str) -> DataFrame:
@@ -161,7 +163,7 @@ def test_two_sources_in_a_query_and_one_topic_twice(queries: KafkaQueries, topic
     assert output.positions() == {at: 2 if at[0] == name else 1 for at in once}
 
 
-def test_aligned_from_the_swap_on(queries: KafkaQueries, topic: MakeTopic) -> None:
+def test_an_adopted_query_is_aligned(queries: KafkaQueries, topic: MakeTopic) -> None:
     """I3: once this project's source reads, the partition that is behind goes first."""
     name = topic(2)
     queries.broker.write(name, [*records(0, [T0]), *records(1, [T0])])
@@ -175,7 +177,7 @@ def test_aligned_from_the_swap_on(queries: KafkaQueries, topic: MakeTopic) -> No
 
 
 @pytest.mark.timeout(300)
-def test_a_killed_program(queries: KafkaQueries, topic: MakeTopic) -> None:
+def test_a_killed_program_of_the_built_in_source_goes_on(queries: KafkaQueries, topic: MakeTopic) -> None:
     """The JVM of a query of the built-in source is killed in the middle of its work. This project's source goes on,
     and the table has each record once."""
     name, output, each = topic(3), queries.output(), 400

@@ -138,7 +138,7 @@ def expected(query: Callable[..., DataFrame]) -> Counter[Row]:
 
 
 @pytest.mark.parametrize("query", [self_join, windows, outer_join, files_beside])
-def test_each_row_comes_once(
+def test_an_adopted_query_has_each_row_once(
     queries: KafkaQueries, topic: MakeTopic, query: Callable[[World, str], DataFrame]
 ) -> None:
     world = World(queries, topic(2), topic(1), queries.folder / "json")
@@ -173,7 +173,7 @@ def clicks(broker: KafkaBroker) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("version", sorted(path.name for path in OLD.iterdir()))
-def test_a_checkpoint_that_an_older_spark_wrote(queries: KafkaQueries, clicks: str, version: str) -> None:
+def test_a_checkpoint_of_an_older_spark_is_adopted(queries: KafkaQueries, clicks: str, version: str) -> None:
     """``dropDuplicates``: two values of each partition are in the state, two were planned and not committed."""
     checkpoint = queries.folder / "c"
     shutil.copytree(OLD / version, checkpoint)

@@ -161,7 +161,9 @@ def test_no_row_is_lost_of_a_transactional_topic(
 
 
 @pytest.mark.parametrize("policy", ["fail", "skip", "pass"])
-def test_a_record_of_the_year_2099(queries: KafkaQueries, topic: MakeTopic, policy: str) -> None:
+def test_a_record_of_the_year_2099_does_not_move_the_watermark(
+    queries: KafkaQueries, topic: MakeTopic, policy: str
+) -> None:
     """I12, rule 6: a record with an implausible event time holds no split back, and an option says what happens to
     it."""
     name, poison = topic(2), 4_070_908_800_000

@@ -56,7 +56,7 @@ def test_a_batch_between_any_two_offsets_can_be_run_again(
         assert query.coordinator.latest_offset(documents[j], 100) is not None
 
 
-def test_what_is_known_to_be_logged_is_not_repeated(make: Callable[..., Query]) -> None:
+def test_begins_of_splits_that_are_known_to_be_logged_are_not_repeated(make: Callable[..., Query]) -> None:
     """The offset repeats where a split began only until that is known to be logged. Spark tells so with ``commit``,
     one batch later; with asynchronous progress tracking hours later, or never."""
     query = make({"a": [99]})
@@ -69,7 +69,7 @@ def test_what_is_known_to_be_logged_is_not_repeated(make: Callable[..., Query]) 
     assert repeated == [1, 1, 1, 2, 1, 2, 1]
 
 
-def test_what_is_not_known_to_be_logged_is_repeated_until_it_is(make: Callable[..., Query]) -> None:
+def test_begins_of_splits_are_repeated_until_they_are_known_to_be_logged(make: Callable[..., Query]) -> None:
     query = make({"a": [99]})
     assert [document[MARKER] for document in some_batches(query)] == [1, 1, 1, 2, 2, 2, 2]
     query.restart()

@@ -65,7 +65,7 @@ def written(session: SparkSession) -> list[dict[str, Any]]:
     return rows
 
 
-def test_a_query_writes_it_over_restarts(
+def test_a_query_writes_its_catalog_table_over_restarts(
     session: SparkSession, writer: CatalogTableWriter, tmp_path: Path
 ) -> None:
     folder = tmp_path / "hours"
@@ -110,7 +110,7 @@ def test_without_its_writer_or_with_a_second_source_a_query_fails_at_its_start(
         writer.close()
 
 
-def test_what_was_written_before_a_kill_is_not_written_again(
+def test_rows_that_were_written_before_a_kill_are_not_written_again(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each batch is written once, although the writer's process is killed before and after a commit. The next writer
@@ -174,7 +174,7 @@ def test_a_table_that_cannot_be_written_keeps_its_rows_waiting(
     assert sum(row["rows"] for row in written(session)) == 60
 
 
-def test_other_tables_are_refused(session: SparkSession) -> None:
+def test_tables_of_other_columns_are_refused(session: SparkSession) -> None:
     with pytest.raises(AlignmentError, match="'/delta/t' is not the name of a table in a catalog"):
         CatalogTableWriter(session, "/delta/t")
     session.sql(f"CREATE TABLE {SCHEMA}.others (`group` string, n int) USING delta")

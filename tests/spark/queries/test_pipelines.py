@@ -79,6 +79,6 @@ def test_the_example_of_the_page_runs_exactly_and_incrementally(tmp_path: Path) 
     assert read == {("shop", name) for name in files}
 
 
-def test_the_page_says_what_registering_cannot_do() -> None:
+def test_the_page_has_the_redaction_setting() -> None:
     (specification,) = blocks("yaml")
     assert f"{REDACTION_SETTING}: '((?i)url)|({SECRETS})'" in specification

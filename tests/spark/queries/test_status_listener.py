@@ -129,7 +129,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> Callable[[int], list[str]]:
 Logged = Callable[[int], list[str]]
 
 
-def test_a_line_per_batch(make: Make, logged: Logged) -> None:
+def test_each_batch_is_logged_in_a_line(make: Make, logged: Logged) -> None:
     watched = Watched(make({"a": [1000, 2000, 3000], "b": [2500]}))
     for _ in range(2):
         watched.step(limit=2)
@@ -190,7 +190,7 @@ def test_a_split_that_stalls_its_group_is_named(make: Make, logged: Logged) -> N
     assert "scan.watermark.idle-timeout" in warning
 
 
-def test_a_member_that_is_gone_stalls_nobody(make: Make, logged: Logged) -> None:
+def test_a_member_that_left_stalls_no_group(make: Make, logged: Logged) -> None:
     """A member that has left its group stalls no other member. Its rows stay in the table, and are far behind."""
     watched = Watched(make({"a": [1000], "b": [1000, 9000]}, idle_timeout="1 hour"))
     for _ in range(3):
@@ -236,7 +236,7 @@ def test_a_query_that_has_read_all_does_not_stall(make: Make, logged: Logged) ->
     assert logged(logging.WARNING) == []
 
 
-def test_drift_above_its_limit(make: Make, logged: Logged) -> None:
+def test_a_drift_above_max_drift_is_warned_of(make: Make, logged: Logged) -> None:
     """The listener warns of a drift above max-drift. It arises when a split that was idle comes back behind the
     others."""
     watched = Watched(make({"a": [1000], "b": [1000, 9000]}))
@@ -255,7 +255,7 @@ def test_drift_above_its_limit(make: Make, logged: Logged) -> None:
     assert "the delay of withWatermark" in warning
 
 
-def test_watermarks_that_are_planned_and_not_observed(make: Make, logged: Logged) -> None:
+def test_watermarks_without_reports_are_warned_of(make: Make, logged: Logged) -> None:
     """The listener warns if no task sends a report, for example because the network forbids it."""
     watched = Watched(make({"a": [1000, 1001], "b": [1000, 1001]}))
     watched.without_reports()
@@ -266,7 +266,7 @@ def test_watermarks_that_are_planned_and_not_observed(make: Make, logged: Logged
     assert "spark.driver.host" in warning
 
 
-def test_the_end_of_a_query_is_looked_at(make: Make, logged: Logged) -> None:
+def test_the_end_of_a_query_is_checked(make: Make, logged: Logged) -> None:
     """The listener reads the table at the end of a query, even if it read the table shortly before."""
     watched = Watched(make({"a": [1000, 1001], "b": [1000, 1001]}))
     watched.listener._look_every_ms = STALL_MS
@@ -279,7 +279,7 @@ def test_the_end_of_a_query_is_looked_at(make: Make, logged: Logged) -> None:
     assert len(logged(logging.WARNING)) == 1
 
 
-def test_a_table_out_of_reach_is_told_once(make: Make, logged: Logged) -> None:
+def test_an_unreachable_table_is_warned_of_once(make: Make, logged: Logged) -> None:
     watched = Watched(make({"a": [1000, 2000]}))
     assert watched.query.table is not None
     watched.listener = StatusListener(f"{watched.query.table}-not", look_every="0")

@@ -57,7 +57,7 @@ def test_every_trigger_gives_each_record_once(
     assert len(output.logged("offsets")) == (1 if trigger is ONCE else 3 + aligned)
 
 
-def test_once_reads_up_to_the_horizon_and_the_next_run_goes_on(
+def test_trigger_once_reads_up_to_the_horizon_and_the_next_run_goes_on(
     queries: KafkaQueries, topic: MakeTopic
 ) -> None:
     """Rule 2: Trigger.Once is aligned without a read limit, too. A split that is at its end and not idle holds the
@@ -149,7 +149,7 @@ def test_assign_reads_exactly_the_partitions_named(queries: KafkaQueries, topic:
     assert output.positions() == {(name, p, n): 1 for p in (0, 2) for n in (0, 1)}
 
 
-def test_starting_offsets_by_partition(queries: KafkaQueries, topic: MakeTopic) -> None:
+def test_starting_offsets_are_taken_for_each_partition(queries: KafkaQueries, topic: MakeTopic) -> None:
     name = topic(3)
     queries.broker.write(name, steps(3, 4))
     begin = json.dumps({name: {"0": 3, "1": -2, "2": -1}})
@@ -257,7 +257,7 @@ def test_rows_and_schema_are_those_of_the_built_in_source(queries: KafkaQueries,
     assert_df_equality(queries.batch(name), queries.batch(name, source="kafka"), ignore_row_order=True)
 
 
-def test_a_batch_read_goes_from_the_offsets_given_to_what_is_there(
+def test_a_batch_read_goes_from_the_given_offsets_to_the_end_of_the_log(
     queries: KafkaQueries, topic: MakeTopic
 ) -> None:
     """WM-24: a batch read goes from the given offsets to the ends, and has no watermark. The options of alignment are

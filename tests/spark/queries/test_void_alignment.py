@@ -80,9 +80,7 @@ STEADY = logs(*range(1_000_000, 1_000_100))
 
 
 @pytest.mark.parametrize(("delay", "is_told"), [(10, True), (15, True), (16, False), (1000, False)])
-def test_a_delay_that_is_not_longer_than_the_drift(
-    make: Make, warned: Warned, delay: int, is_told: bool
-) -> None:
+def test_a_delay_up_to_max_drift_is_warned_of(make: Make, warned: Warned, delay: int, is_told: bool) -> None:
     """The listener warns once if the delay of withWatermark is not longer than max-drift plus max-out-of-orderness,
     which are 10 ms and 5 ms here. It warns after the third batch."""
     query = InSpark(make(STEADY, **{"scan.watermark.max-out-of-orderness": "5 ms"}), delay)
@@ -99,7 +97,7 @@ def test_a_delay_that_is_not_longer_than_the_drift(
     assert len(warned()) == is_told, "once"
 
 
-def test_a_watermark_of_the_checkpoint_tells_no_delay(make: Make, warned: Warned) -> None:
+def test_a_watermark_from_the_checkpoint_does_not_reveal_the_delay(make: Make, warned: Warned) -> None:
     """A watermark from the checkpoint of a restarted query gives no warning about the delay. It follows from records
     that this listener has not heard of."""
     query = InSpark(make(STEADY), 1000)
@@ -110,7 +108,7 @@ def test_a_watermark_of_the_checkpoint_tells_no_delay(make: Make, warned: Warned
 
 
 @pytest.mark.parametrize("shift", [1, 3_600_000, -3_600_000])
-def test_a_watermark_on_another_column(make: Make, warned: Warned, shift: int) -> None:
+def test_a_watermark_on_another_column_is_warned_of(make: Make, warned: Warned, shift: int) -> None:
     query = InSpark(make(STEADY), 1000, lambda time: time + shift)
     if shift < 0:
         query = InSpark(
@@ -132,7 +130,7 @@ def test_a_watermark_on_another_column(make: Make, warned: Warned, shift: int) -
     [lambda t: t, lambda t: t // 1000 * 1000, lambda t: min(t, 1_000_090)],
     ids=["same", "rounded", "filter"],
 )
-def test_rounding_and_filters_are_no_other_column(
+def test_rounded_and_filtered_event_times_are_not_warned_of(
     make: Make, warned: Warned, column: Callable[[int], int]
 ) -> None:
     query = InSpark(make(STEADY), 2000, column)
@@ -141,7 +139,9 @@ def test_rounding_and_filters_are_no_other_column(
     assert warned() == []
 
 
-def test_no_record_has_an_event_time(make: Make, warned: Warned, capsys: pytest.CaptureFixture[str]) -> None:
+def test_records_without_any_event_time_are_warned_of(
+    make: Make, warned: Warned, capsys: pytest.CaptureFixture[str]
+) -> None:
     """If no record has an event time, the planning process, the listener and ``status`` warn of it."""
     query = InSpark(make(logs(*[None] * 50)), 1000)
     for _ in range(3):
@@ -157,14 +157,14 @@ def test_no_record_has_an_event_time(make: Make, warned: Warned, capsys: pytest.
     assert "gives no event time for any of the 10 records" in " ".join(capsys.readouterr().out.split())
 
 
-def test_some_records_without_an_event_time_are_no_mistake(make: Make, warned: Warned) -> None:
+def test_some_records_without_an_event_time_are_not_warned_of(make: Make, warned: Warned) -> None:
     query = InSpark(make(logs(None, 1_000_000, None, 1_000_001, *[None] * 30)), 1000)
     for _ in range(4):
         query.step()
     assert warned() == [] == warned("flip27_stream.spark.reporting")
 
 
-def test_seconds_that_are_read_as_milliseconds(make: Make, warned: Warned) -> None:
+def test_seconds_read_as_milliseconds_are_warned_of(make: Make, warned: Warned) -> None:
     made = make(logs(*range(IN_2026 // 1000, IN_2026 // 1000 + 50)))
     made.clock.advance(IN_2026)
     query = InSpark(made, 1000)
@@ -178,7 +178,7 @@ def test_seconds_that_are_read_as_milliseconds(make: Make, warned: Warned) -> No
 
 @pytest.mark.parametrize(("unit", "factor"), [("us", 1000), ("ns", 1_000_000)])
 @pytest.mark.parametrize("policy", ["skip", "pass"])
-def test_shorter_units_that_are_read_as_milliseconds(
+def test_shorter_units_read_as_milliseconds_are_warned_of(
     make: Make, warned: Warned, unit: str, factor: int, policy: str
 ) -> None:
     """Microseconds or nanoseconds that are read as milliseconds give a warning that names the right unit. Such event
@@ -245,7 +245,7 @@ def test_an_implausible_event_time_names_the_factor() -> None:
 
 
 @pytest.mark.parametrize(("unit", "factor"), [("s", 0.001), ("ms", 1), ("us", 1000), ("ns", 1_000_000)])
-def test_units_of_integers_at_a_pointer(unit: str, factor: float) -> None:
+def test_integers_at_a_pointer_have_the_unit_of_the_option(unit: str, factor: float) -> None:
     """The unit applies to integers at a JSON pointer, and not to ISO texts. Documents that Arrow parses at once and
     those that Python parses give the same event times."""
     number = b'{"time": %d}' % int(IN_2026 * factor)

@@ -41,7 +41,7 @@ class Listener(StatusListener):
     ],
     ids=["delay", "column", "right"],
 )
-def test_mistakes_in_with_watermark(
+def test_each_mistake_in_with_watermark_is_warned_of_once(
     queries: KafkaQueries,
     topic: Topic,
     caplog: pytest.LogCaptureFixture,

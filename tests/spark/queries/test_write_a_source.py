@@ -67,7 +67,7 @@ def expected(**sizes: int) -> list[tuple[str, int]]:
     return sorted((f"{name}.log", n) for name, size in sizes.items() for n in range(size))
 
 
-def test_batch_and_stream_and_restart_with_a_new_split(logs: Logs) -> None:
+def test_an_own_source_reads_a_new_split_after_a_restart(logs: Logs) -> None:
     """SX-03, SX-06: each row is read exactly once, also rows and files that came while no query ran.
 
     Spark counts every row.
@@ -86,7 +86,7 @@ def test_batch_and_stream_and_restart_with_a_new_split(logs: Logs) -> None:
     assert logs.rows() == expected(a=2505, b=10, c=7)
 
 
-def test_it_is_aligned_and_in_the_table(logs: Logs) -> None:
+def test_an_own_source_is_aligned_and_in_the_table(logs: Logs) -> None:
     """FLIP-217: a source without positions by event time is aligned by pauses, which follow from what its tasks
     report. It is in the split-watermark table."""
     logs.append("slow.log", [NOON + i for i in range(2000)])

@@ -123,7 +123,7 @@ def test_a_late_report_of_an_earlier_batch_is_not_compared_with_this_one() -> No
     assert disorder.add(5, SplitReport("a", 12, 14, 2, 1500, 0, 0, 1499)) == 3
 
 
-def test_warnings_of_many_splits_are_no_flood(caplog: pytest.LogCaptureFixture) -> None:
+def test_few_of_many_splits_are_named_in_warnings(caplog: pytest.LogCaptureFixture) -> None:
     """At most five warnings of splits are logged in a minute, with the newest values. In the end each of them is
     logged once."""
     given = SplitWarnings()

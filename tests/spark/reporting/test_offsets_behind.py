@@ -17,7 +17,7 @@ from watermark_alignment.__main__ import main
 Make = Callable[..., Query]
 
 
-def test_status_tells_by_the_names_of_sparks_kafka_source(
+def test_status_has_the_metric_names_of_spark_s_kafka_source(
     make: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
     query = make({"a": list(range(1000, 1100)), "b": list(range(1000, 1040))})
@@ -37,7 +37,7 @@ def test_status_tells_by_the_names_of_sparks_kafka_source(
 
 
 @pytest.mark.parametrize("latest", [{"a": 100, "b": 7}, json.dumps({"a": 100, "b": 7})])
-def test_the_listener_tells_it_from_the_progress(
+def test_the_listener_reads_offsets_behind_from_the_progress(
     make: Make, caplog: pytest.LogCaptureFixture, latest: object
 ) -> None:
     """The listener computes how far a source is behind from Spark's progress, also for a query without alignment,

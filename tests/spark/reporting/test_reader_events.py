@@ -14,7 +14,7 @@ from tests.spark.support.sources.memory_source import MemorySplit
 from tests.spark.support.talking_query import Diary, said, talking
 
 
-def test_events_go_both_ways() -> None:
+def test_events_reach_readers_and_the_enumerator() -> None:
     """CO-22: an event reaches a reader with a task of the next batch, and the enumerator with a report. A request for
     a split names the host."""
     query = talking()
@@ -49,7 +49,7 @@ def test_one_task_stands_for_all_readers_of_a_small_batch() -> None:
     assert said(query, "event")[-1] == "event got of 0: ['to 0', 'to 1', 'to 2']"
 
 
-def test_a_task_that_runs_again_says_nothing_twice() -> None:
+def test_events_of_a_repeated_task_are_handled_once() -> None:
     """AL-11: events and requests of a task that runs again reach the enumerator once. Tasks run again when they are
     retried or speculative, with two actions in foreachBatch, and in self-unions."""
     query = talking({"a": [1]})
@@ -73,7 +73,7 @@ def test_a_batch_that_is_asked_for_twice_has_the_same_events() -> None:
     assert first[0].events == (SourceEvent("hello"),)
 
 
-def test_a_report_of_a_batch_that_is_long_done_says_nothing() -> None:
+def test_events_of_an_old_batch_are_ignored() -> None:
     """Events and requests in a report of a batch that is long done do not reach the enumerator. Spark did not wait
     for this task; another attempt of it was counted."""
     query = talking({"a": [1]})
@@ -112,7 +112,7 @@ class Lazy(Diary):
         return super().split_ranges(positions)
 
 
-def test_co_08_co_12_splits_on_request() -> None:
+def test_co_08_co_12_readers_get_splits_on_request() -> None:
     """CO-08: requests get splits, and after the last split the signal that there are no more. CO-12: further requests
     are ignored until a restart."""
     query = talking({"a": [1, 2], "b": [3], "c": [4]}, parallelism=1, enumerator=Lazy)

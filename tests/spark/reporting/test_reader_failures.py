@@ -109,7 +109,7 @@ def test_splits_that_came_back_may_be_assigned_again() -> None:
         query.coordinator._context.assign_split(MemorySplit("a"), 0)
 
 
-def test_a_reader_that_gets_nothing_names_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_without_records_names_the_splits_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A task whose reader gets no records fails. The error names the split, its range, and the last position that was
     read."""
 
@@ -142,7 +142,7 @@ def ranges_of(tasks: Sequence[SplitTask]) -> set[tuple[str, int, int]]:
     return {(split.split_id, start, end) for task in tasks for split, start, end in task.ranges}
 
 
-def test_the_log_is_ahead_of_the_readers() -> None:
+def test_a_planned_batch_is_fixed_whatever_happens_meanwhile() -> None:
     """PY-14: a planned batch is fixed, even if rows are written meanwhile or the next process has fewer readers."""
     query = talking(parallelism=4)
     start = query.offset

@@ -132,7 +132,7 @@ class BoomError(Exception):
 
 
 @pytest.mark.parametrize("place", ["creation", "start", "handler", "runnable"])
-def test_co_09_co_18_co_20_what_the_enumerator_throws_fails_the_query(place: str) -> None:
+def test_co_09_co_18_co_20_errors_of_the_enumerator_fail_the_query(place: str) -> None:
     """CO-09, CO-18, CO-20: an error that the enumerator raises fails the query, as the same object."""
     boom = BoomError(place)
 

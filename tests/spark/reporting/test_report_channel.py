@@ -19,8 +19,10 @@ from typing import Any
 
 import pytest
 
-from flip27_stream.spark.reporting import report_channel
-from flip27_stream.spark.reporting.report_channel import ReportAddress, ReportListener, send_report
+from flip27_stream.spark.reporting import report_listener, report_sender
+from flip27_stream.spark.reporting.report_channel import ReportAddress
+from flip27_stream.spark.reporting.report_listener import ReportListener
+from flip27_stream.spark.reporting.report_sender import send_report
 from flip27_stream.testing import wait_until
 from tests.module_time import replace_time
 from tests.spark.support.report_kit import REPORT, all_are_reachable, connected, is_alive, listener
@@ -44,7 +46,7 @@ def test_a_report_arrives_as_it_was_sent(listener: ReportListener) -> None:
     assert listener.take() == []
 
 
-def test_it_listens_at_the_address_of_the_driver_and_no_other() -> None:
+def test_the_listener_binds_only_to_the_address_of_the_driver() -> None:
     listener = ReportListener("127.0.0.2", "127.0.0.2")
     try:
         assert is_alive(listener)
@@ -54,15 +56,15 @@ def test_it_listens_at_the_address_of_the_driver_and_no_other() -> None:
         listener.close()
 
 
-def test_the_key_is_no_part_of_what_is_shown(listener: ReportListener) -> None:
+def test_the_key_is_not_shown(listener: ReportListener) -> None:
     assert str(listener.address.key) not in repr(listener.address)
     assert len(listener.address.key) == 32
 
 
-def test_who_does_not_know_the_key_is_refused(
+def test_a_client_without_the_key_is_refused(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report_channel, "_FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(report_sender, "_FIRST_WAIT_S", 0.01)
     assert not send_report(replace(listener.address, key=b"another"), REPORT)
     assert is_alive(listener)
 
@@ -80,7 +82,7 @@ def test_who_does_not_know_the_key_is_refused(
         b"\xff" * 100_000,
     ],
 )
-def test_who_does_not_speak_the_protocol_is_refused(listener: ReportListener, said: bytes) -> None:
+def test_a_client_of_another_protocol_is_refused(listener: ReportListener, said: bytes) -> None:
     with connected(listener) as client:
         client.sendall(said)
         with contextlib.suppress(OSError):  # the listener may have closed the connection
@@ -145,7 +147,7 @@ SPLIT = {"split": "a", "start": 0, "end": 9, "rows": 9}
         changed(failed="abc"),
     ],
 )
-def test_what_is_no_report_is_refused(listener: ReportListener, said: bytes) -> None:
+def test_a_malformed_report_is_refused(listener: ReportListener, said: bytes) -> None:
     """The listener drops messages that are no correct report. A value of a wrong type would otherwise fail the plan
     that uses it, and so the query."""
     told(listener, said)
@@ -159,7 +161,7 @@ def test_a_report_that_is_too_long_is_not_read(
 ) -> None:
     """The listener does not read a report that is too long or has length 0. It closes the connection before the text
     has arrived."""
-    monkeypatch.setattr(report_channel, "_MAX_MESSAGE", 5000)
+    monkeypatch.setattr(report_listener, "MAX_MESSAGE", 5000)
     with connected(listener) as client:
         client.sendall(header(listener.address, greeted(client), b"x", length))
         assert is_hung_up_on(client)
@@ -175,7 +177,7 @@ def test_another_text_than_the_one_announced_is_refused(listener: ReportListener
     assert listener.take() == []
 
 
-def test_what_was_overheard_cannot_be_said_again(listener: ReportListener) -> None:
+def test_a_recorded_report_cannot_be_sent_again(listener: ReportListener) -> None:
     """A message that was recorded on one connection is refused on another one. The proof in it is valid only for the
     nonce of its own connection."""
     said = REPORT.to_bytes()
@@ -191,7 +193,7 @@ def test_what_was_overheard_cannot_be_said_again(listener: ReportListener) -> No
     assert listener.take() == []
 
 
-def test_of_a_stranger_no_more_than_a_header_is_kept(listener: ReportListener) -> None:
+def test_only_the_header_of_a_client_without_the_key_is_read(listener: ReportListener) -> None:
     with connected(listener) as client:
         greeted(client)
         client.sendall(bytes(67))
@@ -201,12 +203,12 @@ def test_of_a_stranger_no_more_than_a_header_is_kept(listener: ReportListener) -
         assert is_hung_up_on(client)
 
 
-def test_who_says_little_by_little_is_hung_up_on(
+def test_a_client_that_sends_too_slowly_is_disconnected(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The listener closes the connection of a client whose bytes each arrive in time, but whose whole message does
     not. A client with the key is treated the same."""
-    monkeypatch.setattr(report_channel, "_CLIENT_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(report_listener, "_CLIENT_TIMEOUT_S", 0.2)
     with connected(listener) as silent, connected(listener) as stammering:
         with contextlib.suppress(OSError):  # a busy machine may be too slow
             stammering.sendall(header(listener.address, greeted(stammering), b"", 10_000_000))
@@ -227,13 +229,14 @@ def test_who_says_little_by_little_is_hung_up_on(
 # ---- many clients ---------------------------------------------------------------------------------------------------
 
 
-def test_all_tasks_that_end_together_are_taken(
+def test_reports_of_tasks_that_end_together_are_all_received(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each report is delivered at the first try, although clients without the key hold 100 connections."""
-    monkeypatch.setattr(report_channel, "_TRIES", 1)
-    for limit in ("_CLIENT_TIMEOUT_S", "_CONNECT_TIMEOUT_S", "_ANSWER_TIMEOUT_S"):
-        monkeypatch.setattr(report_channel, limit, 60.0)
+    monkeypatch.setattr(report_sender, "_TRIES", 1)
+    monkeypatch.setattr(report_listener, "_CLIENT_TIMEOUT_S", 60.0)
+    for limit in ("_CONNECT_TIMEOUT_S", "_ANSWER_TIMEOUT_S"):
+        monkeypatch.setattr(report_sender, limit, 60.0)
     monkeypatch.setattr(listener, "_most", 300)
     many = threading.Barrier(100)
 
@@ -250,7 +253,7 @@ def test_all_tasks_that_end_together_are_taken(
     assert sorted(report.task for report in listener.take()) == [*range(400)]
 
 
-def test_strangers_who_stay_make_room_for_reports(listener: ReportListener) -> None:
+def test_idle_clients_without_the_key_are_disconnected_for_reports(listener: ReportListener) -> None:
     with contextlib.ExitStack() as strangers:
         for _ in range(2 * listener._most):
             stranger = strangers.enter_context(connected(listener))
@@ -259,7 +262,7 @@ def test_strangers_who_stay_make_room_for_reports(listener: ReportListener) -> N
         assert len(listener._clients) <= listener._most
 
 
-def test_when_all_who_are_there_are_new_the_next_is_told_that_it_is_busy(
+def test_the_listener_is_busy_while_all_its_clients_are_new(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The listener answers "busy" if it has no room for a client and all other clients are new. The client tries
@@ -273,7 +276,7 @@ def test_when_all_who_are_there_are_new_the_next_is_told_that_it_is_busy(
             strangers.close()
             wait_until(lambda: not listener._clients, "them to be gone", 30)
 
-    monkeypatch.setattr(report_channel, "_GRACE_S", 3600)
+    monkeypatch.setattr(report_listener, "_GRACE_S", 3600)
     monkeypatch.setattr(listener, "_most", 2)
     with strangers:
         strangers.enter_context(connected(listener))
@@ -281,16 +284,16 @@ def test_when_all_who_are_there_are_new_the_next_is_told_that_it_is_busy(
         wait_until(lambda: len(listener._clients) == 2, "two clients", 30)
         with connected(listener) as third:
             assert third.recv(40, socket.MSG_WAITALL) == b"flip27 -" + bytes(32)
-        replace_time(monkeypatch, "flip27_stream.spark.reporting.report_channel", sleep=pause)
+        replace_time(monkeypatch, "flip27_stream.spark.reporting.report_listener", sleep=pause)
         assert is_alive(listener)
     assert len(pauses) == 2
     assert 0.25 <= pauses[0] <= 0.5 <= pauses[1] <= 1.0
 
 
-def test_one_who_has_proven_that_it_knows_the_key_is_not_hung_up_on_for_others(
+def test_a_client_with_the_key_is_not_disconnected_for_others(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report_channel, "_GRACE_S", 0.0)
+    monkeypatch.setattr(report_listener, "_GRACE_S", 0.0)
     monkeypatch.setattr(listener, "_most", 1)
     said = REPORT.to_bytes()
     with connected(listener) as slow:
@@ -303,14 +306,14 @@ def test_one_who_has_proven_that_it_knows_the_key_is_not_hung_up_on_for_others(
     assert listener.take() == [REPORT]
 
 
-def test_a_process_that_may_open_few_files_keeps_most_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_listener_uses_a_quarter_of_the_files_of_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 256))
-    assert report_channel._most_at_once() == 64
+    assert report_listener._most_at_once() == 64
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    assert report_channel._most_at_once() == 256
+    assert report_listener._most_at_once() == 256
 
 
-def test_it_goes_on_once_files_can_be_opened_again(
+def test_the_listener_goes_on_after_a_lack_of_files(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The listener goes on after it could not open a file for a connection. It closes a connection of a client
@@ -332,7 +335,7 @@ def test_it_goes_on_once_files_can_be_opened_again(
     assert not failures
 
 
-def test_it_goes_on_where_memory_ran_out(
+def test_the_listener_goes_on_after_a_lack_of_memory(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The listener goes on after a lack of memory, and after any other error that no client has caused. Nobody would
@@ -343,7 +346,7 @@ def test_it_goes_on_where_memory_ran_out(
             raise MemoryError
 
     with monkeypatch.context() as patched:
-        patched.setattr(report_channel, "_Client", Full)
+        patched.setattr(report_listener, "_Client", Full)
         with connected(listener):
             wait_until(lambda: bool(caplog.messages), "a warning")
     assert caplog.messages == ["The listener for reports failed and goes on"]

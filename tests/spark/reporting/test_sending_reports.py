@@ -16,13 +16,11 @@ from deltalake import DeltaTable
 from flip27_stream.errors import ConnectorError
 from flip27_stream.spark.execution import task
 from flip27_stream.spark.planning.micro_batch.rate_limit import UNLIMITED
-from flip27_stream.spark.reporting import report_channel
-from flip27_stream.spark.reporting.report_channel import (
-    ReportAddress,
-    ReportListener,
-    TaskReport,
-    send_report,
-)
+from flip27_stream.spark.reporting import report_sender
+from flip27_stream.spark.reporting.report_channel import ReportAddress
+from flip27_stream.spark.reporting.report_listener import ReportListener
+from flip27_stream.spark.reporting.report_sender import send_report
+from flip27_stream.spark.reporting.reports import TaskReport
 from tests.module_time import replace_time
 from tests.spark.support.driven_query import Query
 from tests.spark.support.report_kit import REPORT, all_are_reachable, is_alive, listener
@@ -64,13 +62,13 @@ def test_no_side_writes_twice_before_it_reads(
     assert no_delay == {True}
 
 
-def test_a_listener_that_cannot_be_reached_is_left_alone_for_a_while_that_grows(
+def test_the_pause_before_an_unreachable_listener_is_tried_grows(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a failed report the task does not try the listener again for a pause, which grows from 0.5 s to 30 s. The
     first report that is delivered resets the pause."""
     now, tries, closed = 0.0, 0, True
-    deliver = report_channel._deliver
+    deliver = report_sender._deliver
 
     def counted(*args: Any) -> None:
         nonlocal tries
@@ -79,9 +77,9 @@ def test_a_listener_that_cannot_be_reached_is_left_alone_for_a_while_that_grows(
             raise ConnectionRefusedError
         deliver(*args)
 
-    monkeypatch.setattr(report_channel, "_deliver", counted)
-    monkeypatch.setattr(report_channel, "_jittered", lambda seconds: seconds)
-    replace_time(monkeypatch, "flip27_stream.spark.reporting.report_channel", monotonic=lambda: now)
+    monkeypatch.setattr(report_sender, "_deliver", counted)
+    monkeypatch.setattr(report_sender, "_jittered", lambda seconds: seconds)
+    replace_time(monkeypatch, "flip27_stream.spark.reporting.report_sender", monotonic=lambda: now)
     for wait in (0.5, 1, 2, 4, 8, 16, 30, 30):
         before = tries
         assert not send_report(listener.address, REPORT)
@@ -92,25 +90,25 @@ def test_a_listener_that_cannot_be_reached_is_left_alone_for_a_while_that_grows(
     assert send_report(listener.address, REPORT)
     closed = True
     assert not send_report(listener.address, REPORT)
-    assert report_channel._unreachable[listener.address].until == now + 0.5
+    assert report_sender._unreachable[listener.address].until == now + 0.5
 
 
-def test_another_query_at_the_same_port_is_not_left_alone(listener: ReportListener) -> None:
+def test_a_new_query_at_the_same_port_is_tried_at_once(listener: ReportListener) -> None:
     former = replace(listener.address, key=b"of a query that has ended")
-    report_channel._unreachable[former] = report_channel._BackOff(until=float("inf"))
+    report_sender._unreachable[former] = report_sender._BackOff(until=float("inf"))
     assert is_alive(listener)
 
 
 @pytest.mark.parametrize(
     "answer", [b"", b"flip27 1" + bytes(32), b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", None]
 )
-def test_one_who_is_not_the_listener_is_not_believed(
+def test_an_answer_of_another_program_does_not_count(
     answer: bytes | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A report to another program that has the listener's port now counts as not delivered. That program cannot prove
     that it has received the report, and the task does not wait long."""
-    monkeypatch.setattr(report_channel, "_ANSWER_TIMEOUT_S", 0.1)
-    monkeypatch.setattr(report_channel, "_FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(report_sender, "_ANSWER_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(report_sender, "_FIRST_WAIT_S", 0.01)
     clients: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as other:
 
@@ -132,7 +130,7 @@ def test_one_who_is_not_the_listener_is_not_believed(
         client.close()
 
 
-def test_a_name_that_can_be_no_hosts_is_no_error_of_the_task() -> None:
+def test_a_wrong_host_name_does_not_fail_the_task() -> None:
     name = "label" * 20 + ".example"
     assert not send_report(ReportAddress(name, 1, b"key"), REPORT)
     with pytest.raises(OSError, match="is not a host name"):
@@ -151,7 +149,7 @@ def has_ipv6() -> bool:
     ("bind", "host"),
     [("localhost", "localhost"), ("0.0.0.0", "127.0.0.1"), ("::1", "[::1]"), ("[::1]", "::1")],
 )
-def test_host_names_and_ipv6(bind: str, host: str) -> None:
+def test_the_listener_takes_host_names_and_ipv6_addresses(bind: str, host: str) -> None:
     if ":" in bind and not has_ipv6():
         pytest.skip("this machine has no IPv6")
     listener = ReportListener(bind, host)
@@ -211,7 +209,7 @@ def test_without_reports_queries_stay_correct_and_aligned(
     assert sum(map(len, query.batches)) == sum(map(len, query.world.logs.values()))
 
 
-def test_that_watermarks_are_planned_and_not_observed_is_said(
+def test_watermarks_without_reports_are_warned_of_once(
     make: Callable[..., Query],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

@@ -205,7 +205,7 @@ def test_lost_records_fail_the_query(
 
 @pytest.mark.parametrize(("lose", "offsets"), [(_delete_records, {8, 9}), (_recreate, set(range(6)))])
 @pytest.mark.parametrize("aligned", [False, True])
-def test_the_query_goes_on_with_what_is_there_if_told_to(
+def test_a_query_goes_on_after_lost_records_without_fail_on_data_loss(
     queries: KafkaQueries,
     checkpoint: tuple[str, Output],
     lose: Loss,
@@ -230,7 +230,7 @@ def test_the_query_goes_on_with_what_is_there_if_told_to(
 
 
 @pytest.mark.parametrize("fail", [True, False])
-def test_a_topic_that_is_made_again_under_a_running_query(
+def test_a_topic_that_is_recreated_under_a_query_fails_it(
     queries: KafkaQueries, checkpoint: tuple[str, Output], fail: bool
 ) -> None:
     """SK-25: a topic that is deleted and created again under a running query is noticed by its id, whatever its
@@ -262,7 +262,7 @@ def test_a_topic_that_is_made_again_under_a_running_query(
     assert output.positions() - before == Counter({(name, 0, n): 1 + (n == 5) for n in range(8)})
 
 
-def test_a_file_where_the_table_should_be(queries: KafkaQueries, topic: MakeTopic) -> None:
+def test_a_file_at_the_path_of_the_table_is_refused(queries: KafkaQueries, topic: MakeTopic) -> None:
     name = topic()
     queries.split_watermarks.write_text("not a table")
     said = refused(queries, queries.stream(name, queries.aligned()))
@@ -270,7 +270,7 @@ def test_a_file_where_the_table_should_be(queries: KafkaQueries, topic: MakeTopi
     assert str(queries.split_watermarks) in said
 
 
-def test_a_table_of_something_else(queries: KafkaQueries, topic: MakeTopic) -> None:
+def test_a_table_of_other_columns_is_refused(queries: KafkaQueries, topic: MakeTopic) -> None:
     name = topic()
     write_deltalake(str(queries.split_watermarks), pa.table({"customer": ["a"]}))
     said = refused(queries, queries.stream(name, queries.aligned()))

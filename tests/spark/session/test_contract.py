@@ -65,7 +65,7 @@ def enumerator(**answers: object) -> Callable[..., LogEnumerator]:
         ({"a": SplitRange(0, 1, final=None)}, "drained, final and limited must be True or False"),  # type: ignore[arg-type]
     ],
 )
-def test_ranges_that_no_offset_could_hold(answer: object, why: str) -> None:
+def test_ranges_that_no_offset_can_hold_are_refused(answer: object, why: str) -> None:
     """Wrong ranges of ``split_ranges`` raise an error that names the mistake. An offset with such a range could never
     be read again."""
     with pytest.raises(ContractError, match=why):
@@ -77,7 +77,7 @@ def test_ranges_that_no_offset_could_hold(answer: object, why: str) -> None:
         q.read_batch()
 
 
-def test_an_end_that_falls_behind_what_was_read() -> None:
+def test_an_end_before_the_read_position_is_refused() -> None:
     one = query()
     one.step()
     one.world.logs["a"] = [1]
@@ -86,7 +86,7 @@ def test_an_end_that_falls_behind_what_was_read() -> None:
 
 
 @pytest.mark.parametrize("pending", [None, "1", 1.5, -1])
-def test_a_wrong_count_of_pending_splits(pending: object) -> None:
+def test_a_wrong_count_of_pending_splits_is_refused(pending: object) -> None:
     why = rf"Careless.pending\(\) returned {pending!r}; it must return an int, not negative"
     with pytest.raises(ContractError, match=why):
         query(enumerator(pending=pending)).step()
@@ -108,7 +108,7 @@ def test_a_wrong_count_of_pending_splits(pending: object) -> None:
         ),
     ],
 )
-def test_positions_that_spark_cannot_show(answers: dict[str, object], why: str) -> None:
+def test_positions_that_spark_cannot_show_are_refused(answers: dict[str, object], why: str) -> None:
     one = query(enumerator(**answers))
     one.step()
     with pytest.raises(ContractError, match=f"Careless.{why}"):
@@ -120,7 +120,7 @@ class NoEnumerator(MemorySource):
         return None
 
 
-def test_a_source_that_creates_no_enumerator() -> None:
+def test_a_source_that_creates_no_enumerator_is_refused() -> None:
     with pytest.raises(ContractError, match=r"create_enumerator\(\).* returned None"):
         Query(World({}), None, source=NoEnumerator(World({}))).step()
 
@@ -149,7 +149,7 @@ class BadlyStored(MemorySource):
 
 
 @pytest.mark.parametrize("serializer", [Unreadable(), Other()])
-def test_a_serializer_that_does_not_read_what_it_writes(serializer: object) -> None:
+def test_a_serializer_that_does_not_read_its_own_form_is_refused(serializer: object) -> None:
     """A serializer that does not read what it writes is found before the first offset is stored, not at the first
     restart."""
     source = BadlyStored(World({"a": [1]}), enumerator=LogEnumerator, serializer=serializer)
@@ -190,7 +190,7 @@ class ReadsNothing(NameSerializer):
         (ReadsNothing(), "BadlyStored cannot read what they wrote.*of split 'a'.*not of None"),
     ],
 )
-def test_serializers_of_splits_that_fail(serializer: object, why: str) -> None:
+def test_serializers_of_splits_that_fail_are_named(serializer: object, why: str) -> None:
     source = BadlyStored(World({"a": [1]}), enumerator=LogEnumerator, serializer=serializer)
     with pytest.raises(ContractError, match=why):
         Query(source.world, None, source=source).step()
@@ -228,7 +228,9 @@ class BadlyKept(MemorySource):
     ],
     ids=["forgets", "none", "float"],
 )
-def test_states_that_do_not_come_back(serializer: object, answers: dict[str, object], why: str) -> None:
+def test_states_that_do_not_come_back_equal_are_refused(
+    serializer: object, answers: dict[str, object], why: str
+) -> None:
     world = World({"a": [1]})
     source = BadlyKept(world, enumerator=enumerator(**answers), enumerator_checkpoint_serializer=serializer)
     with pytest.raises(ContractError, match=why):
@@ -283,7 +285,7 @@ class Unhashable(SourceSplit):
         ([MemorySplit("a"), MemorySplit("a", 1)], r"2 splits: they have only 1 different ids: \['a'\]"),
     ],
 )
-def test_splits_that_no_offset_could_hold(splits: list[Any], why: str) -> None:
+def test_splits_that_no_offset_can_hold_are_refused(splits: list[Any], why: str) -> None:
     context = CoordinatorContext(2, "host")
     with pytest.raises(ValueError, match=why):
         context.assign_splits(SplitsAssignment({0: splits}))
@@ -302,7 +304,7 @@ def test_any_other_text_is_a_split_id(name: str) -> None:
 
 
 @pytest.mark.parametrize("slot", [2, -1, "0", None])
-def test_readers_that_are_not_registered(slot: Any) -> None:
+def test_assignments_to_unknown_readers_are_refused(slot: Any) -> None:
     context = CoordinatorContext(2, "host")
     with pytest.raises(ValueError, match=r"no more splits.*only readers 0 to 1 are registered"):
         context.signal_no_more_splits(slot)
@@ -328,7 +330,7 @@ def context(kind: str) -> SplitEnumeratorContext[Any]:
     ],
 )
 @pytest.mark.parametrize("kind", ["own", "child"])
-def test_what_is_no_assignment(kind: str, given: Any, why: str) -> None:
+def test_a_wrong_assignment_is_named(kind: str, given: Any, why: str) -> None:
     with pytest.raises(ContractError, match=rf"assign_splits\(\) .*{why}"):
         context(kind).assign_splits(given)
 
@@ -355,7 +357,7 @@ def nothing(*_: object) -> None: ...
     ],
 )
 @pytest.mark.parametrize("kind", ["own", "child"])
-def test_calls_of_the_context_with_what_they_do_not_take(
+def test_wrong_arguments_of_the_context_are_refused(
     kind: str, method: str, arguments: list[Any], why: str
 ) -> None:
     """A call of the context with a wrong argument raises the error itself, and no thread raises it later."""
@@ -379,7 +381,7 @@ def test_readers_are_registered_for_a_batch_read_too() -> None:
         assert {row["split"] for row in one.read_batch()} == {"a", "b"}
 
 
-def test_ten_thousand_splits() -> None:
+def test_ten_thousand_splits_are_planned_and_restored() -> None:
     world = World({f"s{n}": [n] for n in range(10_000)})
     one = Query(world, None, source=MemorySource(world, enumerator=LogEnumerator))
     assert len(one.step() or ()) == 10_000

@@ -60,7 +60,7 @@ class Aligned(MemoryEnumerator):
         ("least_to_come", "soon", "returned 'soon'; it must return milliseconds as int, or None"),
     ],
 )
-def test_positions_by_event_time_that_cannot_be(
+def test_impossible_positions_by_event_time_are_refused(
     tmp_path: Path, method: str, answer: object, why: str
 ) -> None:
     careless = type("Positions", (CarelessPositions,), {"answers": {method: answer}})
@@ -70,7 +70,7 @@ def test_positions_by_event_time_that_cannot_be(
         Query(world, tmp_path / "table", source=MemorySource(world, enumerator=made)).step()
 
 
-def test_an_enumerator_that_returns_no_event_time_positions(tmp_path: Path) -> None:
+def test_an_enumerator_without_a_result_of_positions_is_refused(tmp_path: Path) -> None:
     made = type("Careless", (Aligned,), {"positions": staticmethod(lambda *_: None)})
     world = World({"a": [1]})
     with pytest.raises(

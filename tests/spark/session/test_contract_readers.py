@@ -60,7 +60,7 @@ def test_a_wrong_status_does_not_make_the_task_poll_for_ever(status: object) -> 
         reading(lambda *_: status).step()
 
 
-def test_an_end_that_comes_before_all_is_read() -> None:
+def test_an_end_before_the_range_is_read_is_refused() -> None:
     """A reader that returns END_OF_INPUT while it has splits fails the query. Otherwise rows would be lost
     silently."""
     with pytest.raises(
@@ -69,13 +69,13 @@ def test_an_end_that_comes_before_all_is_read() -> None:
         reading(lambda *_: InputStatus.END_OF_INPUT).step()
 
 
-def test_a_split_that_the_task_was_not_given() -> None:
+def test_a_split_of_another_task_is_refused() -> None:
     with pytest.raises(ContractError, match=r"split 'b'.*this task has only a"):
         reading(emits("b", None)).step()
 
 
 @pytest.mark.parametrize("left", [None, "a", [1], {"a": 1}])
-def test_a_rest_that_is_no_list_of_splits(left: object) -> None:
+def test_a_snapshot_that_is_no_list_of_splits_is_refused(left: object) -> None:
     """A reader whose ``snapshot_state`` returns no list of splits fails the query. An empty value would otherwise
     look as if everything had been read."""
     with pytest.raises(
@@ -85,13 +85,13 @@ def test_a_rest_that_is_no_list_of_splits(left: object) -> None:
 
 
 @pytest.mark.parametrize("available", [None, True])
-def test_an_availability_that_is_no_future(available: object) -> None:
+def test_an_availability_that_is_no_future_is_refused(available: object) -> None:
     with pytest.raises(ContractError, match=rf"Careless.is_available\(\) returned {available}; .* of Future"):
         reading(lambda *_: InputStatus.NOTHING_AVAILABLE, is_available=lambda _: available).step()
 
 
 @pytest.mark.parametrize("made", [None, "a", MemorySplit("b", 0, 3)])
-def test_a_split_that_is_another_once_it_is_bounded(monkeypatch: pytest.MonkeyPatch, made: object) -> None:
+def test_a_bounded_split_with_another_id_is_refused(monkeypatch: pytest.MonkeyPatch, made: object) -> None:
     monkeypatch.setattr(MemorySplit, "between", lambda *_: made)
     with pytest.raises(
         ContractError, match=r"MemorySplit.between\(\) of split 'a' returned .* of the same id"
@@ -102,7 +102,7 @@ def test_a_split_that_is_another_once_it_is_bounded(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     "made", [None, "a", [], ["a"], [MemorySplit("b", 0, 3)], [MemorySplit("a", 0, 3)] * 2]
 )
-def test_splits_that_are_others_for_readers(monkeypatch: pytest.MonkeyPatch, made: object) -> None:
+def test_splits_for_readers_with_other_ids_are_refused(monkeypatch: pytest.MonkeyPatch, made: object) -> None:
     monkeypatch.setattr(MemorySource, "splits_for_readers", lambda *_: made)
     with pytest.raises(ContractError, match=r"splits_for_readers\(\) .*returned .* must return"):
         query().step()
@@ -122,7 +122,7 @@ def test_splits_for_readers_are_made_with_the_state_in_the_offset(monkeypatch: p
 
 
 @pytest.mark.parametrize("reader", [None, "reader", MemoryReader])
-def test_a_source_that_creates_no_reader(reader: object) -> None:
+def test_a_source_that_creates_no_reader_is_refused(reader: object) -> None:
     with pytest.raises(ContractError, match=r"create_reader\(\) returned .* an object of SourceReader"):
         query(reader=lambda *_: reader).step()
 
@@ -130,7 +130,7 @@ def test_a_source_that_creates_no_reader(reader: object) -> None:
 ROW = pa.RecordBatch.from_pylist([{"split": "a", "event_time": 1}], SCHEMA)
 
 
-def test_records_of_other_columns() -> None:
+def test_records_of_other_columns_are_refused() -> None:
     """Records with other columns than the source's schema fail the query. Spark looks at the first batch of a task
     only."""
     other = ROW.cast(pa.schema([("split", pa.string()), ("event_time", pa.int32())]))
@@ -141,7 +141,7 @@ def test_records_of_other_columns() -> None:
 
 @pytest.mark.parametrize("name", ["timestamps", "positions"])
 @pytest.mark.parametrize("column", [[1], pa.array([1], pa.int32()), pa.array([1, 2], pa.int64())])
-def test_columns_that_do_not_go_with_the_records(name: str, column: object) -> None:
+def test_timestamps_and_positions_of_another_length_are_refused(name: str, column: object) -> None:
     with pytest.raises(ContractError, match=rf"1 records into split a with {name} (.|\n)*as many int64"):
         reading(emits("a", ROW, **{name: column})).step()
 
@@ -162,7 +162,7 @@ class Assigner(TimestampAssigner):
         (pa.array([1.0, 2.0, 3.0]), "an array of double, 3 long"),
     ],
 )
-def test_wrong_event_times_of_an_assigner(tmp_path: Path, times: object, what: str) -> None:
+def test_wrong_event_times_of_an_assigner_are_refused(tmp_path: Path, times: object, what: str) -> None:
     one = Query(World({"a": [1, 2, 3]}), tmp_path / "table")
     assigner = type("Careless", (Assigner,), {"found": times})()
     one.spec = replace(one.spec, strategy=WatermarkStrategy(timestamp_assigner=assigner))
@@ -171,7 +171,7 @@ def test_wrong_event_times_of_an_assigner(tmp_path: Path, times: object, what: s
 
 
 @pytest.mark.parametrize("records", [None, [], pa.table({"a": [1]})])
-def test_records_that_are_no_record_batch(records: object) -> None:
+def test_records_that_are_no_record_batch_are_refused(records: object) -> None:
     with pytest.raises(ContractError, match=f"{type(records).__name__} into split a"):
         reading(emits("a", records)).step()
 
@@ -199,7 +199,7 @@ class Hears(LogEnumerator):
         self.world.calls.append(f"back {[split.name for split in splits]}")
 
 
-def test_a_reader_that_cannot_be_made_gives_its_splits_back() -> None:
+def test_splits_of_a_reader_that_cannot_be_created_are_given_back() -> None:
     """CO-06: a task whose reader cannot be created gives its splits back to the enumerator."""
     one = query(Hears, reader=fail)
     end = one.coordinator.latest_offset(one.offset, None)
@@ -220,7 +220,7 @@ def test_a_reader_that_cannot_be_made_gives_its_splits_back() -> None:
         (SourceEvent("e", "x" * 5_000_000), r"'e' is too large.* 5000002 bytes; 4194304 are allowed"),
     ],
 )
-def test_events_that_cannot_be_sent(event: Any, why: str) -> None:
+def test_events_that_cannot_be_sent_are_refused(event: Any, why: str) -> None:
     """An event that cannot be sent raises an error that says what is wrong with it."""
 
     class Sends(MemoryReader):
@@ -236,12 +236,12 @@ def test_events_that_cannot_be_sent(event: Any, why: str) -> None:
 
 
 @pytest.mark.parametrize("records", [Records([(1,)]), [(1,)], None])
-def test_fetched_records_of_the_wrong_shape(records: Any) -> None:
+def test_fetched_records_of_a_wrong_type_are_refused(records: Any) -> None:
     with pytest.raises(ContractError, match="records of split 'a' must be a sequence of Records"):
         RecordsWithSplitIds({"a": records})
 
 
-def test_finished_splits_are_no_text() -> None:
+def test_finished_splits_given_as_a_text_are_refused() -> None:
     with pytest.raises(ContractError, match="not the text 'abc'"):
         RecordsWithSplitIds(finished="abc")
 
@@ -258,12 +258,12 @@ def test_finished_splits_are_no_text() -> None:
         ([[(1,)], pa.array([1.5])], "as timestamps of 1 rows"),
     ],
 )
-def test_wrong_arguments_of_records(arguments: list[Any], why: str) -> None:
+def test_wrong_arguments_of_records_are_refused(arguments: list[Any], why: str) -> None:
     with pytest.raises(ContractError, match=rf"Records\(\) (.|\n)*{why}"):
         Records(*arguments)
 
 
-def test_a_split_without_an_initial_state() -> None:
+def test_a_split_without_an_initial_state_is_refused() -> None:
     made = type("Careless", (IteratorSourceReader,), {"initialize_state": lambda *_: None})
     reader = made(TaskContext(0), SCHEMA, lambda _: iter(()))
     with pytest.raises(ContractError, match=r"Careless.initialize_state\(\) returned None.*SplitProgress"):

@@ -32,12 +32,12 @@ def folder(**attributes: Any) -> LogFolder:
         (pa.schema({"t": pa.uint8()}), "Spark has no such type"),
     ],
 )
-def test_columns_that_spark_has_not(schema: Any, why: str) -> None:
+def test_columns_that_spark_does_not_have_are_refused(schema: Any, why: str) -> None:
     with pytest.raises(ValueError, match=f"(?s)ource 'logs'.*{why}"):
         data_source(folder(schema=schema), "logs")
 
 
-def test_a_source_that_cannot_be_pickled() -> None:
+def test_a_source_that_cannot_be_pickled_is_refused() -> None:
     with pytest.raises(
         ValueError, match=r"Source 'logs' cannot be sent.*lock.*in its enumerator and readers"
     ):
@@ -45,7 +45,7 @@ def test_a_source_that_cannot_be_pickled() -> None:
 
 
 @pytest.mark.parametrize("given", ["logs", LogFolder, None])
-def test_what_is_no_source(given: Any) -> None:
+def test_an_object_that_is_no_source_is_refused(given: Any) -> None:
     with pytest.raises(ValueError, match="Give data_source"):
         data_source(given, "logs")
 
@@ -65,7 +65,7 @@ def test_what_is_no_source(given: Any) -> None:
         ("enumerator_checkpoint_serializer", None, "enumerator_checkpoint_serializer is None"),
     ],
 )
-def test_properties_of_another_kind(name: str, value: object, why: str) -> None:
+def test_properties_of_a_wrong_type_are_refused(name: str, value: object, why: str) -> None:
     """A source with a wrong property is refused when it is registered. A source that was not registered is refused
     when its query starts."""
     with pytest.raises(ContractError, match=f"Careless.*{why}"):

@@ -31,7 +31,9 @@ def make(tmp_path: Path) -> Callable[..., Probe]:
     return probe
 
 
-def test_what_is_planned_with_and_what_reads_are_two(spark: SparkSession, make: Callable[..., Probe]) -> None:
+def test_planning_and_reading_are_different_processes(
+    spark: SparkSession, make: Callable[..., Probe]
+) -> None:
     """Fact 16: one process plans and another one reads, so everything that a task needs must be in its
     InputPartition."""
     probe = make()
@@ -101,7 +103,7 @@ def test_errors_of_planning_show_in_the_query(
         probe.start(probe.load(spark)).awaitTermination()
 
 
-def test_errors_of_stream_reader_are_buried(spark: SparkSession, make: Callable[..., Probe]) -> None:
+def test_errors_of_stream_reader_are_hidden(spark: SparkSession, make: Callable[..., Probe]) -> None:
     """Fact 23: Spark replaces an error of ``streamReader`` by an UnboundLocalError. This is why this project's
     ``streamReader`` raises nothing."""
     probe = make(fails_in="streamReader")

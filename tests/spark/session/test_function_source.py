@@ -63,14 +63,14 @@ def test_the_example_declares_its_options() -> None:
         ({"folder": "/l", "rate": "fast"}, "'rate': 'fast'. Allowed: a number."),
     ],
 )
-def test_what_is_missing_unknown_or_wrong_fails_at_load(options: dict[str, str], said: str) -> None:
+def test_missing_unknown_and_wrong_options_fail_at_load(options: dict[str, str], said: str) -> None:
     format_ = flip27_stream.data_source(shop_logs, name="shop_logs")
     with pytest.raises(OptionError) as refused:
         format_(options)
     assert said in str(refused.value)
 
 
-def test_what_the_function_refuses_names_the_format() -> None:
+def test_an_error_of_the_function_names_the_format() -> None:
     with pytest.raises(OptionError, match=r"Format 'shop_logs' cannot be made .*shards must be at least 1"):
         made(shop_logs, folder="/l", shards="0")
 
@@ -97,6 +97,6 @@ def with_anything(**options: str) -> LogFolder:
         ("logs", "a function that makes a source, not 'logs'"),
     ],
 )
-def test_what_cannot_be_a_format_is_refused_when_it_is_registered(source: Any, said: str) -> None:
+def test_an_object_that_is_no_format_is_refused_at_registration(source: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         flip27_stream.data_source(source, name="logs")

@@ -92,13 +92,13 @@ def test_explain_shows_no_secret(
         f"{TABLE_OPTION}google_service_account_key",
     ],
 )
-def test_names_that_are_hidden(session: SparkSession, name: str) -> None:
+def test_values_of_secret_names_are_hidden(session: SparkSession, name: str) -> None:
     """The values of these options are hidden. Spark applies its own setting first, then that of the session."""
     hide_secrets(session)
     assert hidden(session, {name: "hush-hush"}) == {name: "*********(redacted)"}
 
 
-def test_what_is_no_secret_stays(session: SparkSession) -> None:
+def test_values_without_secrets_are_shown(session: SparkSession) -> None:
     hide_secrets(session)
     plain = {
         "kafka.security.protocol": "SASL_SSL",
@@ -108,7 +108,7 @@ def test_what_is_no_secret_stays(session: SparkSession) -> None:
     assert hidden(session, plain) == plain
 
 
-def test_again_changes_nothing(session: SparkSession) -> None:
+def test_hiding_secrets_twice_changes_nothing(session: SparkSession) -> None:
     """Hiding secrets a second time changes nothing, and the value that the user has set is kept."""
     session.conf.set(REDACTION_SETTING, "(?i)mine")
     hide_secrets(session)

@@ -52,7 +52,7 @@ def hide(conf: Settings) -> str:
     return conf.values[REDACTION_SETTING]
 
 
-def test_the_setting_does_not_match_what_servers_hide() -> None:
+def test_a_server_does_not_hide_the_setting_that_hides_secrets() -> None:
     """A server does not hide the setting that hides secrets. Registering a second time reads back what the first time
     wrote."""
     conf = Settings({REDACTION_SETTING: "(?i)url"}, HIDDEN_BY_DEFAULT)

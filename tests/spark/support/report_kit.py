@@ -8,8 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from flip27_stream.api import SourceEvent
-from flip27_stream.spark.reporting import report_channel
-from flip27_stream.spark.reporting.report_channel import ReportListener, SplitReport, TaskReport, send_report
+from flip27_stream.spark.reporting import report_listener, report_sender
+from flip27_stream.spark.reporting.report_listener import ReportListener
+from flip27_stream.spark.reporting.report_sender import send_report
+from flip27_stream.spark.reporting.reports import SplitReport, TaskReport
 
 REPORT = TaskReport(
     batch=3,
@@ -25,12 +27,12 @@ REPORT = TaskReport(
 
 @pytest.fixture(autouse=True)
 def all_are_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report_channel, "_unreachable", {})
+    monkeypatch.setattr(report_sender, "_unreachable", {})
 
 
 @pytest.fixture
 def listener(monkeypatch: pytest.MonkeyPatch) -> Iterator[ReportListener]:
-    monkeypatch.setattr(report_channel, "_LOOK_AT_CLIENTS_S", 0.05)
+    monkeypatch.setattr(report_listener, "_LOOK_AT_CLIENTS_S", 0.05)
     listener = ReportListener("127.0.0.1", "127.0.0.1")
     yield listener
     listener.close()

@@ -61,7 +61,7 @@ def test_an_aborted_transaction_stays_hidden(broker: KafkaBroker, topic: Callabl
     assert [(record.offset, record.value) for record in committed] == [(2, b"yes")]
 
 
-def test_life_and_death_of_a_broker() -> None:
+def test_a_broker_can_be_paused_killed_and_restarted() -> None:
     with KafkaBroker() as broker:
         address, pid = broker.bootstrap_servers, broker.pid
         broker.create_topic("kept")
@@ -86,7 +86,7 @@ def test_life_and_death_of_a_broker() -> None:
     assert not alive(pid)
 
 
-def test_it_stops_when_the_body_raises() -> None:
+def test_a_broker_stops_when_the_body_raises() -> None:
     pid = home = None
     with pytest.raises(ZeroDivisionError), KafkaBroker() as broker:  # noqa: PT012
         pid, home = broker.pid, broker._home
@@ -97,7 +97,7 @@ def test_it_stops_when_the_body_raises() -> None:
     assert not home.exists()
 
 
-def test_a_broker_that_was_never_started_touches_nothing(
+def test_a_broker_that_was_not_started_makes_no_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -114,7 +114,7 @@ def test_a_broker_that_cannot_start_shows_its_log() -> None:
         pass
 
 
-def test_it_dies_with_the_process_that_started_it() -> None:
+def test_a_broker_dies_with_the_process_that_started_it() -> None:
     script = """if True:
         import sys
         from flip27_stream.testing import KafkaBroker, wait_until

@@ -29,7 +29,7 @@ def decoded(batch: bytes) -> list[tuple[int, int, bytes | None, bytes | None]]:
 
 
 @given(st.lists(rows, min_size=1, max_size=40), st.sampled_from(CODECS), st.integers(0, 3))
-def test_a_batch_decodes_to_what_went_in(
+def test_a_batch_decodes_to_its_records(
     records: list[tuple[int, bytes | None, bytes | None]], codec: Codec | None, skipped: int
 ) -> None:
     times = np.array([record[0] for record in records])
@@ -43,7 +43,7 @@ def test_a_batch_decodes_to_what_went_in(
     assert DefaultRecordBatch(batch).max_timestamp == max(times)
 
 
-def test_values_of_one_length() -> None:
+def test_values_of_one_length_are_encoded() -> None:
     values = pa.array([bytes([number]) * 100 for number in range(200)], pa.binary())
     batch = encode_batch(np.arange(200), values)
     assert decoded(batch) == [(n, n, None, bytes([n]) * 100) for n in range(200)]

@@ -17,7 +17,7 @@ from tests.testing.reading import read
 pytestmark = pytest.mark.jvm
 
 
-def test_life_and_death_of_leaders() -> None:
+def test_leaders_can_be_killed_and_restarted() -> None:
     """Acknowledged records survive when leaders are killed, restarted, frozen and resumed."""
     with KafkaCluster() as cluster:
         assert cluster.nodes == [1, 2, 3]
@@ -55,7 +55,7 @@ def test_life_and_death_of_leaders() -> None:
     assert not home.exists()
 
 
-def test_it_dies_with_the_process_that_started_it() -> None:
+def test_a_cluster_dies_with_the_process_that_started_it() -> None:
     script = """if True:
         import sys
         from flip27_stream.testing import KafkaCluster

@@ -53,11 +53,13 @@ def let_in(
 
 @pytest.mark.parametrize("mechanism", SASL)
 @pytest.mark.parametrize("listener", ["SASL_PLAINTEXT", "SASL_SSL"])
-def test_a_password_lets_in(secure_broker: KafkaBroker, listener: SecureListener, mechanism: str) -> None:
+def test_a_client_authenticates_with_a_password(
+    secure_broker: KafkaBroker, listener: SecureListener, mechanism: str
+) -> None:
     assert let_in(secure_broker, listener, more={"sasl_mechanism": mechanism})
 
 
-def test_a_certificate_lets_in(secure_broker: KafkaBroker) -> None:
+def test_a_client_authenticates_with_a_certificate(secure_broker: KafkaBroker) -> None:
     keys = secure_broker.secure.client_keys
     pair = {"ssl_certfile": str(keys.certificate), "ssl_keyfile": str(keys.private_key)}
     assert let_in(secure_broker, "MUTUAL_TLS", more=pair)
@@ -65,7 +67,7 @@ def test_a_certificate_lets_in(secure_broker: KafkaBroker) -> None:
     assert not let_in(secure_broker, "MUTUAL_TLS", patience_ms=500)
 
 
-def test_a_wrong_password_does_not(secure_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_password_is_refused(secure_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secure_broker.secure, "password", "no")
     for mechanism in SASL:
         assert not let_in(
@@ -87,7 +89,7 @@ def test_connections_are_encrypted_and_certified_where_they_should_be(secure_bro
 
 
 @pytest.mark.parametrize("kind", ["PEM", "JKS", "PKCS12"])
-def test_stores_of_each_kind(secure_broker: KafkaBroker, kind: StoreType) -> None:
+def test_stores_have_the_format_of_their_kind(secure_broker: KafkaBroker, kind: StoreType) -> None:
     keys = secure_broker.secure.broker_keys
     beginnings = {"PEM": b"-----BEGIN", "JKS": b"\xfe\xed\xfe\xed", "PKCS12": b"\x30\x82"}
     for store in (keys.trust_store(kind), keys.key_store(kind)):

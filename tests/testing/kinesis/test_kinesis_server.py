@@ -13,7 +13,7 @@ from flip27_stream.testing import KinesisServer
 from flip27_stream.testing.kinesis import node_packages, skip_reason
 
 
-def test_without_node(
+def test_a_missing_node_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without Node.js, fetching prints what is not tested, tests are skipped with one line, and the server's error
@@ -29,7 +29,7 @@ def test_without_node(
         node_packages.fetch(tmp_path / "servers")
 
 
-def test_packages_that_are_not_to_be_had(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_packages_that_cannot_be_fetched_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """An error about packages that cannot be fetched has npm's last lines, and no incomplete folder is left."""
     npm = tmp_path / "npm"
     npm.write_text("#!/bin/sh\necho 'no such package'\nexit 1\n")

@@ -11,7 +11,7 @@ from flip27_stream.testing import PulsarServer, jars
 from flip27_stream.testing.pulsar import server_jars
 
 
-def test_without_its_jars(
+def test_missing_jars_are_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without the jars, tests are skipped with one line, fetching fails with Ivy's last lines, and no incomplete

@@ -30,7 +30,7 @@ def test_al_12_the_floor_is_the_least_watermark_of_the_others() -> None:
     assert floor(seen(ME, entry("a", 30), entry("b", 20))) == 20
 
 
-def test_al_15_al_17_who_has_no_watermark_holds_nobody() -> None:
+def test_al_15_al_17_a_member_without_a_watermark_holds_nobody() -> None:
     """A member without a watermark holds no other member, and so an idle or finished one does not either (AL-02,
     AO-06). An unknown watermark is ``None`` and not the least number.
     """
@@ -44,7 +44,7 @@ def test_al_03_the_floor_may_fall() -> None:
     assert floor(view.after(9, entry("a", 10), 0)) == 10
 
 
-def test_wm_16_who_left_holds_nobody() -> None:
+def test_wm_16_a_member_that_left_holds_nobody() -> None:
     assert floor(seen(entry("a", 10), entry("a", None, left=True), entry("b", 20))) == 20
 
 
@@ -59,18 +59,18 @@ def test_al_20_silence_for_longer_than_the_timeout_ends_a_membership(own: int, o
     assert floor(view, 5000 + TIMEOUT + 1, own) is None
 
 
-def test_who_says_the_same_again_is_alive() -> None:
+def test_a_member_that_repeats_its_entry_is_alive() -> None:
     view = GroupView().after(1, entry("a", 10), 0).after(2, entry("a", 10, beat=1), 900)
     assert floor(view, 1900) == 10
 
 
-def test_who_was_taken_for_dead_counts_again() -> None:
+def test_a_member_that_was_taken_for_dead_counts_again() -> None:
     view = GroupView().after(1, entry("a", 10), 0)
     assert floor(view, 5000) is None
     assert floor(view.after(2, entry("a", 7), 5000), 5000) == 7
 
 
-def test_the_dead_are_forgotten_and_the_own_entry_is_not() -> None:
+def test_dead_members_are_forgotten_and_the_own_entry_is_not() -> None:
     view = seen(ME, entry("a", 10), now=0).after(9, entry("b", 10), 2 * TIMEOUT)
     kept = view.without_the_dead(ME.key, 2 * TIMEOUT, TIMEOUT)
     assert {source for source, _ in kept.members} == {"me", "a", "b"}
@@ -79,7 +79,7 @@ def test_the_dead_are_forgotten_and_the_own_entry_is_not() -> None:
     assert kept.without_the_dead(ME.key, 2 * TIMEOUT + 1, TIMEOUT) is kept
 
 
-def test_the_slowest_is_named() -> None:
+def test_the_slowest_member_is_named() -> None:
     assert GroupView().slowest(ME.key, 0, TIMEOUT) is None
     named = seen(entry("a", 30), entry("b", 20), ME).slowest(ME.key, 0, TIMEOUT)
     assert named is not None
@@ -125,14 +125,14 @@ def test_a_former_run_is_no_successor_whatever_its_clock_says() -> None:
     assert GroupView().after(5, former, 0).successor(own, since=4) == former
 
 
-def test_the_former_run_of_a_member_is_told() -> None:
+def test_the_former_run_of_a_member_is_found() -> None:
     own, former = entry("me", 10, run="2"), entry("me", 5)
     assert GroupView().former(own) is None
     assert seen(own).former(own) is None
     assert seen(former).former(own) == former
 
 
-def test_where_a_run_stands_that_continues_from_an_offset() -> None:
+def test_a_run_that_continues_from_an_offset_has_the_mark_of_the_former_run() -> None:
     """A run that continues from an offset has the mark of the run before, whether that left or died, if the offset is
     that of its last batch or of the batch before.
     """
@@ -150,12 +150,12 @@ def test_where_a_run_stands_that_continues_from_an_offset() -> None:
     assert where_it_stood(entry("me", 50, progress=0), [], 2, None) == (50, 0)
 
 
-def test_who_has_left_keeps_its_mark_and_holds_nobody() -> None:
+def test_a_member_that_left_keeps_its_mark_and_holds_nobody() -> None:
     gone = entry("a", 10, progress=3).leaving()
     assert (gone.mark, floor(seen(gone))) == ((10, 3), None)
 
 
-def test_who_is_not_heeded_holds_nobody() -> None:
+def test_an_excluded_member_holds_nobody() -> None:
     """A member that the caller excludes by its mark holds no other member.
 
     It counts again once its watermark or its progress, and so its mark, is another.
@@ -174,7 +174,7 @@ def test_an_entry_of_an_earlier_version_tells_no_progress() -> None:
     assert Entry.from_text(json.dumps(told)) == entry("a", 17)
 
 
-def test_who_lost_its_place_can_tell() -> None:
+def test_a_run_knows_that_another_has_taken_its_place() -> None:
     own = entry("me", 10)
     assert seen(own).successor(own) is None
     assert GroupView().successor(own) is None
@@ -230,7 +230,7 @@ def test_an_entry_of_a_later_version_is_read_as_far_as_it_is_known() -> None:
     "text",
     ["", "[]", "{}", "17", "null", entry("a").to_text().replace("1000", '"1000"'), '{"source": "a"}', "nö"],
 )
-def test_what_is_no_entry_is_told_apart(text: str) -> None:
+def test_other_commits_are_told_from_entries(text: str) -> None:
     with pytest.raises((ValueError, TypeError)):
         Entry.from_text(text)
 

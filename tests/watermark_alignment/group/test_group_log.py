@@ -39,7 +39,7 @@ def told(log: GroupLog) -> list[Entry]:
     return [told for _, told in log.news()]
 
 
-def test_what_one_publishes_others_read_once_and_in_order(path: Path) -> None:
+def test_published_entries_are_read_once_and_in_order(path: Path) -> None:
     """Each published entry is read once and in order, with the version of its commit, also by its own writer.
 
     The table may be new.
@@ -72,7 +72,7 @@ def test_al_06_another_group_of_the_table_is_not_read(path: Path) -> None:
     assert [e.watermark for e in told(other)] == [2]
 
 
-def test_what_others_write_under_the_same_name_is_left_alone(path: Path) -> None:
+def test_foreign_commit_metadata_of_the_same_name_is_ignored(path: Path) -> None:
     log = meeting(path)
     log.publish(entry("a", 1))
     nameless = entry("a", 7).to_text().replace('"source": "a"', '"source": ["a"]')
@@ -104,7 +104,7 @@ def test_a_commit_that_cannot_be_understood_does_not_hide_those_after_it(path: P
     assert [e.watermark for e in told(log)] == [2]
 
 
-def test_reading_begins_with_entries_of_the_last_while(path: Path) -> None:
+def test_reading_begins_with_recent_entries(path: Path) -> None:
     """A new reader begins with the entries of the last ``HORIZON_MS`` by the clock of the store.
 
     It does not read a log of weeks.
@@ -119,7 +119,7 @@ def test_reading_begins_with_entries_of_the_last_while(path: Path) -> None:
     assert [e.watermark for e in told(meeting(path))] == [2, 3]
 
 
-def test_who_slept_while_the_log_was_shortened_goes_on_with_what_is_there(path: Path) -> None:
+def test_a_reader_goes_on_after_the_log_was_shortened(path: Path) -> None:
     retention = {"delta.logRetentionDuration": "interval 0 seconds"}
     DeltaTable.create(str(path), SCHEMA, configuration=retention)
     sleeper, busy = meeting(path), meeting(path)
@@ -144,7 +144,7 @@ def test_a_table_that_was_made_anew_is_read_from_its_beginning(path: Path) -> No
     assert [e.watermark for e in told(log)] == [7]
 
 
-def test_a_table_that_is_gone_is_no_silence(path: Path) -> None:
+def test_a_missing_table_is_not_taken_for_silence(path: Path) -> None:
     """Reading a table that is missing raises an error, and the last entries that were read stay valid (rule 7).
 
     Otherwise all members would count as dead after a while.
@@ -160,7 +160,7 @@ def test_a_table_that_is_gone_is_no_silence(path: Path) -> None:
     assert log.news() == []
 
 
-def test_who_only_listens_finds_a_table_that_was_made_anew(path: Path) -> None:
+def test_a_reader_that_never_writes_finds_a_recreated_table(path: Path) -> None:
     log, other = meeting(path), meeting(path)
     for watermark in range(5):
         other.publish(entry("a", watermark))
@@ -194,7 +194,7 @@ def test_a_read_that_fails_halfway_loses_no_entry(
     assert [e.watermark for e in told(log)] == [0, 1]
 
 
-def test_what_cannot_be_read_is_an_error_that_names_the_table(path: Path) -> None:
+def test_an_unreadable_log_is_an_error_that_names_the_table(path: Path) -> None:
     path.write_text("no folder")
     for failing in (meeting(path).news, lambda: meeting(path).publish(entry("a"))):
         with pytest.raises(AlignmentError, match=str(path)):

@@ -130,7 +130,7 @@ MUTANTS = [
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.what)
-def test_mutant_is_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_mutant_of_the_group_is_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     """At least one random life with the mutant breaks the invariant that ``caught_by`` names."""
     original = getattr(mutant.holder, mutant.name)
     monkeypatch.setattr(mutant.holder, mutant.name, mutant.change(original))
@@ -141,7 +141,7 @@ def test_mutant_is_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("life", [life_of_ties, life_of_siblings, life_of_a_late_former_run])
-def test_without_a_mutant_nothing_is_caught(life: Callable[[Random], GroupWorld]) -> None:
+def test_the_unchanged_rule_breaks_no_invariant(life: Callable[[Random], GroupWorld]) -> None:
     """Without a mutant, the lives that are made for one break no invariant."""
     for seed in range(10):
         assert life(Random(seed)).breaches == []

@@ -22,7 +22,7 @@ seeds = st.integers(0, 2**32).map(Random)
 
 @settings(max_examples=60)
 @given(seeds)
-def test_i3_i6_i10_i11_hold_whatever_befalls_a_group(rng: Random) -> None:
+def test_i3_i6_i10_i11_hold_whatever_happens_to_a_group(rng: Random) -> None:
     """I1 to I3 and I5 to I11 hold while members stall, freeze, die, return silent and behind, finish and go idle, and
     while the table fails.
 
@@ -32,7 +32,7 @@ def test_i3_i6_i10_i11_hold_whatever_befalls_a_group(rng: Random) -> None:
 
 
 @pytest.mark.parametrize("lie", [None, 1])
-def test_i3_can_fail(lie: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_i3_fails_where_a_member_ignores_the_floor(lie: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """I3 is broken where a member ignores the floor, and where the floor is one millisecond too high."""
     floor = GroupView.floor
 
@@ -47,7 +47,7 @@ def test_i3_can_fail(lie: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @settings(max_examples=10)
 @given(seeds)
-def test_i11_whatever_befell_a_group_all_is_read_in_the_end(rng: Random) -> None:
+def test_i11_all_rows_are_read_whatever_happened_to_the_group(rng: Random) -> None:
     """After any random life all data is read (I11).
 
     No member holds the others for ever: a dead one is gone after the timeout, and a live one reads or is idle.
@@ -92,7 +92,7 @@ def lags(max_drift: int, slow: Seat) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("is_long", [False, True])
-def test_max_drift_and_the_longest_trigger_interval(is_long: bool) -> None:
+def test_a_group_advances_by_max_drift_in_the_longest_trigger_interval(is_long: bool) -> None:
     """A group advances by max-drift in each interval of its slowest member, whether its trigger or its batch makes
     the interval.
 
@@ -152,7 +152,7 @@ def dropped(fast: tuple[int, int], slow: tuple[int, int], delay: int) -> list[st
 
 
 @pytest.mark.parametrize(("drift", "bound", "its_drift", "its_bound"), BOUNDS)
-def test_i4_the_delay_at_its_boundary_across_members(
+def test_i4_the_delay_holds_at_its_boundary_across_members(
     drift: int, bound: int, its_drift: int, its_bound: int
 ) -> None:
     """I4: D > max-drift + B of every member drops nothing; at D = max-drift + B of a member that is ahead a row is

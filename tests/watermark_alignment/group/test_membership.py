@@ -7,62 +7,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pytest
 
-from flip27_stream.errors import AlignmentError
 from flip27_stream.testing import ManualClock, wait_until
+from tests.watermark_alignment.support.board import Board, BoardLog
 from tests.watermark_alignment.support.group_entries import TIMEOUT, entry
 from watermark_alignment.group import membership
-from watermark_alignment.group.group_log import GroupLog
 from watermark_alignment.group.group_view import Entry
 from watermark_alignment.group.membership import Membership
-from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
-
-
-@dataclass
-class Board:
-    """The entries that the logs of all members share, and the faults of the store."""
-
-    entries: list[Entry] = field(default_factory=list)
-    is_down: bool = False
-    is_read_only: bool = False
-    is_deaf: bool = False
-    most_at_once: int = 10**9
-    answers: threading.Event = field(default_factory=threading.Event)
-
-    def says(self, source: str) -> list[Entry]:
-        return [e for e in self.entries if e.source == source]
-
-
-class BoardLog(GroupLog):
-    def __init__(self, board: Board) -> None:
-        super().__init__(SplitWatermarkTable("", {}), "g", TIMEOUT)
-        self._board = board
-        self._read = 0
-
-    def publish(self, entry: Entry) -> int:
-        self._check()
-        if self._board.is_read_only:
-            raise AlignmentError("The store is read-only")
-        self._board.entries.append(entry)
-        return len(self._board.entries) - 1
-
-    def news(self) -> list[tuple[int, Entry]]:
-        self._check()
-        if self._board.is_deaf:
-            raise AlignmentError("The store cannot be read")
-        start, there = self._read, len(self._board.entries)
-        self._read = min(there, start + self._board.most_at_once)
-        self.is_behind = self._read < there
-        return [(v, self._board.entries[v]) for v in range(start, self._read)]
-
-    def _check(self) -> None:
-        assert self._board.answers.wait(60)
-        if self._board.is_down:
-            raise AlignmentError("The store is down")
-
 
 Join = Callable[..., Membership]
 OWN_TIMEOUT = 60_000
@@ -97,7 +51,7 @@ def join(board: Board, clock: ManualClock) -> Iterator[Join]:
         member.leave()
 
 
-def test_what_is_announced_is_there_when_the_call_returns(join: Join, board: Board) -> None:
+def test_an_entry_is_in_the_table_when_announce_returns(join: Join, board: Board) -> None:
     """An entry is in the table when ``announce`` returns, and so before ``latestOffset`` returns (rule 7)."""
     one, two = join("one"), join("two")
     two.look()
@@ -110,7 +64,7 @@ def test_what_is_announced_is_there_when_the_call_returns(join: Join, board: Boa
     assert two.slowest() == board.entries[0]
 
 
-def test_nothing_new_is_not_told_again(join: Join, board: Board) -> None:
+def test_an_unchanged_entry_is_not_published_again(join: Join, board: Board) -> None:
     commits: list[int] = []
     one = join("one", on_commit=commits.append)
     for watermark in (None, None, 17, 17, None, 17):
@@ -123,7 +77,7 @@ def test_nothing_new_is_not_told_again(join: Join, board: Board) -> None:
     assert [(e.waiting, e.held_by) for e in board.entries[3:]] == [(0, None), (2, "split")]
 
 
-def test_who_only_looks_is_no_member(join: Join, board: Board) -> None:
+def test_a_source_that_only_reads_the_log_is_no_member(join: Join, board: Board) -> None:
     one = join("one", timeout_ms=400)
     one.look()
     one.leave()
@@ -181,7 +135,7 @@ def test_the_age_of_others_is_counted_from_when_they_were_seen_to_change(
     assert one.floor() == 17
 
 
-def test_while_the_table_is_down_what_was_seen_stands(
+def test_entries_stay_valid_while_the_table_is_down(
     join: Join, board: Board, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """While the table is down, the entries that were read stay valid.
@@ -206,7 +160,7 @@ def test_while_the_table_is_down_what_was_seen_stands(
     assert one.floor() is None
 
 
-def test_time_in_which_a_member_hears_nobody_makes_nobody_dead(
+def test_time_in_which_a_member_cannot_read_makes_nobody_dead(
     join: Join, board: Board, clock: ManualClock
 ) -> None:
     """Time in which a member reads no entries makes no other member count as dead (I3): one look may take long, or
@@ -226,7 +180,7 @@ def test_time_in_which_a_member_hears_nobody_makes_nobody_dead(
     assert one.floor() == 17
 
 
-def test_while_nobody_can_write_the_last_minimum_stands(
+def test_members_stay_alive_while_nobody_can_write(
     join: Join, board: Board, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Two members that cannot write, and so read nothing of each other, do not count each other as dead (I3)."""
@@ -253,7 +207,9 @@ def test_while_nobody_can_write_the_last_minimum_stands(
     assert one.floor() is None, "two says nothing more"
 
 
-def test_who_alone_cannot_write_hears_who_dies(join: Join, board: Board, clock: ManualClock) -> None:
+def test_a_member_that_alone_cannot_write_sees_others_die(
+    join: Join, board: Board, clock: ManualClock
+) -> None:
     """A member that alone cannot write still finds that another one has died: entries of a third member show that the
     table is not at fault (I11).
     """
@@ -320,7 +276,7 @@ def test_a_log_that_grew_for_long_delays_no_renewal(join: Join, board: Board, cl
     assert parts[-1] > parts[0] + 1
 
 
-def test_beats_are_as_close_as_who_joins_relies_on(join: Join) -> None:
+def test_entries_are_renewed_as_often_as_new_members_expect(join: Join) -> None:
     """A member that may be silent for an hour renews its entry at least every ``LONGEST_BEAT_S``.
 
     A new member reads only the entries of the last minute, and finds it (I3).
@@ -365,7 +321,7 @@ def test_a_table_that_does_not_answer_holds_a_plan_up_once(
     wait_until(lambda: board.entries[-1].watermark == 4, "the entry", 60)
 
 
-def test_leaving_is_bounded(join: Join, board: Board) -> None:
+def test_leaving_takes_bounded_time(join: Join, board: Board) -> None:
     one = join("one")
     one.announce(17)
     board.answers.clear()
@@ -376,7 +332,7 @@ def test_leaving_is_bounded(join: Join, board: Board) -> None:
     wait_until(lambda: board.entries[-1].left, "the good-bye", 30)
 
 
-def test_a_process_whose_spark_is_gone_falls_silent(
+def test_a_process_whose_spark_has_ended_stops_renewing_its_entry(
     join: Join, board: Board, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process whose parent, the JVM, has died stops renewing its entry and does not leave the group (AL-20).

@@ -38,7 +38,7 @@ def table(tmp_path: Path) -> SplitWatermarkTable:
         ("recorded_at", None),
     ],
 )
-def test_a_row_that_somebody_else_wrote(
+def test_a_malformed_row_of_another_writer_is_an_error(
     table: SplitWatermarkTable, run: Run, tmp_path: Path, field: str, value: object
 ) -> None:
     odd = replace(split_rows(1)[0], **{field: value})  # type: ignore[arg-type]
@@ -51,7 +51,7 @@ def test_a_row_that_somebody_else_wrote(
         assert "delete the row" in err
 
 
-def test_no_such_table(run: Run, tmp_path: Path) -> None:
+def test_a_missing_table_is_named(run: Run, tmp_path: Path) -> None:
     for command in (("status", f"{tmp_path}/none"), ("plot", f"{tmp_path}/none", "-o", f"{tmp_path}/x.png")):
         code, out, err = run(*command)
         assert (code, out) == (1, "")
@@ -59,7 +59,7 @@ def test_no_such_table(run: Run, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_empty_table(table: SplitWatermarkTable, run: Run) -> None:
+def test_an_empty_table_is_named(table: SplitWatermarkTable, run: Run) -> None:
     table.open()
     for command in (("status", table.uri), ("plot", table.uri, "-o", "x.png")):
         code, out, err = run(*command)
@@ -67,14 +67,14 @@ def test_an_empty_table(table: SplitWatermarkTable, run: Run) -> None:
         assert f"The split-watermark table at '{table.uri}' is empty." in err
 
 
-def test_an_unknown_group(table: SplitWatermarkTable, run: Run) -> None:
+def test_an_unknown_group_is_named(table: SplitWatermarkTable, run: Run) -> None:
     fill(table, split_rows(1))
     code, out, err = run("status", table.uri, "--group", "Web")
     assert (code, out) == (3, "")
     assert "has no rows of group 'Web' in its last day; --all shows what is older. Its groups: 'web'." in err
 
 
-def test_an_unknown_source(table: SplitWatermarkTable, run: Run) -> None:
+def test_an_unknown_source_is_named(table: SplitWatermarkTable, run: Run) -> None:
     fill(table, split_rows(1))
     code, _, err = run("plot", table.uri, "-o", "x.png", "--source", "views", "--group", "web")
     assert code == 3
@@ -96,7 +96,7 @@ def test_an_unknown_source(table: SplitWatermarkTable, run: Run) -> None:
         (("draw", "t"), "invalid choice: 'draw'"),
     ],
 )
-def test_wrong_usage(run: Run, arguments: Sequence[str], why: str) -> None:
+def test_wrong_arguments_are_refused(run: Run, arguments: Sequence[str], why: str) -> None:
     code, out, err = run(*arguments)
     assert (code, out) == (2, "")
     assert why in err
@@ -179,7 +179,7 @@ def test_watching_in_json_outlasts_a_look_that_fails(
     assert err == f"Waiting for the first batch. {why}\n"
 
 
-def test_an_answer_that_cannot_be_written(table: SplitWatermarkTable) -> None:
+def test_output_that_cannot_be_written_is_an_error(table: SplitWatermarkTable) -> None:
     """Characters that the terminal's encoding lacks are written as escapes, and a full disk is an error."""
     fill(table, [replace(split_rows(1)[0], watermark=None)])
     command = [sys.executable, "-m", "watermark_alignment", "status", table.uri]
@@ -193,7 +193,7 @@ def test_an_answer_that_cannot_be_written(table: SplitWatermarkTable) -> None:
     assert lost.stderr == "The output cannot be written: [Errno 28] No space left on device.\n"
 
 
-def test_nobody_reads_on(table: SplitWatermarkTable) -> None:
+def test_the_command_ends_when_its_reader_closes_the_pipe(table: SplitWatermarkTable) -> None:
     """The command ends without an error when the reader of its output closes the pipe, as ``head`` does."""
     fill(table, split_rows(1))
     command = [sys.executable, "-m", "watermark_alignment", "status", table.uri, "--watch", "0.01", "--json"]
@@ -206,7 +206,7 @@ def test_nobody_reads_on(table: SplitWatermarkTable) -> None:
     assert watching.returncode == 0
 
 
-def test_more_splits_than_a_screen_has_lines(
+def test_splits_furthest_behind_are_shown_if_the_screen_is_too_small(
     table: SplitWatermarkTable, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the terminal has too few lines for all splits, the splits that are furthest behind are shown."""
@@ -225,14 +225,14 @@ def test_more_splits_than_a_screen_has_lines(
     assert "200 splits: 200 ACTIVE. 184 of them are not shown; none of these is further behind." in out
 
 
-def test_a_picture(table: SplitWatermarkTable, run: Run, tmp_path: Path) -> None:
+def test_a_picture_is_written(table: SplitWatermarkTable, run: Run, tmp_path: Path) -> None:
     fill(table, split_rows(1))
     for name, begin in (("picture.png", b"\x89PNG"), ("picture.svg", b"<?xml")):
         assert run("plot", table.uri, "-o", str(tmp_path / name))[0] == 0
         assert (tmp_path / name).read_bytes().startswith(begin)
 
 
-def test_a_picture_of_anything(table: SplitWatermarkTable, run: Run, tmp_path: Path) -> None:
+def test_a_picture_is_drawn_of_any_values(table: SplitWatermarkTable, run: Run, tmp_path: Path) -> None:
     """A picture is drawn of a name with characters that no font has, of the last moment of the calendar, and with a
     huge drift.
     """
@@ -251,7 +251,7 @@ def test_a_picture_of_anything(table: SplitWatermarkTable, run: Run, tmp_path: P
     ("more", "why"),
     [(("-o", "x.doc"), "Format 'doc' is not supported"), (("-o", "x.png", "--max-drift", "5"), "a duration")],
 )
-def test_a_picture_that_cannot_be_made(
+def test_a_picture_that_cannot_be_written_is_an_error(
     table: SplitWatermarkTable, run: Run, more: Sequence[str], why: str
 ) -> None:
     fill(table, split_rows(1))
@@ -260,7 +260,7 @@ def test_a_picture_that_cannot_be_made(
     assert why in err
 
 
-def test_as_a_command(table: SplitWatermarkTable) -> None:
+def test_the_module_runs_as_a_command(table: SplitWatermarkTable) -> None:
     fill(table, split_rows(1))
     command = [sys.executable, "-m", "watermark_alignment", "status", table.uri, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)

@@ -97,7 +97,7 @@ def test_prometheus_scrapes_what_status_shows(address: str) -> None:
     assert value(values, f"{DROPPED}_total", query="query 'counts'") == 7
 
 
-def test_each_scrape_looks_anew(address: str, table: SplitWatermarkTable) -> None:
+def test_each_scrape_reads_the_table_again(address: str, table: SplitWatermarkTable) -> None:
     labels = {"group": "web", "source": "clicks", "split": "clicks-0"}
     assert value(scraped(address), "batch", **labels) == 1
     table.append("clicks", 2, split_rows(2), {})

@@ -132,7 +132,7 @@ def test_the_band_goes_from_the_slowest_split_to_max_drift_above_it(table: Split
         assert found == sorted({*least, *(time + 5000 for time in least)})
 
 
-def test_max_drift_is_what_the_source_told(table: SplitWatermarkTable) -> None:
+def test_max_drift_is_the_one_that_the_source_published(table: SplitWatermarkTable) -> None:
     note = BatchNote("web", "clicks", "lineage", 0, max_drift_ms=7000, unreported=0)
     table.append("clicks/1", 0, split_rows(0), {KEY: note.to_text()})
     table.append("clicks/1", 1, split_rows(1), {})
@@ -188,7 +188,7 @@ def test_sources_that_ended_before_are_not_drawn_unless_named(table: SplitWaterm
     assert titles(plot(table, sources=["clicks"])) == ["clicks"]
 
 
-def test_group_selects(table: SplitWatermarkTable) -> None:
+def test_a_group_selects_its_sources(table: SplitWatermarkTable) -> None:
     fill(table, "clicks")
     table.append("other/1", 0, split_rows(0, source="other", group="mobile"), {})
     assert titles(plot(table, group="mobile")) == ["other"]
@@ -202,7 +202,7 @@ def test_group_selects(table: SplitWatermarkTable) -> None:
         (None, [], "no rows of any source"),
     ],
 )
-def test_nothing_to_draw_is_an_error(
+def test_a_table_without_rows_to_draw_is_an_error(
     table: SplitWatermarkTable, group: str | None, sources: Sequence[str] | None, why: str
 ) -> None:
     fill(table, "clicks", batches=1)
@@ -210,7 +210,7 @@ def test_nothing_to_draw_is_an_error(
         plot(table, group=group, sources=sources)
 
 
-def test_needs_no_display(table: SplitWatermarkTable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plot_needs_no_display(table: SplitWatermarkTable, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plot is drawn without pyplot, which holds global state and may look for a display."""
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     fill(table, "clicks")
@@ -233,7 +233,7 @@ def test_the_names_of_files_leave_room_for_the_picture(table: SplitWatermarkTabl
     assert shown == ["part-00001-03d3c89b-da…33781+28309", "part-00002-03d3c89b-da…33782+28309"]
 
 
-def test_names_may_hold_anything(table: SplitWatermarkTable, tmp_path: Path) -> None:
+def test_names_may_have_any_characters(table: SplitWatermarkTable, tmp_path: Path) -> None:
     rows = [replace(row, split=f"$\\{row.split}$") for row in split_rows(0, source="$x_{$")]
     table.append("one", 0, rows, {})
     plot(table).savefig(tmp_path / "names.png")
@@ -247,7 +247,7 @@ def with_an_outage(table: SplitWatermarkTable) -> None:
         table.append("clicks/1", batch, rows, {})
 
 
-def test_an_outage_is_blank(table: SplitWatermarkTable) -> None:
+def test_lines_have_a_gap_during_an_outage(table: SplitWatermarkTable) -> None:
     """Lines and strips have a gap for the time in which no batch ran."""
     with_an_outage(table)
     figure = plot(table, max_drift="5 s")
@@ -272,7 +272,7 @@ def test_batches_that_take_longer_than_others_are_no_outage(table: SplitWatermar
     assert "no batch ran" not in legend(plot(table))
 
 
-def test_splits_wait_on_after_the_newest_batch(table: SplitWatermarkTable) -> None:
+def test_waiting_splits_are_drawn_after_the_newest_batch(table: SplitWatermarkTable) -> None:
     """Splits that wait are drawn as paused after the newest batch: the source publishes that they wait, while no
     batch runs and no row is written.
     """
@@ -295,7 +295,7 @@ def test_splits_wait_on_after_the_newest_batch(table: SplitWatermarkTable) -> No
     assert line[-1, 0] > line[-2, 0]
 
 
-def test_an_outage_among_few_batches_is_blank(table: SplitWatermarkTable) -> None:
+def test_lines_have_a_gap_during_an_outage_among_few_batches(table: SplitWatermarkTable) -> None:
     """The usual interval between batches is computed without the outage, so that an outage among few batches is blank
     too.
     """

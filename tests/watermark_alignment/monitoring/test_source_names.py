@@ -48,7 +48,7 @@ def test_names_are_unique_within_the_table() -> None:
     ) == {ONE: "clicks (3)", TWO: "clicks (2)", THREE: "/data/history", "clicks": "clicks"}
 
 
-def test_what_an_earlier_release_wrote_keeps_its_id() -> None:
+def test_sources_of_an_earlier_release_keep_their_ids() -> None:
     assert names((ONE, told(ONE, ""))) == {ONE: ONE}
 
 

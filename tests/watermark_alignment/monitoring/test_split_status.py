@@ -28,7 +28,7 @@ def told(split: SplitMetrics) -> tuple[object, ...]:
     return *who, split.recorded_at, split.watermark, split.drift, split.rows_per_second, *rates
 
 
-def test_the_same_with_and_without_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_status_is_the_same_with_and_without_spark(spark: SparkSession, tmp_path: Path) -> None:
     """The status is the same with and without Spark, also for a second run, removed splits, unknown watermarks, a
     single batch, and two batches at one time.
     """
@@ -70,7 +70,7 @@ def test_the_same_with_and_without_spark(spark: SparkSession, tmp_path: Path) ->
     assert all((row.watermarkLag is None) == (row.currentWatermark is None) for row in found)
 
 
-def test_the_view_of_the_page(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_view_on_the_page_runs(spark: SparkSession, tmp_path: Path) -> None:
     table = SplitWatermarkTable(str(tmp_path / "table"), {})
     table.append("clicks/1", 0, split_rows(0), {})
     [view] = re.findall(r"```sql\n(.*?)```", PAGE.read_text(), re.DOTALL)
@@ -79,7 +79,7 @@ def test_the_view_of_the_page(spark: SparkSession, tmp_path: Path) -> None:
     assert session.table("split_status").count() == 4
 
 
-def test_splits_that_wait_by_the_last_plan(spark: SparkSession, tmp_path: Path) -> None:
+def test_splits_that_wait_by_the_last_plan_are_paused(spark: SparkSession, tmp_path: Path) -> None:
     """Spark reads from the table's log which splits wait by the last plan, and shows them as PAUSED."""
     table = SplitWatermarkTable(str(tmp_path / "table"), {})
     table.append("clicks/1", 0, split_rows(0), {})

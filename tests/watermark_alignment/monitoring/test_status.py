@@ -59,7 +59,7 @@ def read(table: SplitWatermarkTable, now: int = NOW) -> list[SplitMetrics]:
     return list(StatusReader(table).read(now).splits)
 
 
-def test_the_newest_row_of_every_split(table: SplitWatermarkTable) -> None:
+def test_status_has_the_newest_row_of_every_split(table: SplitWatermarkTable) -> None:
     fill(table, range(30))
     fill(table, range(5), source="views")
     splits = read(table)
@@ -105,7 +105,7 @@ def test_of_batches_recorded_at_one_time_the_last_counts(table: SplitWatermarkTa
     assert {(s.batch, s.rows_per_second) for s in read(table)} == {(3, None)}
 
 
-def test_unknown_stays_unknown(table: SplitWatermarkTable) -> None:
+def test_an_unknown_watermark_stays_unknown(table: SplitWatermarkTable) -> None:
     """An unknown watermark stays ``None``, with no value in its place (I10)."""
     table.append("clicks/1", 0, [replace(split_rows(0)[0], watermark=None, drift_ms=None)], {})
     [one] = read(table)
@@ -131,7 +131,7 @@ def test_splits_are_in_natural_order(table: SplitWatermarkTable) -> None:
     assert [s.split for s in read(table)] == [f"clicks-{i}" for i in range(11)]
 
 
-def test_looking_again_takes_in_what_is_new(table: SplitWatermarkTable) -> None:
+def test_a_second_look_takes_in_new_rows(table: SplitWatermarkTable) -> None:
     """A second read takes in new rows, also after a maintenance round, and rows of a source whose clock is slow."""
     fill(table, range(12))
     reader = StatusReader(table)
@@ -145,7 +145,7 @@ def test_looking_again_takes_in_what_is_new(table: SplitWatermarkTable) -> None:
     assert again == StatusReader(table).read(NOW).splits
 
 
-def test_what_a_look_that_failed_has_missed_is_taken_in_by_the_next(
+def test_rows_that_a_failed_look_missed_are_taken_in_by_the_next(
     table: SplitWatermarkTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(table, range(2))
@@ -173,7 +173,7 @@ def test_a_table_made_anew_is_noticed(table: SplitWatermarkTable, tmp_path: Path
     assert {(s.source, s.batch) for s in reader.read(NOW).splits} == {("views", 1)}
 
 
-def test_what_members_have_told(table: SplitWatermarkTable) -> None:
+def test_status_has_the_entries_of_members(table: SplitWatermarkTable) -> None:
     fill(table, range(2))
     table.append("clicks/1", 2, split_rows(2), note(2, unreported=3))
     table.note(entry())
@@ -194,7 +194,7 @@ def test_what_members_have_told(table: SplitWatermarkTable) -> None:
     assert clicks.entry is not None, "what was told before stands"
 
 
-def test_a_table_of_earlier_releases_tells_nothing_of_members(table: SplitWatermarkTable) -> None:
+def test_a_table_of_earlier_releases_has_no_entries_of_members(table: SplitWatermarkTable) -> None:
     table.append("clicks/1", 0, split_rows(0), {"watermark": "1"})
     status = StatusReader(table).read(NOW)
     assert status.told(status.splits[0].member).note is None
@@ -206,13 +206,13 @@ def test_an_empty_table_has_no_splits(table: SplitWatermarkTable) -> None:
     assert read(table) == []
 
 
-def test_no_table_is_an_error_and_stays_none(table: SplitWatermarkTable, tmp_path: Path) -> None:
+def test_a_missing_table_is_an_error_and_is_not_created(table: SplitWatermarkTable, tmp_path: Path) -> None:
     with pytest.raises(AlignmentError, match=r"table' cannot be read: there is no Delta table"):
         read(table)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_table_of_something_else_is_an_error(tmp_path: Path) -> None:
+def test_a_table_of_other_columns_is_an_error(tmp_path: Path) -> None:
     import pyarrow as pa
     from deltalake import write_deltalake
 
@@ -221,7 +221,7 @@ def test_a_table_of_something_else_is_an_error(tmp_path: Path) -> None:
         read(SplitWatermarkTable(str(tmp_path / "other"), {}))
 
 
-def test_names_may_hold_anything(table: SplitWatermarkTable) -> None:
+def test_names_may_have_any_characters(table: SplitWatermarkTable) -> None:
     odd: list[SplitRow] = [replace(row, group="o'clock", source='a "b" -- c') for row in split_rows(0)]
     table.append("odd/1", 0, odd, {})
     assert {(s.group, s.source) for s in read(table)} == {("o'clock", 'a "b" -- c')}
@@ -247,7 +247,7 @@ def test_splits_that_wait_by_the_last_plan_are_paused(
     assert states == (["ACTIVE"] * 4 if left else ["ACTIVE", "PAUSED", "ACTIVE", "PAUSED"])
 
 
-def test_the_shorter_list_of_waiting_and_other_splits_is_told() -> None:
+def test_the_shorter_list_of_waiting_and_other_splits_is_published() -> None:
     def waits(paused: int, active: int) -> Waits:
         states = {f"p{n:03}": SplitStatus.PAUSED for n in range(paused)}
         states |= {f"a{n:03}": SplitStatus.ACTIVE for n in range(active)}

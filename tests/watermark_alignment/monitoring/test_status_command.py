@@ -25,7 +25,7 @@ def table(tmp_path: Path) -> SplitWatermarkTable:
     return SplitWatermarkTable(str(tmp_path / "table"), {})
 
 
-def test_a_table_for_people(table: SplitWatermarkTable, run: Run) -> None:
+def test_the_command_prints_a_table(table: SplitWatermarkTable, run: Run) -> None:
     states = ("PAUSED", "PAUSED", "ACTIVE", "IDLE")
     fill(table, [replace(row, status=state) for row, state in zip(split_rows(1), states, strict=True)])
     code, out, _ = run("status", table.uri)
@@ -60,7 +60,7 @@ def test_names_are_shown_as_they_are(table: SplitWatermarkTable, run: Run) -> No
         (3, "group", "3 splits of source clicks wait for group."),
     ],
 )
-def test_who_waits_for_whom(
+def test_the_command_shows_for_which_split_others_wait(
     table: SplitWatermarkTable, run: Run, waiting: int, held_by: str, said: str
 ) -> None:
     """The command shows for which split others wait, as the source published after its last plan.
@@ -105,7 +105,7 @@ def test_watermarks_that_are_planned_are_said_to_be(table: SplitWatermarkTable, 
     assert "Watermarks of source clicks are planned, not observed: 2 of the splits of its batch 1" in out
 
 
-def test_records_that_were_not_believed_are_counted(table: SplitWatermarkTable, run: Run) -> None:
+def test_implausible_records_are_counted(table: SplitWatermarkTable, run: Run) -> None:
     counts = {f"clicks-{i}": 10_000 - i for i in range(7)}
     note = BatchNote("web", "clicks", "lineage", 1, 2500, 0, {}, counts)
     table.append("clicks", 1, split_rows(1), {KEY: note.to_text()})
@@ -136,7 +136,7 @@ def test_notes_of_versions_that_did_not_count_them_are_read(table: SplitWatermar
         ("implausible_in_run", {"clicks-0": "many"}),
     ],
 )
-def test_what_others_write_as_a_note_is_left_alone(
+def test_foreign_commit_metadata_of_the_same_name_is_ignored(
     table: SplitWatermarkTable, run: Run, field: str, value: object
 ) -> None:
     told = asdict(BatchNote("web", "clicks", "lineage", 1, 2500, 0)) | {field: value}
@@ -180,7 +180,7 @@ def test_json_has_the_names_of_flinks_metrics(table: SplitWatermarkTable, run: R
     ]
 
 
-def test_one_group(table: SplitWatermarkTable, run: Run) -> None:
+def test_the_command_selects_one_group(table: SplitWatermarkTable, run: Run) -> None:
     fill(table, split_rows(1))
     fill(table, split_rows(1, source="views", group="mobile"))
     code, out, _ = run("status", table.uri, "--group", "mobile", "--json")
@@ -197,7 +197,7 @@ def test_sources_that_were_silent_for_a_day_are_left_out(table: SplitWatermarkTa
         assert {split["source"] for split in json.loads(out)} == shown
 
 
-def test_signs_that_do_not_show_are_written_out(table: SplitWatermarkTable, run: Run) -> None:
+def test_invisible_characters_are_escaped(table: SplitWatermarkTable, run: Run) -> None:
     """Control characters in names are written as escapes.
 
     Otherwise a name could break lines, or give commands to the terminal.
@@ -225,7 +225,7 @@ def test_a_narrow_terminal_shows_names_and_states(
 
 
 @pytest.mark.parametrize("name", ["a b", "a#b", "a?b", "a%b"])
-def test_any_path_will_do(run: Run, tmp_path: Path, name: str) -> None:
+def test_a_table_at_any_path_is_read(run: Run, tmp_path: Path, name: str) -> None:
     """A table at any path is read, also at paths for which delta-rs returns no commits."""
     table = SplitWatermarkTable(str(tmp_path / name), {})
     fill(table, split_rows(1))

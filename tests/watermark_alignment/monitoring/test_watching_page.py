@@ -52,7 +52,7 @@ STATUS = Status(
 )
 
 
-def test_what_is_shown_is_what_the_page_shows() -> None:
+def test_the_output_is_that_of_the_page() -> None:
     console = Console(width=100, highlight=False)
     with console.capture() as shown:
         console.print(render(STATUS, NOON))

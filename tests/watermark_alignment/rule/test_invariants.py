@@ -35,7 +35,7 @@ def test_i2_cost_stays_within_the_limit(rng: Random, limit: int) -> None:
 
 @settings(max_examples=examples(100))
 @given(shrinking, st.sampled_from([None, 2]))
-def test_i3_drift_at_every_boundary(rng: Random, limit: int | None) -> None:
+def test_i3_drift_is_within_its_limit_at_every_boundary(rng: Random, limit: int | None) -> None:
     """The drift is within its limit after every batch, with a read limit and without one (I3)."""
     assert random_world(rng, limit=limit).breached("I3") == []
 
@@ -62,7 +62,7 @@ def at_the_boundary(max_drift: int, bound: int, delay: int, no_data_batches: boo
 
 
 @pytest.mark.parametrize(("max_drift", "bound"), list(product([0, 1, 7], [0, 1, 5])))
-def test_i4_delay_at_its_boundary(max_drift: int, bound: int) -> None:
+def test_i4_a_delay_drops_no_row_at_its_boundary(max_drift: int, bound: int) -> None:
     """A delay D > max-drift + B drops nothing; D = max-drift + B drops a row (I4)."""
     safe = at_the_boundary(max_drift, bound, max_drift + bound + 1)
     assert [b.rows for b in safe.batches] == [
@@ -91,13 +91,13 @@ def test_i5_pausing_has_a_witness(rng: Random) -> None:
 
 
 @given(seeds)
-def test_i6_something_moves(rng: Random) -> None:
+def test_i6_at_least_one_row_moves(rng: Random) -> None:
     """At least one row moves as long as something below the cap can be read (I6)."""
     assert random_world(rng).breached("I6") == []
 
 
 @given(seeds)
-def test_i6_endless_ties_starve_nobody(rng: Random) -> None:
+def test_i6_endless_ties_starve_no_split(rng: Random) -> None:
     """Each of n splits with endless ties is read in any n batches, though the limit is below n (I6)."""
     assert endless_ties(rng).breaches == []
 
@@ -118,7 +118,7 @@ def test_wrong_estimates_change_only_how_much_is_read(rng: Random, estimate: flo
 
 
 @given(seeds)
-def test_sparse_ties_starve_nobody(rng: Random) -> None:
+def test_ties_at_sparse_positions_starve_no_split(rng: Random) -> None:
     """No split starves with sparse positions and a limit of one row (I6).
 
     A checksum of the positions decides whose turn it is, since all positions may be even.
@@ -246,7 +246,7 @@ def test_i11_available_now_ends_at_the_frozen_ends(rng: Random) -> None:
 
 
 @given(seeds)
-def test_i12_what_does_not_count_changes_no_plan_of_the_others(rng: Random) -> None:
+def test_i12_splits_that_do_not_count_change_no_plan_of_the_others(rng: Random) -> None:
     """The plans of the other splits are the same for the log of one split with and without markers and aborted, null
     and implausible records (I12).
     """
@@ -259,7 +259,7 @@ def sorted_logs(longest: int) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("limit", [None, 1, 2, 3])
-def test_all_small_cases(limit: int | None) -> None:
+def test_all_invariants_hold_in_all_small_cases(limit: int | None) -> None:
     """I1 to I12 hold in all small cases: two backlogs, and a split that is caught up at 1 and then gets late data."""
     for first, second in product(sorted_logs(2), sorted_logs(2)):
         for max_drift, late in product((0, 1, 2), ((), (1,), (3,))):
@@ -273,7 +273,7 @@ def test_all_small_cases(limit: int | None) -> None:
             assert world.breaches == [], (first, second, max_drift, late)
 
 
-def test_number_of_questions() -> None:
+def test_a_plan_asks_few_questions() -> None:
     """A plan asks where a horizon lies once if everything fits, and a few times if not.
 
     Each such question is a round trip to the external system.

@@ -286,7 +286,7 @@ def apply(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
-def test_mutant_is_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_mutant_of_the_rule_is_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     """At least one random life with the mutant breaks the invariant that ``caught_by`` names."""
     apply(mutant, monkeypatch)
     for seed in range(_LIVES):

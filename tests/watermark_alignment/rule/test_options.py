@@ -61,7 +61,7 @@ def _parse(more: dict[str, str]) -> AlignmentOptions:
         ("PT0S", 0),
     ],
 )
-def test_durations_in_the_spellings_of_flink_spark_and_iso_8601(text: str, ms: int) -> None:
+def test_durations_have_the_spellings_of_flink_spark_and_iso_8601(text: str, ms: int) -> None:
     assert parse_duration(text, "o") == ms
 
 
@@ -73,7 +73,7 @@ def test_durations_in_the_spellings_of_flink_spark_and_iso_8601(text: str, ms: i
         "9" * 5000 + " s",
     ],
 )
-def test_op_04_and_wm_05_what_is_no_duration_names_option_value_and_forms(text: str) -> None:
+def test_op_04_and_wm_05_an_error_about_a_duration_names_option_value_and_forms(text: str) -> None:
     with pytest.raises(OptionError, match="Expected a duration: a number and a unit such as") as raised:
         parse_duration(text, "scan.watermark.idle-timeout")
     assert "scan.watermark.idle-timeout" in str(raised.value)
@@ -95,7 +95,7 @@ def test_al_18_a_duration_leaves_room_to_be_added_to_a_time() -> None:
 
 
 @given(st.integers(0, 999), st.integers(0, 999), st.integers(0, 999), st.sampled_from(["", " "]))
-def test_combined_terms_add_up(hours: int, minutes: int, ms: int, gap: str) -> None:
+def test_terms_of_a_duration_are_added(hours: int, minutes: int, ms: int, gap: str) -> None:
     text = f"{hours}{gap}h {minutes}{gap}minutes {ms}{gap}ms"
     assert parse_duration(text, "o") == hours * HOUR + minutes * MINUTE + ms
 
@@ -111,7 +111,7 @@ def test_without_a_group_alignment_is_off() -> None:
     assert AlignmentOptions.parse({"subscribe": "clicks"}) is None
 
 
-def test_defaults() -> None:
+def test_defaults_are_those_of_flink() -> None:
     """By default, update-interval is 1000 ms and allow-unaligned-source-splits is false (OP-03, OP-05)."""
     assert _parse({}) == AlignmentOptions(
         group="web",
@@ -183,7 +183,7 @@ def test_op_02_and_op_03_group_and_drift_belong_together(options: dict[str, str]
 @pytest.mark.parametrize(
     "name", ["scan.watermark.idle-timeout", "scan.watermark.event-time", "scan.source.id"]
 )
-def test_what_has_no_effect_without_a_group_is_refused(name: str) -> None:
+def test_options_without_effect_are_refused_without_a_group(name: str) -> None:
     with pytest.raises(OptionError, match=f"'{name}' has no effect without '{ALIGNMENT}group'"):
         AlignmentOptions.parse({name: "1 s"})
 

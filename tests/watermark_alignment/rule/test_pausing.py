@@ -35,7 +35,7 @@ def test_a_split_more_than_the_drift_above_the_least_is_not_read_further() -> No
     assert (planned.held_by, planned.floor) == ("slow", 99)
 
 
-def test_a_split_of_which_nothing_was_read_is_read_and_holds_nobody() -> None:
+def test_an_unread_split_is_read_and_holds_nobody() -> None:
     planned = plan(SplitView("new", 0, 5), SplitView("old", 3, 9, read_max=500))
     assert planned.ends == {"new": 5, "old": 9}
 

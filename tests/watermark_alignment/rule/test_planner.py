@@ -77,7 +77,7 @@ def test_idle_stops_counting_and_comes_back() -> None:
     assert plan_of(back, caught_up("r1", 44), now=11).horizon == 1043
 
 
-def test_all_idle_is_unbounded() -> None:
+def test_a_plan_of_idle_splits_is_unbounded() -> None:
     """If all splits are idle there is neither a horizon nor a floor, and nothing overflows (AL-04, WM-27)."""
     idle = plan_of(caught_up("r0", 42, quiet_since=0), caught_up("r1", 44, quiet_since=0), now=11)
     assert (idle.horizon, idle.floor) == (None, None)
@@ -107,7 +107,7 @@ def test_floor_is_the_least_watermark_that_counts() -> None:
     assert member.round(1).plan.floor == 1326
 
 
-def test_who_has_not_reported_does_not_block() -> None:
+def test_a_split_without_reports_does_not_block() -> None:
     """A split that has reported nothing does not hold others, and publishes no floor.
 
     Unknown is ``None`` and never a minimum (AL-15, AL-17, AO-03).
@@ -123,7 +123,7 @@ def test_who_has_not_reported_does_not_block() -> None:
     )
 
 
-def test_nobody_there() -> None:
+def test_a_plan_without_splits_has_no_limit() -> None:
     """A plan without splits has no limit, no idle state and no watermark (AL-16, WM-12)."""
     nobody = plan_of()
     assert (nobody.horizon, nobody.floor, nobody.held_by, nobody.ends) == (None, None, None, {})
@@ -131,7 +131,7 @@ def test_nobody_there() -> None:
 
 
 @pytest.mark.parametrize(("front", "drift"), [(42, END_OF_TIME), (END_OF_TIME, 1), (END_OF_TIME - 43, 42)])
-def test_overflow_is_unbounded(front: int, drift: int) -> None:
+def test_a_horizon_that_overflows_is_unbounded(front: int, drift: int) -> None:
     """A horizon that would overflow is unbounded, for splits and for the group (AL-18)."""
     assert plan_of(caught_up("r0", front), drift=drift).horizon is None
     assert plan_of(floor=front - 1, drift=drift).horizon is None
@@ -163,14 +163,14 @@ def test_a_split_above_the_limit_is_paused() -> None:
         assert (batch.moved(), paused(batch.plan), batch.plan.held_by) == (0, {"s0", "s1"}, GROUP)
 
 
-def test_equal_to_the_limit_goes_on() -> None:
+def test_a_split_at_the_limit_goes_on() -> None:
     """A record at the limit is read, and one above it is not (AS-02, AO-08)."""
     assert source(s0=[5, 11]).round(1, floor=allowing(4)).plan.states == {"s0": PAUSED}
     batch = source(s0=[5, 11]).round(1, floor=allowing(5))
     assert (batch.plan.states, batch.rows) == ({"s0": ACTIVE}, {"s0": [5]})
 
 
-def test_nothing_overshoots() -> None:
+def test_no_record_above_the_limit_is_read() -> None:
     """No record above the limit is read (AS-03, AS-15, AO-02, AO-10, adapted).
 
     Flink emits the record that crosses the limit; here the range ends before it.
@@ -183,7 +183,7 @@ def test_nothing_overshoots() -> None:
     assert [one.round(1, floor=allowing(floor)).rows["s"] for floor in floors] == [[], [1000], [], [2000]]
 
 
-def test_paused_is_not_idle() -> None:
+def test_a_paused_split_does_not_become_idle() -> None:
     """A paused split does not become idle, however long the pause lasts, among several splits and alone (AS-04,
     AS-05).
     """
@@ -210,7 +210,7 @@ def test_a_finished_split_is_not_considered() -> None:
     assert plan_of(SplitView("s0", 1, 1, 5, final=True), floor=allowing(4)).states == {"s0": FINISHED}
 
 
-def test_states_are_exclusive() -> None:
+def test_a_split_has_one_state_at_a_time() -> None:
     """A split has one state at a time (AS-08).
 
     Splits [5, 6] and [3, 8] meet the limits 4, 7 and 10: a paused split is never idle, and an idle split that gets
@@ -231,13 +231,13 @@ def test_a_single_split_is_paused_too() -> None:
     assert source(s=[9]).round(1, floor=allowing(4)).plan.states == {"s": PAUSED}
 
 
-def test_pausing_takes_evidence() -> None:
+def test_a_split_with_an_unknown_next_record_is_not_paused() -> None:
     """A split whose next record is unknown is not paused (AS-13)."""
     assert source(s=[None]).round(1, floor=allowing(4)).plan.states == {"s": ACTIVE}
     assert plan_of(caught_up("s", None), floor=allowing(4)).states == {"s": ACTIVE}
 
 
-def test_pause_is_never_stored() -> None:
+def test_a_pause_is_not_stored() -> None:
     """A split that comes back under its id is planned by its present data, since no pause is stored (AS-14)."""
     member = source(s=[9])
     member.round(1, floor=allowing(4))
@@ -248,7 +248,7 @@ def test_pause_is_never_stored() -> None:
 # Watermarks and idleness
 
 
-def test_idle_is_strictly_later_than_the_timeout() -> None:
+def test_a_split_is_idle_strictly_after_the_timeout() -> None:
     """A split is idle only after more than the timeout, here 10, since it was first seen at its end.
 
     It stays idle from then on (WM-06, WM-07).
@@ -258,7 +258,7 @@ def test_idle_is_strictly_later_than_the_timeout() -> None:
     assert states == [ACTIVE, ACTIVE, ACTIVE, IDLE, IDLE, IDLE]
 
 
-def test_no_timeout_is_never_idle() -> None:
+def test_a_split_without_a_timeout_is_never_idle() -> None:
     """With an idle timeout of 0 no split is ever idle (I9)."""
     assert plan_of(caught_up("s", 1, quiet_since=0), now=10**12, idle_timeout=0).states == {"s": ACTIVE}
 
@@ -268,7 +268,7 @@ def test_a_clock_step_back_makes_nothing_idle() -> None:
     assert plan_of(caught_up("s", 1, quiet_since=10**12), now=0).states == {"s": ACTIVE}
 
 
-def test_idle_comes_back_with_its_own_front() -> None:
+def test_an_idle_split_comes_back_with_its_own_front() -> None:
     """A split that was idle comes back with its own front (AO-04, AO-05, WM-11, WM-18, adapted).
 
     What was read stays read, and from then on no split passes it.
@@ -284,7 +284,7 @@ def test_idle_comes_back_with_its_own_front() -> None:
     assert back.rows == {"a": [3, 400], "b": []}
 
 
-def test_a_split_that_goes_no_longer_counts() -> None:
+def test_a_removed_split_no_longer_counts() -> None:
     """A removed split no longer counts at the next plan, whatever it held before (WM-16, WM-17, WM-20)."""
     lower, higher = caught_up("lower", 156765), caught_up("higher", 156775)
     assert plan_of(lower, higher, drift=0).horizon == 156766
@@ -292,7 +292,7 @@ def test_a_split_that_goes_no_longer_counts() -> None:
     assert plan_of(drift=0).floor is None
 
 
-def test_no_split_is_not_idle() -> None:
+def test_a_plan_without_splits_is_not_idle() -> None:
     """A plan without splits has no state, and so is not idle (WM-19)."""
     assert plan_of().states == {}
 
@@ -317,7 +317,7 @@ def test_records_without_progress_are_activity() -> None:
         member.logs["s"].entries.append(7)
 
 
-def test_idle_beside_one_that_never_reports() -> None:
+def test_a_split_is_idle_beside_one_that_never_reports() -> None:
     """If one split is idle and the other has never reported, there is neither a floor nor a horizon (WM-29)."""
     both = plan_of(caught_up("idle", 5, quiet_since=0), caught_up("silent", None), now=11)
     assert (both.states, both.floor, both.horizon) == ({"idle": IDLE, "silent": ACTIVE}, None, None)
@@ -349,7 +349,7 @@ def test_a_leader_that_does_not_answer_holds_by_its_last_front() -> None:
         assert batch.plan.held_by == "a"
 
 
-def test_an_open_transaction_is_not_emptiness() -> None:
+def test_a_split_with_an_open_transaction_is_not_empty() -> None:
     """A split with an open transaction is not idle (rule 9).
 
     Nothing can be read, but the log end is beyond its position.
@@ -375,7 +375,7 @@ def test_records_without_event_time_are_read_with_their_neighbours() -> None:
     assert source(a=[4, None], b=[4]).round(1).plan.ends == {"a": 2, "b": 1}
 
 
-def test_unbounded_is_none_also_where_the_limit_binds() -> None:
+def test_an_unbounded_horizon_stays_unbounded_where_the_limit_binds() -> None:
     """An unbounded horizon is ``None`` also where the limit binds (rule 1).
 
     There are only records without an event time, more than the limit, and no split holds another.

@@ -74,7 +74,7 @@ def test_ao_12_the_lead_over_the_slow_one_stays_within_the_drift() -> None:
     assert positions["fast"] > 30
 
 
-def test_as_16_what_is_paused_and_resumed_is_complete() -> None:
+def test_as_16_a_paused_and_resumed_split_is_read_completely() -> None:
     """A pause loses no record, doubles no record and keeps the order (AS-16).
 
     Split s has the records s, s + 2, ... up to 9.

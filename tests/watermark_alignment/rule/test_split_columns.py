@@ -51,13 +51,13 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("compared")
 @pytest.mark.parametrize("options", [{}, {"limit": 2}, {"limit": None}, {"members": 2}])
-def test_plans_of_all_lives_are_equal(options: dict[str, Any]) -> None:
+def test_both_planners_make_equal_plans_of_random_lives(options: dict[str, Any]) -> None:
     for seed in range(_LIVES):
         random_world(Random(seed), **options)
 
 
 @pytest.mark.usefixtures("compared")
-def test_plans_of_endless_ties_are_equal() -> None:
+def test_both_planners_make_equal_plans_of_endless_ties() -> None:
     for seed in range(_LIVES // 10):
         endless_ties(Random(seed))
 
@@ -65,7 +65,7 @@ def test_plans_of_endless_ties_are_equal() -> None:
 @pytest.mark.parametrize(
     "mutant", [m for m in MUTANTS if m.where.startswith(("planner", "SplitView"))], ids=lambda m: m.name
 )
-def test_mutant_makes_other_plans(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mutant_makes_other_plans(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     """The comparison finds every mutant of code that both planners have in a form of their own.
 
     A mutant of shared code changes both.
@@ -110,7 +110,7 @@ def views(draw: st.DrawFn) -> SplitView:
     st.integers(0, 20),
     _TIMES,
 )
-def test_plans_of_any_splits_are_equal(
+def test_both_planners_make_equal_plans_of_any_splits(
     splits: list[SplitView],
     limit: int | None,
     max_drift: int,
@@ -141,13 +141,13 @@ def test_plans_of_any_splits_are_equal(
     )
 
 
-def test_columns_hold_what_views_hold() -> None:
+def test_columns_have_the_values_of_views() -> None:
     all_views = [SplitView("b", 1, 2, 3, None, 5, None, True), SplitView("a", 0, 4, None, 7, None, 8)]
     columns = SplitColumns.of(all_views)
     assert columns is not None
     assert columns.views(np.arange(2)) == sorted(all_views, key=lambda view: view.id)
 
 
-def test_sequence_numbers_do_not_fit() -> None:
+def test_sequence_numbers_do_not_fit_columns() -> None:
     """Positions beyond 64 bits do not fit into columns. Sources with such positions use the planner over views."""
     assert SplitColumns.of([SplitView("shard", 49 * 10**54, 49 * 10**54 + 1)]) is None

@@ -70,7 +70,7 @@ def commits(*batches: int) -> list[SpooledCommit]:
         ("delta.`/a/b`", None),
     ],
 )
-def test_names_of_tables(text: str, name: str | None) -> None:
+def test_names_of_catalog_tables_are_recognised(text: str, name: str | None) -> None:
     assert catalog_name(text) == name
 
 
@@ -89,7 +89,7 @@ def test_options_without_an_effect_are_refused(option: str) -> None:
         AlignmentOptions.parse(given | {f"scan.watermark.alignment.{option}": "5 minutes"})
 
 
-def test_delta_rs_is_not_asked_for_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delta_rs_does_not_open_a_catalog_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AlignmentError, match=f"'{NAME}' is the name of a table in a catalog.*split_status"):
         SplitWatermarkTable(NAME, {}).rows()
     monkeypatch.chdir(tmp_path)

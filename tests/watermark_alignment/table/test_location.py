@@ -34,7 +34,7 @@ OPTION = "scan.watermark.alignment.table"
     "text",
     ["split_watermarks", "./split_watermarks", "../split_watermarks/", "a/b.c", "delta.`/a/c`", r"C:\a\c"],
 )
-def test_what_is_relative_is_refused_with_what_to_write(text: str) -> None:
+def test_a_relative_path_is_refused_with_a_remedy(text: str) -> None:
     with pytest.raises(OptionError) as refused:
         parse_location(text, OPTION)
     assert f"'{OPTION}': {text!r}" in str(refused.value)
@@ -46,7 +46,7 @@ def test_what_is_relative_is_refused_with_what_to_write(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["/delta/t", "s3://bucket/t", "file:///t", "dbfs:/t", "abfss://c@a.dfs.core.windows.net/t"]
 )
-def test_what_is_absolute_is_taken(text: str) -> None:
+def test_an_absolute_path_is_accepted(text: str) -> None:
     assert parse_location(f" {text} ", OPTION) == text
 
 
@@ -62,9 +62,7 @@ def test_credentials_in_a_uri_are_refused_and_not_shown(text: str) -> None:
 
 @pytest.mark.parametrize("location", ["wasbs://c@a.blob.core.windows.net/t", "https://host/t"])
 @pytest.mark.parametrize("act", [SplitWatermarkTable.open, SplitWatermarkTable.load])
-def test_a_scheme_that_delta_rs_does_not_know(
-    location: str, act: Callable[[SplitWatermarkTable], object]
-) -> None:
+def test_an_unknown_scheme_is_refused(location: str, act: Callable[[SplitWatermarkTable], object]) -> None:
     """The error about an unknown scheme says in one sentence what to write, instead of delta-rs' list of some fifty
     schemes.
     """
@@ -90,14 +88,14 @@ def test_a_folder_that_cannot_be_made_has_a_remedy() -> None:
         ("s3://bucket/t", "s3://bucket/t"),
     ],
 )
-def test_paths_in_databricks_spelling(location: str, path: str) -> None:
+def test_paths_in_databricks_spelling_are_translated(location: str, path: str) -> None:
     assert understood(location) == path
     assert SplitWatermarkTable(location, {}).uri == path
 
 
 @pytest.mark.skipif(Path("/dbfs").exists(), reason="there is such a file system")
 @pytest.mark.parametrize("location", ["dbfs:/delta/t", "/dbfs/delta/t"])
-def test_databricks_file_system_elsewhere(location: str) -> None:
+def test_a_dbfs_path_outside_databricks_is_refused(location: str) -> None:
     """Without ``/dbfs`` the table is refused, and no folder of that name is made."""
     with pytest.raises(
         AlignmentError, match=f"Option '{OPTION}' is '/dbfs/delta/t', but this driver has no /dbfs"
@@ -110,13 +108,15 @@ def test_other_paths_need_no_mount(tmp_path: Path) -> None:
     check_mount(str(tmp_path))
 
 
-def test_this_file_system_has_hard_links_and_nothing_is_left_of_the_trial(tmp_path: Path) -> None:
+def test_the_trial_of_hard_links_leaves_no_file(tmp_path: Path) -> None:
     assert has_hard_links(str(tmp_path / "not" / "there"), {})
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("error", [errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP])
-def test_a_file_system_that_refuses_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int) -> None:
+def test_a_file_system_without_hard_links_is_recognised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
     def link(*_: object) -> None:
         raise OSError(error, os.strerror(error))
 
@@ -146,7 +146,7 @@ print(table.rows().num_rows)
 
 @pytest.mark.skipif(platform.machine() not in CALLS, reason="the numbers of its system calls are not known")
 @pytest.mark.parametrize("error", [errno.ENOSYS, errno.EPERM])
-def test_a_table_where_the_kernel_refuses_hard_links(tmp_path: Path, error: int) -> None:
+def test_a_table_is_written_where_the_kernel_refuses_hard_links(tmp_path: Path, error: int) -> None:
     """delta-rs writes and maintains a table although the kernel refuses hard links ("Function not implemented"), as
     on Databricks volumes. A warning says when that is safe.
     """

@@ -205,7 +205,7 @@ def test_two_compactions_that_meet_do_not_double_rows(path: Path, compact: Calla
     assert len(table.delta.file_uris()) == 1
 
 
-def test_files_that_are_more_than_their_rows_are_not_merged(path: Path) -> None:
+def test_files_with_deletion_vectors_are_not_merged(path: Path) -> None:
     """Files are not merged if more than their rows counts, as with deletion vectors, which the table's owner may have
     turned on.
     """
@@ -218,7 +218,7 @@ def test_files_that_are_more_than_their_rows_are_not_merged(path: Path) -> None:
     assert len(table.delta.file_uris()) == 2
 
 
-def test_compaction_rides_over_appends(path: Path) -> None:
+def test_compaction_succeeds_beside_appends(path: Path) -> None:
     table, busy = SplitWatermarkTable(str(path), {}), SplitWatermarkTable(str(path), {})
     for batch in range(5):
         table.append("clicks/1", batch, split_rows(batch), {})
@@ -256,7 +256,7 @@ def test_deleting_rows_while_others_write(path: Path) -> None:
     assert found.group_by(["source", "batch", "split"]).aggregate([]).num_rows == found.num_rows
 
 
-def test_short_lives_are_enough(path: Path) -> None:
+def test_short_processes_maintain_the_table(path: Path) -> None:
     """Processes that make two commits each, as an AvailableNow run every minute does, maintain the table: rounds
     follow the versions of the table, not the life of a process.
     """
@@ -294,7 +294,7 @@ def test_old_rows_are_not_written_anew_with_every_round(path: Path) -> None:
     assert table.rows().num_rows == 4 * 2003
 
 
-def test_a_retention_that_is_none_is_told(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_malformed_retention_is_warned_of(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     table = SplitWatermarkTable(str(path), {})
     keep_rows(table, "for ever")
     maintenance = Maintenance(table, clock=lambda: START_MS)

@@ -37,7 +37,7 @@ def batches(uri: str, **filters: str) -> list[int]:
     return sorted(set(SplitWatermarkTable(uri, {}).rows(**filters)["batch"].to_pylist()))
 
 
-def test_constructing_does_no_io(uri: str) -> None:
+def test_the_constructor_does_no_io(uri: str) -> None:
     SplitWatermarkTable(uri, {})
     assert not Path(uri).exists()
 
@@ -62,14 +62,14 @@ def test_open_creates_a_table_of_the_documented_columns(table: SplitWatermarkTab
     assert created.metadata().configuration == PROPERTIES
 
 
-def test_open_keeps_what_is_there(table: SplitWatermarkTable) -> None:
+def test_open_keeps_an_existing_table(table: SplitWatermarkTable) -> None:
     table.append("clicks/1", 0, split_rows(0), {})
     table.open()
     SplitWatermarkTable(table.uri, {}).open()
     assert table.rows().num_rows == 4
 
 
-def test_creators_may_race(uri: str) -> None:
+def test_two_creators_may_open_a_table_at_once(uri: str) -> None:
     def create(index: int) -> bool:
         table = SplitWatermarkTable(uri, {})
         table.open()

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.jvm
 READS = 5
 
 
-def test_columns_and_types(spark: SparkSession, tmp_path: Path) -> None:
+def test_columns_have_the_documented_types(spark: SparkSession, tmp_path: Path) -> None:
     table = SplitWatermarkTable(str(tmp_path / "table"), {})
     table.append("clicks/1", 7, split_rows(7), {})
     read = spark.read.format("delta").load(table.uri)
@@ -79,7 +79,7 @@ def test_read_while_it_is_written_and_maintained(spark: SparkSession, tmp_path: 
     assert any("zstd" in file for file in left.inputFiles()), "a compacted file has been read"
 
 
-def test_both_write_one_table(spark: SparkSession, tmp_path: Path) -> None:
+def test_delta_rs_and_spark_write_one_table(spark: SparkSession, tmp_path: Path) -> None:
     """Both delta-rs and Spark write one table: a session writes where delta-rs cannot reach it, and its owner may run
     OPTIMIZE.
     """
@@ -96,7 +96,7 @@ def test_both_write_one_table(spark: SparkSession, tmp_path: Path) -> None:
     assert spark.read.format("delta").load(table.uri).count() == 12
 
 
-def test_its_owner_says_how_long_rows_are_kept(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_are_kept_for_the_retention_property_of_the_table(spark: SparkSession, tmp_path: Path) -> None:
     table = SplitWatermarkTable(str(tmp_path / "table"), {})
     for batch in (0, 60):
         table.append("clicks/1", batch, split_rows(batch), {})

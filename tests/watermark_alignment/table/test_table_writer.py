@@ -41,7 +41,7 @@ def batches(table: SplitWatermarkTable) -> list[int]:
     return sorted(set(table.rows()["batch"].to_pylist()))
 
 
-def test_what_is_flushed_is_in_the_table(tmp_path: Path) -> None:
+def test_flushed_rows_are_in_the_table(tmp_path: Path) -> None:
     """Flushed rows are in the table. The plan that ends a run flushes the table first (rule 8)."""
     table = SplitWatermarkTable(str(tmp_path / "table"), {})
     writer = TableWriter(table, "clicks/1")
@@ -75,7 +75,7 @@ def test_rows_are_taken_when_submitted(stuck: StuckTable) -> None:
     writer.close()
 
 
-def test_a_stuck_table_holds_up_nobody(stuck: StuckTable) -> None:
+def test_a_table_that_does_not_answer_delays_no_plan(stuck: StuckTable) -> None:
     writer = TableWriter(stuck, "clicks/1", capacity=3)
     writer.submit(0, split_rows(0), {})
     assert stuck.asked.wait(30)
@@ -100,7 +100,7 @@ def test_close_is_bounded_and_silent(stuck: StuckTable) -> None:
     assert batches(stuck) == [0], "nothing is taken after close"
 
 
-def test_close_writes_what_is_pending(tmp_path: Path) -> None:
+def test_close_writes_pending_rows(tmp_path: Path) -> None:
     table = SplitWatermarkTable(str(tmp_path / "table"), {})
     writer = TableWriter(table, "clicks/1")
     for batch in range(5):
@@ -109,7 +109,7 @@ def test_close_writes_what_is_pending(tmp_path: Path) -> None:
     assert batches(table) == [0, 1, 2, 3, 4]
 
 
-def test_close_without_a_commit(tmp_path: Path) -> None:
+def test_a_writer_without_rows_creates_no_table(tmp_path: Path) -> None:
     writer = TableWriter(SplitWatermarkTable(str(tmp_path / "table"), {}), "clicks/1")
     assert writer.flush(0)
     writer.close()

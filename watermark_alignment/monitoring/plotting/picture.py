@@ -251,8 +251,9 @@ def _show_times(axes: Axes, which: Literal["x", "y"]) -> None:
 
 
 def _add_legend(figure: Figure, styles: dict[str, _Style], runs: Sequence[SourceRun]) -> None:
-    """Adds the legend: next to the panels, or for many splits below them in small type, or for very many without
-    splits.
+    """Adds the legend next to the panels, or for many splits below them in small type.
+
+    For very many splits the legend does not name them.
     """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch

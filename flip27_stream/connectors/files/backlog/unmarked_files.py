@@ -38,9 +38,9 @@ class AwayFiles:
                 back += inside
             elif inside:
                 log.warning(
-                    "%d files modified after %s and up to %s have appeared, %s among them. Of %d files there, which "
-                    "were read and were not listed when the query started, it is unknown whether they are among them: "
-                    "they are read, perhaps a second time",
+                    "%d files modified after %s and up to %s have appeared, %s among them. %d files of these times had "
+                    "been read and were missing when the query started. The files that have appeared may be some of "
+                    "them: they are read, perhaps a second time",
                     len(inside),
                     time_text(max(bucket.after, 0)),
                     time_text(bucket.until),

@@ -17,9 +17,9 @@ class FileAwayError(Exception):
 
 
 class Absences:
-    """The times since when files cannot be found.
+    """The files that cannot be found, and since when.
 
-    They are looked for during :attr:`Retries.patience_s`, as listings are.
+    A missing file is looked for during :attr:`Retries.patience_s`, as a failed listing is repeated.
     """
 
     def __init__(self) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 from zlib import crc32
 
@@ -22,20 +21,18 @@ from flip27_stream.api import (
 )
 from flip27_stream.connectors.files.backlog.backlog import Backlog, Waiting
 from flip27_stream.connectors.files.backlog.processed_files import OrderKey
-from flip27_stream.connectors.files.formats.event_times import Divided
-from flip27_stream.connectors.files.formats.file_format import written_anew
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
 from flip27_stream.connectors.files.formats.units import FileUnits
-from flip27_stream.connectors.files.planning.absences import Absences, FileAwayError
+from flip27_stream.connectors.files.planning.absences import FileAwayError
 from flip27_stream.connectors.files.planning.budget import Budget
 from flip27_stream.connectors.files.planning.enumerator_state import FilesState
 from flip27_stream.connectors.files.planning.opened_file import OpenedFile
+from flip27_stream.connectors.files.planning.opened_files import OpenedFiles
 from flip27_stream.connectors.files.planning.positions import FilePositions
 from flip27_stream.connectors.files.planning.units_ahead import Found, UnitsAhead
 from flip27_stream.connectors.files.split import FileSplit
 from flip27_stream.connectors.files.storage.retries import Retries
-from flip27_stream.connectors.files.tolerance import UNREADABLE
-from flip27_stream.errors import ContractError, DataLossError, UnreachableError
+from flip27_stream.errors import ContractError
 
 log = logging.getLogger(__name__)
 
@@ -94,10 +91,9 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         self._frozen = bounded
         self._looked = False
         self._retries = Retries()
-        self._absences = Absences()
         self._taken = 0
         self._ahead = UnitsAhead(statistics)
-        self._opened: dict[str, OpenedFile] = {}
+        self._opened = OpenedFiles(context, backlog, statistics)
         self._positions: Mapping[str, int] = {}
         self._latest: int | None = None
         self._ends: dict[str, int] = {}
@@ -142,13 +138,13 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         if self._backlog.order is None or self._backlog.order.name != order.name:
             # The files of this plan were chosen in another order. Alignment holds them back until their event time.
             self._backlog.order_by(order)
-            self._opened.clear()
+            self._opened.files.clear()
             if request.ranges:  # else the assigned files that are not processed are unknown
                 with suppress(FileAwayError):  # its event times are unknown in this plan
-                    self._open_begun()
+                    self._opened.open_begun(self._positions)
         self._latest = request.plausible_until
-        opened = {name: self._opened[name] for name in request.ranges if name in self._opened}
-        times = {name: one.plausible(self._latest) for name, one in opened.items()}
+        opened = self._opened.files
+        times = {n: opened[n].plausible(self._latest) for n in request.ranges if n in opened}
         return FilePositions(times, request, self._least_to_come(request))
 
     def snapshot_state(self) -> FilesState:
@@ -165,7 +161,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         ]
         self._context.retire_splits(done)
         for name in done:
-            self._opened.pop(name, None)
+            self._opened.files.pop(name, None)
 
     def close(self) -> None:
         self._retries.close()
@@ -253,93 +249,11 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         """Returns the assigned files that are not processed to their end, in reading order."""
         by_event_time = self._backlog.order is not None
         rest = []
-        for name, position in self._open_begun():
-            opened = self._opened[name]
+        for name, position in self._opened.open_begun(self._positions):
+            opened = self._opened.files[name]
             rest.append((opened.key(position, self._latest, by_event_time=by_event_time), opened))
         rest.sort(key=lambda one: one[0])
         return iter(rest)
-
-    def _open_begun(self) -> list[tuple[str, int]]:
-        """Returns the ids and positions of assigned files that are not processed to their end, and opens these files.
-
-        Raises:
-            FileAwayError: A file is missing.
-            Flip27Error: A file cannot be read. If such files are skipped, it is retired instead.
-        """
-        splits = self._context.assigned_splits()
-        begun = [(n, at) for n, s in splits.items() if (at := self._positions.get(n, 0)) < s.length]
-        closed = [splits[n] for n, _ in begun if n not in self._opened]
-        order = self._backlog.order
-        found = self._units_of(closed, order) if closed else {}
-        for split in closed:
-            look = partial(self._statistics.units, split.path, order, self._backlog.layout(split))
-            units = found.get(split.split_id) or self._units_or_none(split.path, look)
-            if units is None or self._was_replaced(split, units):
-                self._context.retire_splits([split.split_id])
-            else:
-                self._open(split, units)
-        return [one for one in begun if one[0] in self._opened]
-
-    def _units_of(self, splits: Sequence[FileSplit], order: EventTimeOrder | None) -> Mapping[str, FileUnits]:
-        """Returns the units of files, by split id, without files that cannot be read.
-
-        Raises:
-            FileAwayError: The storage does not answer.
-            ConnectorError: The storage refused access, or has not answered for too long.
-        """
-        try:
-            files = {one.split_id: (one.path, self._backlog.layout(one)) for one in splits}
-            found = self._statistics.units_of(files, order)
-        except UnreachableError as error:
-            self._absences.note(splits[0].path, error)
-            raise
-        for one in splits:
-            if one.split_id in found:
-                self._absences.found(one.path)
-        return found
-
-    def _open(self, split: FileSplit, units: FileUnits) -> None:
-        order, statistics, layout = self._backlog.order, self._statistics, self._backlog.layout(split)
-
-        def look(start: int, end: int, latest: int) -> Divided:
-            assert order is not None
-            return statistics.divided(split.path, start, end, latest, order, layout)
-
-        self._opened[split.split_id] = OpenedFile(split, units, look)
-
-    def _units_or_none(self, path: str, look: Callable[[], FileUnits]) -> FileUnits | None:
-        """Returns the units of a file, or ``None`` if the file is skipped.
-
-        Raises:
-            FileAwayError: The file is missing.
-            Flip27Error: The file cannot be read.
-        """
-        try:
-            units = look()
-            self._absences.found(path)
-            return units
-        except UnreachableError as error:
-            self._absences.note(path, error)
-            raise
-        except UNREADABLE as error:
-            tolerance = self._statistics.tolerance
-            if isinstance(error, DataLossError) and not tolerance.missing:
-                self._absences.note(path, error)
-            tolerance.skip(path, error, self._context.metric_group())
-            return None
-
-    def _was_replaced(self, split: FileSplit, units: FileUnits) -> bool:
-        """Whether another file is in the place of a begun one, and is skipped.
-
-        Raises:
-            DataLossError: Such files are not skipped.
-        """
-        if units.end == split.length:
-            return False
-        was, is_now = f"ended at position {split.length}", f"ends at position {units.end}"
-        error = written_anew(f"file {split.path}", was, is_now)
-        self._statistics.tolerance.skip(split.path, error, self._context.metric_group())
-        return True
 
     def _take(self, head: Waiting, budget: Budget, new: dict[int, list[FileSplit]]) -> None:
         """Assigns the next file of the backlog if the limits allow some of it. Otherwise it stays in the backlog."""
@@ -349,7 +263,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
             )
             self._backlog.take(head)
             return
-        units = self._units_or_none(head.file.path, lambda: self._ahead.of(head, self._backlog.first))
+        units = self._opened.units(head.file.path, lambda: self._ahead.of(head, self._backlog.first))
         if units is None or not units.end:
             self._backlog.take(head)
             return
@@ -359,7 +273,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         split = head.split(units.end)
         if self._give(budget, split, units):
             self._backlog.take(head)
-            self._open(split, units)
+            self._opened.add(split, units)
             reader_id = crc32(split.path.encode()) % self._context.current_parallelism()
             new.setdefault(reader_id, []).append(split)
 
@@ -396,7 +310,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         out.
         """
         rests = []
-        for name, opened in self._opened.items():
+        for name, opened in self._opened.files.items():
             r = request.ranges.get(name)
             position = self._positions.get(name, 0) if r is None else max(r.position, self._ends.get(name, 0))
             if position < opened.split.length:

@@ -99,7 +99,9 @@ class KafkaClient:
         except AuthenticationError:
             raise
         except UnreachableError as error:
-            log.warning("No broker tells who leads the partitions; it is tried again: %s", error)
+            log.warning(
+                "No broker says which brokers lead the partitions; the request is repeated: %s", error
+            )
             return [{} for _ in rounds]
         return [{tp: answer for tp, answer in each.items() if answer is not None} for each in found]
 
@@ -145,7 +147,9 @@ class KafkaClient:
         except AuthenticationError:
             raise
         except UnreachableError as error:
-            log.warning("No broker tells who leads the partitions; it is tried again: %s", error)
+            log.warning(
+                "No broker says which brokers lead the partitions; the request is repeated: %s", error
+            )
             return {}
 
     # The methods below are for callers that keep requests in flight themselves. They are not thread-safe.

@@ -52,7 +52,7 @@ class FetchRound:
             wanted: The offset and size to fetch, by partition.
 
         Raises:
-            UnreachableError: No broker tells who the leaders are.
+            UnreachableError: No broker says which brokers lead the partitions.
             AuthenticationError: A leader refuses this client, or its certificate is not trusted.
             ConnectorError: A leader refused the request.
         """

@@ -71,7 +71,7 @@ class HostLookup:
 def _resolve(lookup: Future[Addresses], host: str, port: int) -> None:
     try:
         lookup.set_result(_look_up(host, port))
-    except BaseException as error:  # noqa: BLE001 - who waits for the lookup raises it
+    except BaseException as error:  # noqa: BLE001 - the waiting caller raises it
         lookup.set_exception(error)
 
 

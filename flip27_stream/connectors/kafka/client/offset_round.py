@@ -75,7 +75,7 @@ class OffsetRound:
             asked: The timestamp (ms) or marker to look up, by partition.
 
         Raises:
-            UnreachableError: No broker tells who the leaders are.
+            UnreachableError: No broker says which brokers lead the partitions.
             AuthenticationError: A leader refuses this client, or its certificate is not trusted.
             ConnectorError: A leader refuses to tell about a partition.
         """

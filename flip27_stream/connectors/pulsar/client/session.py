@@ -70,7 +70,7 @@ def _authentication(options: PulsarConnectionOptions) -> Any:
 
 
 class _TokenFile:
-    """Reads the token at every call: a token expires, and whoever renews it writes the next one into the file.
+    """Reads the token at every call: a token expires, and the program that renews it writes the next one into the file.
 
     pulsar-client calls it in a thread of its own, where an error would end the process. So while the file cannot be
     read, the last token stands, and the broker says whether it does.

@@ -84,7 +84,7 @@ class PartitionLog:
         return SplitRange(start, end, drained=True, rows=self.rows_to(end))
 
     def _visible_end(self, position: int) -> int:
-        """Returns the position behind the last message that the broker sends, or behind the next some thousand."""
+        """Returns the position after the last message that the broker sends, reading some thousand messages at most."""
         at = self.scan.behind if len(self.scan) else position
         self.scan.add(self.client.read(self.topic, at, _VISIBLE, is_hidden=True))
         return self.scan.behind if len(self.scan) else position

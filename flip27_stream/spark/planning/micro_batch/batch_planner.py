@@ -118,7 +118,7 @@ class Planner(Protocol):
         """Called before the first plan of a run.
 
         Args:
-            fingerprint: Of the source that began the checkpoint.
+            fingerprint: The fingerprint of the source that began the checkpoint.
             lineage: The lineage id of the checkpoint.
             start: The offset that the run goes on from; ``None`` for a new query.
         """

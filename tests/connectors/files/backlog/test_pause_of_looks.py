@@ -44,7 +44,7 @@ def seconds_until_next_listing(folder: SlowFolder, query: Query) -> int:
     raise AssertionError("the folder is not listed again")
 
 
-def test_listings_that_take_long_take_an_eighth_of_the_time(folder: SlowFolder) -> None:
+def test_slow_listings_take_an_eighth_of_the_time(folder: SlowFolder) -> None:
     query = Query(folder)
     folder.takes_s = 10.0
     query.look()

@@ -80,7 +80,7 @@ def bounded(state: ProcessedFilesState) -> bool:
 
 
 @given(STEPS, ORDERS, st.integers(0, 40))
-def test_exactly_once_where_modification_times_grow(
+def test_files_are_read_once_where_modification_times_grow(
     steps: list[tuple[object, ...]], order: EventTimeOrder | None, at_first: int
 ) -> None:
     """FI-04: files appear, vanish, and are modified, and a modified file is read again. The
@@ -137,7 +137,7 @@ ARRIVALS = st.lists(
 
 
 @given(ARRIVALS, ORDERS, st.integers(0, 40))
-def test_latecomers_are_read_once_as_long_as_somebody_looked(
+def test_late_files_are_read_once_if_a_look_found_them(
     arrivals: list[tuple[list[tuple[int, int | None]], int, bool]],
     order: EventTimeOrder | None,
     at_first: int,
@@ -173,7 +173,7 @@ def test_latecomers_are_read_once_as_long_as_somebody_looked(
     st.sets(st.integers(0, 59)),
     st.integers(0, 60),
 )
-def test_what_comes_late_while_nobody_looks_is_read_or_complained_of(
+def test_late_files_that_no_look_found_are_read_or_reported(
     at_first: int, late: list[int], removed: set[int], taken: int
 ) -> None:
     """Files that were added below the cut while no query ran are read, or a warning or an error tells of them. Files
@@ -206,7 +206,7 @@ def many(count: int) -> Folder:
 
 
 @pytest.mark.parametrize("late", [1, 2])
-def test_few_latecomers_are_found_among_many(late: int) -> None:
+def test_few_late_files_are_found_among_many_files(late: int) -> None:
     """The digest of a bucket tells which file is new if no other file of the bucket changed."""
     folder = many(500)
     query = Query(folder, window=WINDOW)
@@ -248,10 +248,10 @@ def test_files_that_may_be_those_that_were_away(caplog: pytest.LogCaptureFixture
     query.start()
     folder.bring_back(min(folder.away))
     query.take_all()
-    assert "it is unknown whether they are among them: they are read, perhaps a second time" in caplog.text
+    assert "may be some of them: they are read, perhaps a second time" in caplog.text
 
 
-def test_more_latecomers_than_can_be_found_fail_the_query() -> None:
+def test_more_late_files_than_can_be_found_fail_the_query() -> None:
     folder = many(500)
     query = Query(folder, window=WINDOW)
     query.take_all()
@@ -261,7 +261,9 @@ def test_more_latecomers_than_can_be_found_fail_the_query() -> None:
         query.start()
 
 
-def test_or_are_warned_of_if_the_option_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_more_late_files_than_can_be_found_are_warned_of_if_the_option_allows_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     folder = many(500)
     query = Query(folder, window=WINDOW, fail_on_data_loss=False)
     query.take_all()
@@ -286,7 +288,9 @@ def test_files_that_are_cleaned_up_while_no_query_runs_are_no_error(caplog: pyte
 
 
 @pytest.mark.parametrize("policy", ModifiedFiles)
-def test_modified_files_by_policy(policy: ModifiedFiles, caplog: pytest.LogCaptureFixture) -> None:
+def test_modified_files_are_treated_as_the_option_says(
+    policy: ModifiedFiles, caplog: pytest.LogCaptureFixture
+) -> None:
     folder = Folder()
     folder.put("a", 1)
     query = Query(folder, window=WINDOW, modified=policy)
@@ -365,7 +369,7 @@ def test_files_that_wait_long_keep_the_cut_below_them() -> None:
     assert set(query.read.values()) == {1}
 
 
-def test_nothing_new_makes_no_new_state() -> None:
+def test_a_look_without_new_files_leaves_the_state_equal() -> None:
     """I8: a look that finds no new file leaves the state equal, because an offset that changes is a micro-batch."""
     folder = many(30)
     query = Query(folder, window=WINDOW)
@@ -375,7 +379,7 @@ def test_nothing_new_makes_no_new_state() -> None:
     assert query.files.snapshot() == query.state
 
 
-def test_another_order_in_the_middle_of_a_generation() -> None:
+def test_files_stay_taken_when_the_order_changes_within_a_generation() -> None:
     """Files stay taken when alignment is switched on between restarts, and off again."""
     folder = Folder()
     for number in range(40):

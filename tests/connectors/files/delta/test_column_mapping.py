@@ -164,7 +164,7 @@ def test_column_mapping_that_is_turned_on_and_off(tmp_path: Path) -> None:
         reading.run()
 
 
-def test_a_definition_from_before_a_rename(table: Path) -> None:
+def test_a_query_defined_before_a_rename_fails(table: Path) -> None:
     reading = query(table)
     commit(table, 2, metadata(columns(id="number"), by("name")))
     coordinator = SourceCoordinator(reading._job)

@@ -39,7 +39,7 @@ def table(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("drift", [None, "10 s"])
 @pytest.mark.parametrize("kind", ["inline", "file", "file in a folder"])
-def test_a_snapshot(table: Path, kind: str, drift: str | None) -> None:
+def test_deleted_rows_of_a_snapshot_are_not_read(table: Path, kind: str, drift: str | None) -> None:
     """Deleted rows are not read: all rows of one row group, and some of others. Batches end within row groups, and
     the query restarts after each batch."""
     gone = {*range(10), 11, 29, 30, 55, 99}
@@ -94,7 +94,7 @@ def test_a_vector_that_changes_while_its_file_is_being_read(table: Path) -> None
     assert fresh.ids() == dict.fromkeys(set(range(40)) - {1, 20, 39}, 1)
 
 
-def test_commits_that_are_passed_over_are_not_looked_at(table: Path) -> None:
+def test_skipped_commits_are_not_read(table: Path) -> None:
     """``skipChangeCommits`` passes over a commit, so a deletion vector of it that cannot be read does not matter."""
     first = add(table, rows(range(10)))
     commit(table, 1, first)
@@ -159,7 +159,7 @@ def test_vectors_that_cannot_be_read(
     assert lenient.ids() == dict.fromkeys(range(10, 20), 1)
 
 
-def test_vectors_of_several_commits(table: Path) -> None:
+def test_the_newest_vector_of_a_file_counts(table: Path) -> None:
     """The newest vector of a file counts, and a removed file has none. Tests with Spark have vectors in
     checkpoints of the log."""
     kept = add(table, rows(range(10)), inline([1]))
@@ -174,7 +174,7 @@ def test_vectors_of_several_commits(table: Path) -> None:
     assert after.ids() == dict.fromkeys(set(range(20)) - {1, 10}, 1)
 
 
-def test_which_checkpoint_of_the_log_counts() -> None:
+def test_the_newest_complete_checkpoint_of_the_log_counts() -> None:
     uuid = "3fb1a7c8-de68-484a-b29c-e5a076f26f92"
     parts = [f"{9:020}.checkpoint.{n:010}.{2:010}.parquet" for n in (1, 2)]
     whole, v2 = f"{3:020}.checkpoint.parquet", f"{5:020}.checkpoint.{uuid}.json"
@@ -249,7 +249,7 @@ def test_limits_count_the_rows_that_are_left(data: st.DataObject) -> None:
     assert read == len(left)
 
 
-def test_a_checkpoint_from_before_deletion_vectors(table: Path) -> None:
+def test_a_checkpoint_from_before_deletion_vectors_is_read(table: Path) -> None:
     """A checkpoint of an earlier release has splits without a descriptor and a state without columns.
     Both are still read."""
     commit(table, 1, add(table, rows(range(40)), row_group_size=10))

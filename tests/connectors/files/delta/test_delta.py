@@ -42,7 +42,7 @@ def ids(*versions: int) -> dict[int, int]:
     return {n: 1 for version in versions for n in range(version * 50, version * 50 + 50)}
 
 
-def test_a_snapshot_then_what_is_added(table: Path) -> None:
+def test_a_snapshot_is_read_and_then_added_rows(table: Path) -> None:
     reading = query(table, maxFilesPerTrigger="4")
     assert reading.step()
     append(table, 1, 300)
@@ -68,7 +68,9 @@ def test_statistics_of_the_log_order_the_snapshot(table: Path) -> None:
 
 @settings(max_examples=10)
 @given(st.data())
-def test_restarts_anywhere(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_a_query_restarts_after_any_batch_without_loss(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
     table = tmp_path_factory.mktemp("table") / "t"
     versions = 0
     for _ in range(data.draw(st.integers(1, 3))):
@@ -88,13 +90,13 @@ def test_restarts_anywhere(tmp_path_factory: pytest.TempPathFactory, data: st.Da
     assert reading.ids() == ids(*range(versions))
 
 
-def test_starting_version(table: Path) -> None:
+def test_starting_version_skips_earlier_commits(table: Path) -> None:
     reading = query(table, startingVersion="4")
     reading.run()
     assert reading.ids() == ids(4, 5)
 
 
-def test_starting_at_the_latest_version_reads_only_what_comes(table: Path) -> None:
+def test_a_start_at_the_latest_version_reads_only_later_commits(table: Path) -> None:
     reading = query(table, startingVersion="latest")
     assert reading.run() == []
     append(table, 1, 300)
@@ -113,7 +115,7 @@ def say_when_committed(table: Path, *said: Mapping[str, object]) -> None:
 
 
 @pytest.mark.parametrize("at", ["2026-01-04", "2026-01-03T00:00:00.001Z", "2026-01-04T05:00:00+05:00"])
-def test_starting_timestamp(table: Path, at: str) -> None:
+def test_starting_timestamp_skips_earlier_commits(table: Path, at: str) -> None:
     days = [datetime(2026, 1, day, tzinfo=timezone.utc) for day in range(1, 7)]
     say_when_committed(table, *({"timestamp": int(day.timestamp() * 1000)} for day in days))
     reading = query(table, startingTimestamp=at)
@@ -128,7 +130,7 @@ def test_a_version_that_is_not_there_yet(table: Path) -> None:
         query(table, startingVersion="7").run()
 
 
-def test_partition_columns_are_columns(tmp_path: Path) -> None:
+def test_partition_columns_are_columns_of_rows(tmp_path: Path) -> None:
     table = tmp_path / "t"
     append(table, 1, 0, 2, day=pa.array(["a b", None]))
     append(table, 1, 2, 2, day=pa.array(["c/d", "é%"]))
@@ -146,7 +148,7 @@ def test_partition_columns_are_columns(tmp_path: Path) -> None:
     }
 
 
-def test_rearranging_is_no_new_data(table: Path) -> None:
+def test_a_commit_that_only_rearranges_files_adds_no_rows(table: Path) -> None:
     reading = query(table)
     reading.run()
     DeltaTable(table).optimize.compact()
@@ -163,7 +165,9 @@ def test_rearranging_is_no_new_data(table: Path) -> None:
         ({"ignoreChanges": "true"}, 349),
     ],
 )
-def test_commits_that_change_rows(table: Path, options: dict[str, str], read: int | None) -> None:
+def test_commits_that_change_rows_follow_the_options(
+    table: Path, options: dict[str, str], read: int | None
+) -> None:
     """A commit that deletes a row rewrites the 49 other rows of its file. Delta's options say whether the commit is
     refused, skipped or read."""
     reading = query(table, **options)
@@ -179,7 +183,7 @@ def test_commits_that_change_rows(table: Path, options: dict[str, str], read: in
 
 
 @pytest.mark.parametrize("option", ["ignoreDeletes", "ignoreChanges", "skipChangeCommits"])
-def test_commits_that_only_delete(table: Path, option: str) -> None:
+def test_commits_that_only_delete_follow_the_options(table: Path, option: str) -> None:
     reading = query(table)
     reading.run()
     DeltaTable(table).delete("id < 50")
@@ -210,7 +214,7 @@ def test_features_that_are_not_understood_are_named(table: Path) -> None:
         query(table)
 
 
-def test_no_table(tmp_path: Path) -> None:
+def test_a_missing_table_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConnectorError, match=r"There is no Delta table at .*nothing"):
         query(tmp_path / "nothing")
 
@@ -297,7 +301,7 @@ def test_times_of_commits_rise(table: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{"startingVersion": "1"}, {"startingVersion": "0"}])
-def test_a_start_that_was_cleaned_up(table: Path, options: dict[str, str]) -> None:
+def test_a_start_before_the_cleaned_log_fails(table: Path, options: dict[str, str]) -> None:
     """A start version that is no longer in the log fails the query, which would otherwise read
     nothing without a word."""
     DeltaTable(table).create_checkpoint()

@@ -115,7 +115,7 @@ def test_a_column_that_the_user_named_gets_another_type(table: Path) -> None:
         fails(reading)
 
 
-def test_a_change_in_the_middle_of_what_was_begun(table: Path) -> None:
+def test_columns_change_while_a_version_is_partly_read(table: Path) -> None:
     """Files from before and after a change of columns are planned in one range, and read by a query that
     knows the new column."""
     for first in range(10, 40, 10):
@@ -153,7 +153,9 @@ def test_settings_are_no_change_of_columns(table: Path) -> None:
         ({"at": pa.struct({"x": "string"})}, "column 'at' is struct"),
     ],
 )
-def test_which_columns_fit(table_columns: dict[str, pa.DataType], said: str | None) -> None:
+def test_columns_fit_if_their_types_are_compatible(
+    table_columns: dict[str, pa.DataType], said: str | None
+) -> None:
     columns, now = ReadColumns(READ, inferred=True), TableColumns(pa.schema(table_columns))
     if said is None:
         assert columns.mapping(now, None, "The table") is None
@@ -203,7 +205,7 @@ def refused(kind: str) -> list[dict[str, Any]]:
         ("no form", "does not have Delta's format"),
     ],
 )
-def test_what_cannot_be_read_fails_a_running_query_at_once(table: Path, kind: str, said: str) -> None:
+def test_columns_that_cannot_be_read_fail_a_running_query_at_once(table: Path, kind: str, said: str) -> None:
     reading = running(table)
     commit(table, 1, *refused(kind))
     with pytest.raises(ConnectorError, match=said):

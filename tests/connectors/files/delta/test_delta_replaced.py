@@ -32,7 +32,7 @@ def drop_versions(table: Path, versions: range) -> None:
 
 
 @pytest.mark.parametrize("versions", [1, 3, 6])
-def test_a_table_made_anew_under_a_running_query(tmp_path: Path, versions: int) -> None:
+def test_a_table_recreated_under_a_running_query_is_noticed(tmp_path: Path, versions: int) -> None:
     """A table made anew is noticed, whether it has fewer versions than the old table, as many, or more. Its first
     versions would count as read."""
     table = made(tmp_path / "t", 3)
@@ -45,7 +45,7 @@ def test_a_table_made_anew_under_a_running_query(tmp_path: Path, versions: int) 
     assert len(reading.rows) == 30
 
 
-def test_a_table_made_anew_in_the_middle_of_a_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_recreated_during_a_look_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A table is made anew in the middle of a look, after its id was compared. The look still notices it."""
     table = made(tmp_path / "t", 3)
     reading = running(table, **{"source.monitor-interval": "1 h"})
@@ -75,7 +75,7 @@ def test_a_table_made_anew_whose_commits_would_be_refused(tmp_path: Path) -> Non
         fails(reading)
 
 
-def test_an_older_copy_put_back(tmp_path: Path) -> None:
+def test_an_older_copy_of_the_table_fails_the_query(tmp_path: Path) -> None:
     """An older copy of a table has the same id, and other rows under the same version."""
     table = made(tmp_path / "t", 2)
     shutil.copytree(table, tmp_path / "copy")
@@ -215,7 +215,7 @@ def test_a_version_that_is_lost_while_later_ones_are_there(
         fails(reading)
 
 
-def test_versions_that_are_gone_are_passed_over_without_fail_on_data_loss(
+def test_lost_versions_are_skipped_without_fail_on_data_loss(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Lost versions are passed over without ``failOnDataLoss``, as in Delta's source. Rows that they added are lost,
@@ -235,7 +235,7 @@ def test_versions_that_are_gone_are_passed_over_without_fail_on_data_loss(
     assert "Version 3 of the Delta table" in caplog.text
 
 
-def test_a_start_that_is_gone_without_fail_on_data_loss(tmp_path: Path) -> None:
+def test_a_lost_start_is_skipped_without_fail_on_data_loss(tmp_path: Path) -> None:
     table = made(tmp_path / "t", 6)
     DeltaTable(table).create_checkpoint()
     drop_versions(table, range(4))
@@ -245,7 +245,9 @@ def test_a_start_that_is_gone_without_fail_on_data_loss(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{"startingVersion": "1"}, {}])
-def test_what_was_begun_is_gone_without_fail_on_data_loss(tmp_path: Path, options: dict[str, str]) -> None:
+def test_a_version_lost_in_the_middle_is_skipped_without_fail_on_data_loss(
+    tmp_path: Path, options: dict[str, str]
+) -> None:
     """The rest of a begun snapshot or version is lost, and later versions are read."""
     table = made(tmp_path / "t", 4)
     reading = query(table, maxFilesPerTrigger="1", failOnDataLoss="false", **options)

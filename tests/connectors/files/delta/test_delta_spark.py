@@ -34,7 +34,7 @@ def new_rows(reading: FileQuery) -> Rows:
     return reading.rows[before:]
 
 
-def test_deletion_vectors(table: SparkTable) -> None:
+def test_deletion_vectors_of_spark_are_applied(table: SparkTable) -> None:
     """Deletion vectors of DELETE, UPDATE, MERGE, RESTORE, OPTIMIZE and REORG, with partitions, checkpoints, and
     names to be escaped."""
     table(
@@ -61,7 +61,7 @@ def test_deletion_vectors(table: SparkTable) -> None:
     table.agrees()
 
 
-def test_commits_that_write_deletion_vectors(table: SparkTable) -> None:
+def test_commits_with_deletion_vectors_follow_the_options(table: SparkTable) -> None:
     table(
         "create table {t} (id long) using delta tblproperties ('delta.enableDeletionVectors'='true')",
         "insert into {t} select id from range(10)",
@@ -79,7 +79,7 @@ def test_commits_that_write_deletion_vectors(table: SparkTable) -> None:
     assert sorted(row["id"] for row in new_rows(again)) == [*range(4, 10), 100]
 
 
-def test_column_mapping_by_id(table: SparkTable) -> None:
+def test_columns_mapped_by_id_are_read(table: SparkTable) -> None:
     table(
         "create table {t} (id long, ts timestamp, s struct<a: int>, p int) using delta partitioned by (p) "
         "tblproperties ('delta.columnMapping.mode'='id')",
@@ -91,7 +91,7 @@ def test_column_mapping_by_id(table: SparkTable) -> None:
     table.agrees(drift="5 s")
 
 
-def test_column_mapping_by_name(table: SparkTable) -> None:
+def test_columns_mapped_by_name_are_read(table: SparkTable) -> None:
     """Nested columns, partitions, statistics and deletion vectors are read while columns are renamed and dropped."""
     values = (
         f"id, {at()}, named_struct('a', int(id), 'b', array(named_struct('c', string(id)))), "
@@ -135,7 +135,7 @@ def test_column_mapping_by_name(table: SparkTable) -> None:
     table.agrees()
 
 
-def test_type_widening(table: SparkTable) -> None:
+def test_files_from_before_a_type_change_are_read_with_the_wider_type(table: SparkTable) -> None:
     """Files and partition values from before a change of types are read with the wider type."""
     wider = {
         "a": "int",
@@ -192,7 +192,9 @@ def test_features_that_change_nothing_for_readers(table: SparkTable) -> None:
     table.agrees()
 
 
-def test_what_is_left_is_refused_by_name(table: SparkTable, session: SparkSession, tmp_path: Path) -> None:
+def test_unknown_features_of_a_table_are_refused_by_name(
+    table: SparkTable, session: SparkSession, tmp_path: Path
+) -> None:
     table("create table {t} (id long) using delta", "insert into {t} values 1")
     clone = SparkTable(session, tmp_path / "clone")
     clone(f"create table {{t}} shallow clone delta.`{table.path}`")

@@ -290,7 +290,7 @@ TABLES: Final[dict[str, Sequence[Step]]] = {
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_table(session: SparkSession, tmp_path: Path, name: str) -> None:
+def test_rows_of_each_table_are_those_of_spark(session: SparkSession, tmp_path: Path, name: str) -> None:
     table = SparkTable(small(session), tmp_path / "a table")
     following = Following(table)
     for step in TABLES[name]:
@@ -299,7 +299,9 @@ def test_a_table(session: SparkSession, tmp_path: Path, name: str) -> None:
         following.agrees(only_adds=step[0] != CHANGES)
 
 
-def test_a_converted_table_that_two_writers_write(session: SparkSession, tmp_path: Path) -> None:
+def test_a_converted_table_is_followed_while_two_writers_write_it(
+    session: SparkSession, tmp_path: Path
+) -> None:
     """A Parquet table is converted to Delta. Then Spark and delta-rs add, delete, compact and make
     checkpoints in turn."""
     table = SparkTable(session, tmp_path / "a table")

@@ -54,7 +54,7 @@ def test_every_row_once_wherever_it_is_cut(numbers: Path, cuts: list[int]) -> No
 
 
 @pytest.mark.parametrize("compression", CODECS)
-def test_footer_of_every_compression(tmp_path: Path, compression: str) -> None:
+def test_footers_of_every_codec_are_read(tmp_path: Path, compression: str) -> None:
     """The footer has as many rows for a stripe as Arrow reads, and the least and greatest times of these rows."""
     path = _written(tmp_path / "a.orc", compression)
     opened = orc.ORCFile(path)
@@ -66,7 +66,7 @@ def test_footer_of_every_compression(tmp_path: Path, compression: str) -> None:
     assert units.greatest.tolist() == [(end - 1) * 1000 for end in units.borders[1:]]
 
 
-def test_event_times(numbers: Path) -> None:
+def test_event_times_are_found_in_statistics(numbers: Path) -> None:
     """Columns of instants, of wall-clock times (as UTC) and of integers (ms) have event times. Nulls and
     missing columns have none."""
     assert units_of(ORC, numbers).borders.tolist() == BORDERS
@@ -81,7 +81,9 @@ def test_event_times(numbers: Path) -> None:
         units_of(ORC, numbers, "noise")
 
 
-def test_event_times_without_statistics(numbers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_event_times_are_read_from_the_column_without_statistics(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without statistics the event times are read from the column."""
     footer = read_orc_footer(pa.OSFile(str(numbers)))
     for stripe in footer.stripes:
@@ -90,7 +92,7 @@ def test_event_times_without_statistics(numbers: Path, monkeypatch: pytest.Monke
     assert units_of(ORC, numbers, "at").greatest.tolist() == [(end - 1) * 1000 for end in BORDERS[1:]]
 
 
-def test_schema_and_types(numbers: Path) -> None:
+def test_timestamps_are_instants_as_in_spark(numbers: Path) -> None:
     """Timestamps of ORC with and without a zone are instants, as in Spark."""
     schema = ORC.schema(LOCAL_FS, str(numbers))
     assert [schema.field(name).type for name in ("id", "noise", "at", "wall")] == [
@@ -114,7 +116,7 @@ def test_large_stripes_come_in_parts(tmp_path: Path) -> None:
     assert lengths == [20_000, 20_000, 9_990]
 
 
-def test_empty_file(tmp_path: Path) -> None:
+def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
     path = tmp_path / "empty.orc"
     orc.write_table(pa.table({"id": pa.array([], pa.int64())}), path)
     assert units_of(ORC, path, "id").end == 0
@@ -122,7 +124,7 @@ def test_empty_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 3, 50, -1, -30, -400])
-def test_damaged_files(numbers: Path, tmp_path: Path, size: int) -> None:
+def test_truncated_files_are_named(numbers: Path, tmp_path: Path, size: int) -> None:
     """A truncated file is an error with its name and format, whatever part of the footer is left."""
     path = tmp_path / "damaged.orc"
     path.write_bytes(numbers.read_bytes()[:size])
@@ -133,7 +135,9 @@ def test_damaged_files(numbers: Path, tmp_path: Path, size: int) -> None:
 
 
 @given(at=st.integers(1, 600), value=st.integers(0, 255))
-def test_damaged_footer(numbers: Path, tmp_path_factory: pytest.TempPathFactory, at: int, value: int) -> None:
+def test_a_damaged_footer_is_read_or_refused(
+    numbers: Path, tmp_path_factory: pytest.TempPathFactory, at: int, value: int
+) -> None:
     """A footer with any wrong byte in the tail of a file is read or refused as damaged."""
     data = bytearray(numbers.read_bytes())
     data[-at] = value
@@ -141,18 +145,18 @@ def test_damaged_footer(numbers: Path, tmp_path_factory: pytest.TempPathFactory,
         read_orc_footer(pa.BufferReader(bytes(data)))
 
 
-def test_a_footer_with_bytes_in_place_of_a_number() -> None:
+def test_a_footer_with_bytes_in_place_of_a_number_is_refused() -> None:
     postscript = b"\x0a\x02no" + b"\x82\xf4\x03\x03ORC"
     with pytest.raises(pa.ArrowInvalid, match="field 1 of a message is not a number"):
         read_orc_footer(pa.BufferReader(b"ORC" + postscript + bytes([len(postscript)])))
 
 
-def test_missing_file(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataLossError, match=r"The orc file .* is gone"):
         units_of(ORC, tmp_path / "absent.orc")
 
 
-def test_times_that_spark_wrote_elsewhere() -> None:
+def test_times_that_spark_wrote_in_another_zone_are_the_same_instants() -> None:
     """A file that Spark 4.2 wrote in the zone America/Los_Angeles has the same instants. Its local times stay
     as they were written."""
     path = Path(__file__).with_name("written_by_spark_in_los_angeles.orc")

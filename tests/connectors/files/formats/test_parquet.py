@@ -50,7 +50,7 @@ def test_every_row_once_wherever_it_is_cut(numbers: Path, cuts: list[int]) -> No
     assert [row["id"] for row in rows] == list(range(ROWS))
 
 
-def test_positions_are_row_numbers(numbers: Path) -> None:
+def test_positions_are_the_numbers_of_rows(numbers: Path) -> None:
     ((batch, positions),) = pieces_of(PARQUET, numbers, 250, 290, IDS)
     assert positions == batch.column("id").to_pylist() == list(range(250, 290))
 
@@ -76,7 +76,7 @@ def test_only_row_groups_touched_and_columns_asked_for_are_read(
         list(PARQUET.read(LOCAL_FS, str(path), 0, 600, IDS))
 
 
-def test_batches_are_bounded(tmp_path: Path) -> None:
+def test_batches_have_a_greatest_number_of_rows(tmp_path: Path) -> None:
     path = tmp_path / "large.parquet"
     pq.write_table(pa.table({"id": np.arange(150_000)}), path)
     lengths = [len(r) for r in PARQUET.read(LOCAL_FS, str(path), 0, 150_000, IDS)]
@@ -89,7 +89,7 @@ def test_columns_by_name_in_any_case_and_order(numbers: Path) -> None:
     assert read_rows(PARQUET, numbers, wanted)[7] == {"NAME": "n7", "Id": 7}
 
 
-def test_no_columns_at_all(numbers: Path) -> None:
+def test_rows_without_columns_are_counted(numbers: Path) -> None:
     """Without columns, as for a count or for partition columns only, batches have their number of rows."""
     assert sum(batch.num_rows for batch, _ in pieces_of(PARQUET, numbers, 10, 700, pa.schema([]))) == 690
 
@@ -108,7 +108,7 @@ def test_missing_column_is_null_and_said_once(
     ]
 
 
-def test_not_null_is_kept(tmp_path: Path) -> None:
+def test_columns_that_are_not_null_stay_so(tmp_path: Path) -> None:
     path = tmp_path / "nulls.parquet"
     pq.write_table(pa.table({"id": pa.array([1, None])}), path)
     for name in ("id", "new"):
@@ -151,7 +151,7 @@ NOON = datetime(2024, 2, 29, 12, tzinfo=timezone.utc)
         (pa.nulls(1), pa.string(), None),
     ],
 )
-def test_types_become_what_is_asked_for(
+def test_values_are_converted_to_the_types_of_the_schema(
     tmp_path: Path, stored: pa.Array, wanted: pa.DataType, value: object
 ) -> None:
     """Columns get exactly Spark's Arrow types, whatever types the writer of the file used."""
@@ -221,7 +221,9 @@ def test_schema_is_inferred(tmp_path: Path) -> None:
         ({"a": [1], "A": [2]}, "Columns 'a' and 'A' of parquet file .* have the same name to Spark"),
     ],
 )
-def test_schema_that_spark_cannot_have(tmp_path: Path, table: dict[str, object], message: str) -> None:
+def test_a_schema_that_spark_does_not_have_is_refused(
+    tmp_path: Path, table: dict[str, object], message: str
+) -> None:
     pq.write_table(pa.table(table), tmp_path / "a.parquet")
     with pytest.raises(RecordFormatError, match=message):
         PARQUET.schema(LOCAL_FS, str(tmp_path / "a.parquet"))
@@ -235,7 +237,7 @@ TIMES = [5000, 1000, 9000, -3000, None, None, -7000, -8000, 20_000, 30_000]
 @pytest.mark.parametrize(
     "kind", [pa.int64(), *(pa.timestamp(unit, "UTC") for unit in ("s", "ms", "us", "ns"))]
 )
-def test_event_times_of_row_groups(tmp_path: Path, kind: pa.DataType, statistics: bool) -> None:
+def test_event_times_of_row_groups_are_found(tmp_path: Path, kind: pa.DataType, statistics: bool) -> None:
     """Event times (ms) come from statistics, or else from the column. A negative time is no event time, but the
     statistics of a row group with one have 0 as its least time."""
     stored = pa.array(TIMES, pa.int64() if pa.types.is_int64(kind) else pa.timestamp("ms", "UTC")).cast(kind)
@@ -256,7 +258,7 @@ def test_event_times_of_row_groups(tmp_path: Path, kind: pa.DataType, statistics
     assert units.sizes.sum() == path.stat().st_size
 
 
-def test_event_times_without_statistics(tmp_path: Path) -> None:
+def test_event_times_are_read_from_the_column_without_statistics(tmp_path: Path) -> None:
     """Spark writes INT96 without statistics, so the event times are read from the column."""
     path = tmp_path / "times.parquet"
     at = pa.array([NOON.replace(tzinfo=None)], pa.timestamp("us"))
@@ -265,14 +267,14 @@ def test_event_times_without_statistics(tmp_path: Path) -> None:
     assert not units_of(PARQUET, path).all_known
 
 
-def test_event_times_of_a_nested_namesake(tmp_path: Path) -> None:
+def test_a_nested_column_of_the_same_name_is_not_the_event_time(tmp_path: Path) -> None:
     """A field of a struct is not the column of the same name."""
     path = tmp_path / "nested.parquet"
     pq.write_table(pa.table({"s": [{"at": 5}], "at": [7]}), path)
     assert units_of(PARQUET, path, "at").least_event_time == 7
 
 
-def test_file_without_the_event_time_column(tmp_path: Path) -> None:
+def test_a_file_without_the_event_time_column_has_no_event_times(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"x": [1]}), path)
     units = units_of(PARQUET, path, "at")
@@ -284,7 +286,7 @@ def test_file_without_the_event_time_column(tmp_path: Path) -> None:
         units_of(PARQUET, path, "X")
 
 
-def test_empty_file(tmp_path: Path) -> None:
+def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
     path = tmp_path / "empty.parquet"
     pq.write_table(pa.table({"id": pa.array([], pa.int64())}), path)
     units = units_of(PARQUET, path, "id")
@@ -309,7 +311,7 @@ def _truncate(path: Path) -> None:
         ),
     ],
 )
-def test_damaged_and_missing_files(
+def test_damaged_and_missing_files_are_named(
     numbers: Path, tmp_path: Path, damage: Callable[[Path], object], error: type[Exception], message: str
 ) -> None:
     path = tmp_path / "a.parquet"
@@ -336,7 +338,7 @@ def test_a_footer_that_has_two_types_for_a_column(numbers: Path, tmp_path: Path)
         units_of(PARQUET, path, "id")
 
 
-def test_file_that_was_written_anew(numbers: Path) -> None:
+def test_a_file_that_was_overwritten_is_refused(numbers: Path) -> None:
     """A file with another size than when it was listed is lost: positions of one version mean nothing in another."""
     size = numbers.stat().st_size
     assert len(list(PARQUET.read(LOCAL_FS, str(numbers), 0, 1, IDS, size=size))) == 1
@@ -344,7 +346,7 @@ def test_file_that_was_written_anew(numbers: Path) -> None:
         list(PARQUET.read(LOCAL_FS, str(numbers), 0, 1, IDS, size=size - 1))
 
 
-def test_footers_leave_no_garbage(tmp_path: Path) -> None:
+def test_footers_leave_no_cycles_of_references(tmp_path: Path) -> None:
     """Footers leave no cycles of references. Plans run without garbage collection, and 100,000 footers would keep
     some hundred megabytes."""
     path = tmp_path / "a.parquet"

@@ -70,7 +70,7 @@ def test_files_are_cut_between_row_groups_at_the_horizon(tmp_path: Path, statist
     assert query.ids() == dict.fromkeys(range(310), 1)
 
 
-def test_a_file_that_the_limits_leave_does_not_hold_what_comes_before_its_rest(tmp_path: Path) -> None:
+def test_the_rest_of_a_file_after_a_jump_waits_behind_another_file(tmp_path: Path) -> None:
     """I4: the limit of files goes to another file after a jump in the first one, and the first file's
     rest waits behind it."""
     write(tmp_path / "jumps.parquet", 1, rows=2, step_ms=1000 * SECOND, group=1)
@@ -192,7 +192,7 @@ def test_empty_files_are_no_splits(tmp_path: Path) -> None:
     assert query.run() == [[("full.parquet", 0, 5)]]
 
 
-def test_a_bounded_source_reads_what_was_there_when_it_began(folder: Path) -> None:
+def test_a_bounded_source_reads_the_files_that_existed_at_its_start(folder: Path) -> None:
     """FI-05: a bounded source reads the files that were there when it began, also after a restart."""
     options = {"path": str(folder), "source.monitor-interval": "0", "maxFilesPerTrigger": "4"}
     query = FileQuery(options, available_now=False)

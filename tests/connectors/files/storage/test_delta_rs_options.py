@@ -22,7 +22,7 @@ S3 = {"region": "us-east-1", "access_key_id": "me", "secret_access_key": "hush"}
         ("500 ms", "500 ms", "500ms"),
     ],
 )
-def test_times_are_understood_by_both(given: str, arrow: str, delta: str) -> None:
+def test_delta_rs_and_arrow_have_the_same_time_limits(given: str, arrow: str, delta: str) -> None:
     options = {"connect_timeout": given, "timeout": given}
     assert for_arrow("s3", options) == {"connect_timeout": arrow, "request_timeout": arrow}
     assert for_delta_rs(options) == {"connect_timeout": delta, "timeout": delta}
@@ -31,7 +31,7 @@ def test_times_are_understood_by_both(given: str, arrow: str, delta: str) -> Non
 
 @pytest.mark.parametrize("given", ["soon", "-1", "nan", "2 parsecs"])
 @pytest.mark.parametrize("format_", ["delta", "parquet"])
-def test_what_is_no_time_is_refused_by_name(given: str, format_: str) -> None:
+def test_a_time_limit_that_is_no_duration_is_refused_by_name(given: str, format_: str) -> None:
     with pytest.raises(OptionError, match=rf"files\.storage\.option\.connect_timeout.*{given}"):
         filesystem("s3://bucket/table", {"connect_timeout": given}, format_)
 
@@ -46,11 +46,11 @@ def test_what_is_no_time_is_refused_by_name(given: str, format_: str) -> None:
         S3 | {"endpoint_override": "127.0.0.1:1", "scheme": "http", "request_timeout": "2"},
     ],
 )
-def test_names_of_delta_rs_and_of_arrow_for_s3(options: dict[str, str]) -> None:
+def test_options_of_s3_have_the_names_of_delta_rs_or_of_arrow(options: dict[str, str]) -> None:
     assert isinstance(filesystem("s3://bucket/table", options), fs.S3FileSystem)
 
 
-def test_names_for_azure() -> None:
+def test_options_of_azure_are_translated_for_arrow() -> None:
     options = {"azure_storage_account_key": "a2V5", "azure_storage_account_name": "account"}
     assert for_arrow("abfss", options) == {"account_key": "a2V5", "account_name": "account"}
     made = filesystem("abfss://container@account.dfs.core.windows.net/table", options)
@@ -58,7 +58,7 @@ def test_names_for_azure() -> None:
 
 
 @pytest.mark.parametrize("name", ["allow_invalid_certificates", "proxy_ca_certificate", "user_agent"])
-def test_what_arrow_has_no_counterpart_of_is_refused_by_name(name: str) -> None:
+def test_options_without_a_counterpart_in_arrow_are_refused_by_name(name: str) -> None:
     with pytest.raises(OptionError, match=rf"'{name}'"):
         filesystem("s3://bucket/table", S3 | {name: "true"})
 

@@ -30,7 +30,7 @@ def listed(root: Path, path: str = "", **settings: object) -> set[str]:
     return {file.path.removeprefix(f"{root}/") for file in listing()}
 
 
-def test_an_empty_file_is_not_there_yet(tmp_path: Path) -> None:
+def test_an_empty_file_is_not_listed(tmp_path: Path) -> None:
     make(tmp_path, "written", "begun")
     (tmp_path / "begun").write_text("")
     assert listed(tmp_path) == {"written"}
@@ -38,7 +38,7 @@ def test_an_empty_file_is_not_there_yet(tmp_path: Path) -> None:
     assert listed(tmp_path) == {"written", "begun"}
 
 
-def test_a_modification_time_before_1970(tmp_path: Path) -> None:
+def test_a_modification_time_before_1970_counts_as_1970(tmp_path: Path) -> None:
     """It counts as 1970: no cut lies below, so a restart knows which of many such files were read."""
     make(tmp_path, "old")
     os.utime(tmp_path / "old", (-5, -5))
@@ -46,7 +46,7 @@ def test_a_modification_time_before_1970(tmp_path: Path) -> None:
     assert listing() == [local_file(str(tmp_path / "old"))] == [FoundFile(str(tmp_path / "old"), 0, 3)]
 
 
-def test_folders_with_their_subfolders(tmp_path: Path) -> None:
+def test_subfolders_are_listed_if_the_option_says_so(tmp_path: Path) -> None:
     """FI-06: a listing has the files of all subfolders, or of the folder alone."""
     names = ("file1", "nested/file.out", "nested/deeper/anotherfile.txt")
     make(tmp_path, *names)
@@ -88,13 +88,13 @@ def test_a_folder_below_a_hidden_one_can_be_named(tmp_path: Path) -> None:
         ("/dir/.*/file.out", {"dir/nested/file.out", "dir/nested/x/file.out"}),
     ],
 )
-def test_whole_paths_by_pattern(tmp_path: Path, regex: str, found: set[str]) -> None:
+def test_a_pattern_matches_whole_paths(tmp_path: Path, regex: str, found: set[str]) -> None:
     """FI-10: a pattern is compared with whole paths. Hidden names stay excluded."""
     make(tmp_path, "dir/nested/file.out", "dir/nested/a.txt", "dir/nested/x/file.out", "dir/_x/file.out")
     assert listed(tmp_path, path_regex=f"{tmp_path}{regex}") == found
 
 
-def test_globs_of_files_and_folders(tmp_path: Path) -> None:
+def test_globs_match_files_and_folders(tmp_path: Path) -> None:
     make(tmp_path, "2026-01/a.json", "2026-02/b.json", "2025-12/c.json", "2026-01/deep/d.json")
     assert listed(tmp_path, "/2026-*") == {"2026-01/a.json", "2026-02/b.json", "2026-01/deep/d.json"}
     assert listed(tmp_path, "/2026-*/", recursive=False) == {"2026-01/a.json", "2026-02/b.json"}
@@ -102,12 +102,12 @@ def test_globs_of_files_and_folders(tmp_path: Path) -> None:
     assert listed(tmp_path, "/nothing-*") == set()
 
 
-def test_names_by_glob(tmp_path: Path) -> None:
+def test_a_glob_of_names_selects_files(tmp_path: Path) -> None:
     make(tmp_path, "a.json", "b.csv", "sub/c.json")
     assert listed(tmp_path, name_glob="*.json") == {"a.json", "sub/c.json"}
 
 
-def test_one_file_and_several_paths_each_file_once(tmp_path: Path) -> None:
+def test_a_file_under_several_paths_is_listed_once(tmp_path: Path) -> None:
     make(tmp_path, "a", "sub/b")
     paths = (f"{tmp_path}/a", str(tmp_path), f"{tmp_path}/sub")
     files = FileListing(Storage(), paths)()
@@ -116,7 +116,7 @@ def test_one_file_and_several_paths_each_file_once(tmp_path: Path) -> None:
     assert all(file.modified > 10**12 for file in files)
 
 
-def test_a_path_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_path_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConnectorError, match=r"There is no .*nowhere.*local file system.*path"):
         listed(tmp_path, "/nowhere")
 
@@ -134,13 +134,13 @@ def test_a_path_that_is_not_there(tmp_path: Path) -> None:
         ("a+(b)", "a+(b)", True),
     ],
 )
-def test_globs(glob: str, name: str, matches: bool) -> None:
+def test_globs_match_as_in_hadoop(glob: str, name: str, matches: bool) -> None:
     import re
 
     assert bool(re.fullmatch(glob_regex(glob), name)) == matches
 
 
-def test_local_paths_and_uris() -> None:
+def test_paths_and_uris_name_their_storage() -> None:
     assert locate("/data/x y", {}) == (Storage(), "/data/x y")
     assert locate("file:///data/x%20y", {}) == (Storage(), "/data/x y")
     assert locate("file:/data", {}) == (Storage(), "/data")
@@ -166,14 +166,14 @@ def test_a_wrong_option_of_the_file_system_is_named() -> None:
     assert "hush" not in str(refused.value)
 
 
-def test_what_is_there_under_just_that_name_is_no_glob(tmp_path: Path) -> None:
+def test_an_existing_path_with_glob_characters_is_not_a_glob(tmp_path: Path) -> None:
     make(tmp_path, "[1]/a.json", "{b}/b.json", "b/c.json", "1/d.json")
     assert listed(tmp_path, "/[1]") == {"[1]/a.json"}
     assert listed(tmp_path, "/{b}") == {"{b}/b.json"}
     assert listed(tmp_path, "/[1-9]") == {"1/d.json"}
 
 
-def test_names_of_any_characters(tmp_path: Path) -> None:
+def test_files_with_any_characters_in_their_names_are_listed(tmp_path: Path) -> None:
     names = {
         f"d/{name}.json" for name in ("a b", "a%20b", "a#b", "a?b", "a\nb", "a:b", "a*b", "ü@1+2", "a\\b")
     }
@@ -213,7 +213,7 @@ def test_links_to_folders_are_followed_but_no_folder_is_visited_twice(tmp_path: 
     assert listed(tmp_path, "/data") == {"data/real/a", "data/c", "data/file", "data/out/b"}
 
 
-def test_globs_that_match_links(tmp_path: Path) -> None:
+def test_globs_match_names_of_links(tmp_path: Path) -> None:
     """A folder that the glob matches only by the name of a link is listed under this name. Loops of links end."""
     make(tmp_path, "x/a", "2026-02/b")
     (tmp_path / "2026-01").symlink_to(tmp_path / "x")
@@ -235,7 +235,7 @@ def test_folders_whose_names_spark_escaped(tmp_path: Path, scheme: str, path: st
     assert [file.path for file in FileListing(storage, (inside,))()] == [f"{tmp_path}/{SPARKS}/a.json"]
 
 
-def test_only_folders_of_partitions_keep_their_escapes() -> None:
+def test_only_partition_folders_keep_their_escapes() -> None:
     assert locate(f"s3://bucket/a%20b/{SPARKS}/c%23", {}) == (
         Storage("s3://bucket"),
         f"bucket/a b/{SPARKS}/c#",
@@ -255,7 +255,7 @@ def test_only_folders_of_partitions_keep_their_escapes() -> None:
         ("file://localhost/x", "", "/x"),
     ],
 )
-def test_what_begins_with_a_scheme_and_a_slash_is_a_uri(uri: str, storage: str, path: str) -> None:
+def test_a_text_with_a_scheme_and_a_slash_is_a_uri(uri: str, storage: str, path: str) -> None:
     """A text with a scheme and a slash is a URI, as in Hadoop, and no path below the folder in which
     the query was started."""
     assert locate(uri, {}) == (Storage(storage), path)
@@ -273,12 +273,12 @@ def test_what_begins_with_a_scheme_and_a_slash_is_a_uri(uri: str, storage: str, 
         ("file://elsewhere/a", "Expected a path on this machine"),
     ],
 )
-def test_uris_of_nothing_that_can_be_read(uri: str, message: str) -> None:
+def test_uris_that_cannot_be_read_are_refused(uri: str, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         locate(uri, {})
 
 
-def test_a_colon_in_a_name_makes_no_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_with_a_colon_is_not_a_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert locate("a:b", {}) == (Storage(), f"{tmp_path}/a:b")
     assert locate("./a:/b", {}) == (Storage(), f"{tmp_path}/a:/b")
@@ -310,7 +310,7 @@ def test_credentials_in_a_uri_are_refused_and_never_shown(uri: str, format_: str
 
 
 @pytest.mark.parametrize("glob", ["{a", "a}*", "[z-a]*", "x{a,b"])
-def test_globs_that_are_none_are_named(tmp_path: Path, glob: str) -> None:
+def test_malformed_globs_are_named(tmp_path: Path, glob: str) -> None:
     (tmp_path / "a").touch()
     with pytest.raises(OptionError, match=r"'path'.*not a valid glob"):
         FileListing(Storage(), (str(tmp_path / glob),))()

@@ -113,7 +113,7 @@ def test_a_delta_table_is_found_read_and_followed(store: str) -> None:
         assert ids(query, 2) == [5, 6]
 
 
-def test_a_store_that_lets_nobody_in_is_named_without_its_secrets(tmp_path: Path) -> None:
+def test_a_store_that_denies_access_is_named_without_its_secrets(tmp_path: Path) -> None:
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))  # the socket does not listen
         options = {

@@ -39,7 +39,7 @@ from tests.connectors.files.support.file_query import SECOND, FileQuery, write
         (("/data",), "/database/dt=1/a", ()),
     ],
 )
-def test_values_in_a_path(
+def test_partition_values_are_read_from_a_path(
     bases: tuple[str, ...], path: str, found: tuple[tuple[str, str | None], ...]
 ) -> None:
     assert PartitionFolders(bases)(path) == found
@@ -67,7 +67,9 @@ def test_values_in_a_path(
         ([None], pa.string()),
     ],
 )
-def test_types_of_columns(values: list[str | None], kind: pa.DataType) -> None:
+def test_types_of_partition_columns_follow_from_their_values(
+    values: list[str | None], kind: pa.DataType
+) -> None:
     assert partition_types({str(n): (("a", value),) for n, value in enumerate(values)}) == {"a": kind}
 
 
@@ -106,7 +108,7 @@ def test_rows_have_the_columns_of_their_folders(tmp_path: Path, format_: str) ->
     )
 
 
-def test_columns_without_a_schema(tmp_path: Path) -> None:
+def test_partition_columns_without_a_schema_are_inferred(tmp_path: Path) -> None:
     """A partition column without a schema has the place of a file's column of its name, or comes last. All its
     values decide its type."""
     put(tmp_path / "a=1" / "b=x", "parquet", {"a": ["of the file"], "id": [1]})
@@ -120,7 +122,7 @@ def test_columns_without_a_schema(tmp_path: Path) -> None:
     assert sorted(reading.rows, key=str) == [{"a": 1, "id": 1, "b": "x"}, {"a": 2, "id": 2, "b": "7"}]
 
 
-def test_a_value_that_is_not_of_the_type(tmp_path: Path) -> None:
+def test_a_partition_value_of_another_type_is_refused(tmp_path: Path) -> None:
     put(tmp_path / "a=1", "parquet", {"id": [1]})
     reading = FileQuery({"path": str(tmp_path)})
     put(tmp_path / "a=x", "parquet", {"id": [2]})
@@ -130,7 +132,7 @@ def test_a_value_that_is_not_of_the_type(tmp_path: Path) -> None:
         reading.run()
 
 
-def test_base_path(tmp_path: Path) -> None:
+def test_base_path_sets_where_partition_columns_begin(tmp_path: Path) -> None:
     put(tmp_path / "a=1" / "b=2", "parquet", {"id": [1]})
     below = str(tmp_path / "a=1")
     assert FileSource({"path": below}).schema.names == ["id", "b"]

@@ -33,7 +33,7 @@ VALUES = {
 
 
 @pytest.mark.parametrize("format_", ["parquet", "json"])
-def test_rows_and_columns(spark: SparkSession, tmp_path: Path, format_: str) -> None:
+def test_partition_columns_are_those_of_spark(spark: SparkSession, tmp_path: Path, format_: str) -> None:
     for name, values in VALUES.items():
         folder = tmp_path / name
         rows = spark.range(len(values)).selectExpr(

@@ -49,7 +49,7 @@ def failing(raises: Callable[[], Exception]) -> Callable[..., object]:
     return listing
 
 
-def test_a_folder_that_is_away_for_a_moment(data: Path) -> None:
+def test_a_folder_that_is_missing_for_a_moment_is_listed_again(data: Path) -> None:
     reading = running(data)
     data.rename(data.with_name("away"))
     reading.run()
@@ -59,7 +59,9 @@ def test_a_folder_that_is_away_for_a_moment(data: Path) -> None:
     assert set(reading.ids().values()) == {1}
 
 
-def test_the_first_look_of_a_run(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_query_fails_at_once_if_its_first_listing_fails(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A query that goes on repeats a failed first look. A new query fails at once, since its path may be wrong."""
     options = {"path": str(data), "source.monitor-interval": "1 ms"}
     schema = FileSource(options).schema
@@ -83,7 +85,7 @@ def test_the_first_look_of_a_run(data: Path, monkeypatch: pytest.MonkeyPatch) ->
         FileQuery(options, schema=schema).run()
 
 
-def test_a_folder_that_is_away_for_good(data: Path) -> None:
+def test_a_folder_that_stays_missing_fails_the_query(data: Path) -> None:
     """The error says that the folder is missing, and that the query tried for some time."""
     reading = running(data)
     shutil.rmtree(data)
@@ -91,7 +93,7 @@ def test_a_folder_that_is_away_for_good(data: Path) -> None:
         fails(reading)
 
 
-def test_a_listing_that_fails_for_ever(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listing_that_keeps_failing_fails_the_query(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reading = running(data)
     monkeypatch.setattr(FileListing, "_under", failing(lambda: OSError(5, "Input/output error")))
     with pytest.raises(UnreachableError, match=r"Listing .* failed: .*Input/output error"):
@@ -142,7 +144,7 @@ def test_a_look_in_which_the_process_was_suspended_is_made_again(monkeypatch: py
     assert Retries()(look) == 1
 
 
-def test_one_that_is_closed_does_not_try_again() -> None:
+def test_closed_retries_do_not_try_again() -> None:
     trying = Retries()
     trying.close()
     assert trying(failing(lambda: UnreachableError("away"))) is None
@@ -163,7 +165,7 @@ def test_one_that_is_closed_does_not_try_again() -> None:
         (OSError("Server returned 403 Forbidden"), False),
     ],
 )
-def test_what_a_store_refuses_is_told_from_what_may_pass(error: OSError, passes: bool) -> None:
+def test_errors_that_last_are_told_from_errors_that_pass(error: OSError, passes: bool) -> None:
     assert isinstance(storage_error("It failed", error), UnreachableError) == passes
 
 

@@ -58,7 +58,7 @@ def threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name == "flip27-listing"}
 
 
-def test_a_listing_that_hangs_is_told_and_keeps_one_thread(
+def test_a_listing_that_hangs_is_an_error_and_keeps_one_thread(
     mount: Mount, listing: WatchedListing, tmp_path: Path
 ) -> None:
     mount.answers.clear()

@@ -89,7 +89,7 @@ def test_any_prefix_of_any_log_and_the_rest_of_it_is_the_log(
         assert Counter(query.rows) == everything(logs), seed
 
 
-def test_event_times_of_another_clock_are_no_matter() -> None:
+def test_an_exact_seam_does_not_depend_on_event_times() -> None:
     """The history's event times are ahead of the records' times. A source that begins by time would skip records."""
     draw = random.Random(7)
     logs: Logs = {name: [1000 + n for n in range(40)] for name in "abc"}
@@ -100,7 +100,7 @@ def test_event_times_of_another_clock_are_no_matter() -> None:
     assert read == everything(logs)
 
 
-def test_what_tasks_reported_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_with_reports_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     files: Files = {f"f{n}": [("a", n, 1000 + n)] for n in range(50)}
     query = HybridQuery(hybrid(files, World({"a": [1000 + n for n in range(60)]})))
     query.step()
@@ -112,7 +112,7 @@ def test_what_tasks_reported_is_not_read_again(monkeypatch: pytest.MonkeyPatch) 
     assert end["splits"]["1:a"][3] == 50, "begins behind the last row that was copied"
 
 
-def test_what_no_task_reported_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_without_reports_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process ends before it hears the reports of its second batch, so the next process reads again the rows from
     that batch on. Each of the three batches has one row of each file."""
     files: Files = {f"f{n}": [("a", n * 3 + m, 1000 + n) for m in range(3)] for n in range(4)}
@@ -129,7 +129,7 @@ def test_what_no_task_reported_is_read_again(monkeypatch: pytest.MonkeyPatch) ->
     )
 
 
-def test_what_is_skipped_when_it_is_read_again_is_warned_of(
+def test_files_skipped_while_batches_are_read_again_are_warned_of(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Such as a file that is gone, with ``ignoreMissingFiles``: its rows were read before, and may be read twice."""
@@ -182,7 +182,7 @@ def test_a_split_that_the_history_has_no_row_of_begins_where_its_source_says() -
     assert {name: split[3] for name, split in query.offsets[-1]["splits"].items()} == {"1:a": 2, "1:b": 0}
 
 
-def test_rows_without_a_position_tell_nothing() -> None:
+def test_rows_without_a_position_do_not_move_the_seam() -> None:
     rows = pa.RecordBatch.from_pydict(
         {"split": ["a", "a", "b"], "offset": pa.array([3, None, None], pa.int64())}
     )
@@ -246,7 +246,7 @@ def test_the_seam_survives_in_the_state() -> None:
         serializer.deserialize(1, {**state[1], "ends": {"a": "1"}})
 
 
-def test_a_seam_that_is_asked_for_too_late() -> None:
+def test_an_exact_seam_added_to_a_running_history_fails() -> None:
     """An exact seam cannot be set after the first batch: the positions of the rows that were read are not known."""
     files: Files = {"f": [("a", 0, 1)], "g": [("a", 1, 2)]}
     query = HybridQuery(hybrid(files, World({"a": [1, 2, 3]}), seam=None))

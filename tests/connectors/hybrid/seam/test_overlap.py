@@ -190,7 +190,7 @@ def test_without_an_overlap_the_seam_is_at_the_greatest_event_time() -> None:
     ]
 
 
-def test_random_copies_of_random_logs_make_the_logs_again() -> None:
+def test_a_random_copy_and_the_rest_of_its_log_have_each_record_once() -> None:
     """The history has any prefix of each log, scattered over files. Event times
     are in disorder within the overlap."""
     for seed in range(10):

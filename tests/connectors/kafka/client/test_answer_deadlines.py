@@ -33,14 +33,14 @@ class Rounds:
         return waited
 
 
-def test_one_that_is_prompt_is_waited_for_in_full() -> None:
+def test_a_prompt_broker_gets_the_whole_wait() -> None:
     rounds = Rounds()
     rounds.run(None)
     rounds.run(0.3)
     assert rounds.patience.seconds("broker", rounds.now, at_once=False) == 5
 
 
-def test_silence_costs_the_others_little() -> None:
+def test_a_silent_broker_costs_the_other_brokers_little_time() -> None:
     """A silent broker costs a full wait, then short waits, and full waits that come ever more seldom."""
     rounds = Rounds()
     waits = [rounds.run(None) for _ in range(200)]
@@ -49,13 +49,13 @@ def test_silence_costs_the_others_little() -> None:
     assert sum(waits) < 0.3 * (rounds.now - 1000)
 
 
-def test_silence_within_one_plan_costs_glances_only() -> None:
+def test_a_broker_that_is_silent_within_one_plan_costs_short_waits_only() -> None:
     rounds = Rounds(at_once=True)
     assert [rounds.run(None) for _ in range(50)] == [5] + [0.25] * 49
 
 
 @pytest.mark.parametrize("latency", [2.0, 4.0, 6.0, 12.0])
-def test_one_that_is_slow_is_heard_and_does_not_hold_every_round(latency: float) -> None:
+def test_a_slow_broker_is_heard_and_does_not_hold_every_round(latency: float) -> None:
     rounds = Rounds()
     waits = [rounds.run(latency) for _ in range(40)]
     assert sum(wait == min(latency, 5) for wait in waits) >= 6
@@ -63,7 +63,7 @@ def test_one_that_is_slow_is_heard_and_does_not_hold_every_round(latency: float)
 
 
 @pytest.mark.parametrize("latency", [6.0, 12.0])
-def test_seldom_rounds_wait_long_enough_for_one_that_is_slow(latency: float) -> None:
+def test_rare_rounds_wait_long_enough_for_a_slow_broker(latency: float) -> None:
     """With a trigger every ten minutes no late answer of the round before is recent enough, so a round
     waits for a slow broker."""
     rounds = Rounds()
@@ -75,13 +75,13 @@ def test_seldom_rounds_wait_long_enough_for_one_that_is_slow(latency: float) -> 
 
 
 @pytest.mark.parametrize("latency", [2.0, 4.0, 6.0, 12.0])
-def test_one_that_is_slow_is_waited_for_where_a_late_answer_is_worth_nothing(latency: float) -> None:
+def test_a_slow_broker_is_waited_for_where_a_late_answer_is_useless(latency: float) -> None:
     rounds = Rounds(at_once=True)
     waits = [rounds.run(latency) for _ in range(5)]
     assert waits[1:] == [latency] * 4
 
 
-def test_seldom_rounds_wait_in_full() -> None:
+def test_rare_rounds_have_the_whole_wait() -> None:
     """With a trigger every ten minutes each round waits in full. A short wait serves a query with
     a round each second."""
     rounds = Rounds()
@@ -90,7 +90,7 @@ def test_seldom_rounds_wait_in_full() -> None:
         rounds.now += 600
 
 
-def test_backoff() -> None:
+def test_pauses_between_tries_grow_up_to_a_second() -> None:
     """The first try is due at once, and later ones after growing pauses up to a second. After a quiet time the
     pause is short again."""
     backoff, now = Backoff(0.05), 100.0

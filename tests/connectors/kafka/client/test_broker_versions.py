@@ -55,14 +55,16 @@ def fetched(connection: socket.socket, request: bytes) -> None:
         ((13, 18), TOPIC_ID, 13),
     ],
 )
-def test_version_of_fetches(spoken: tuple[int, int], topic_id: str, version: int) -> None:
+def test_the_greatest_common_version_of_fetch_is_asked(
+    spoken: tuple[int, int], topic_id: str, version: int
+) -> None:
     with fetching(fetched, spoken={**SPOKEN, FETCH: spoken}) as (server, fetcher):
         assert records(fetch(fetcher, topic_id)) == b"abc"
         assert server.asked == [version]
 
 
 @pytest.mark.parametrize("spoken", [{FETCH: (0, 3)}, {FETCH: (14, 20)}, {}])
-def test_broker_that_speaks_no_version_of_fetches(spoken: Mapping[int, tuple[int, int]]) -> None:
+def test_a_broker_without_a_common_version_of_fetch_is_named(spoken: Mapping[int, tuple[int, int]]) -> None:
     with (
         fetching(fetched, spoken={API_VERSIONS: (0, 4), **spoken}) as (_, fetcher),
         pytest.raises(ConnectorError, match=r"speaks no version of Fetch\w* from 4 to 13"),
@@ -79,7 +81,7 @@ def test_broker_that_does_not_know_the_version_of_the_question(most: int) -> Non
         assert len(server.connections) == 1
 
 
-def test_broker_that_does_not_tell() -> None:
+def test_a_broker_that_does_not_tell_its_versions_loses_the_connection() -> None:
     """A broker that does not tell its versions loses the connection, which has the reason. The
     query does not fail yet."""
 
@@ -113,7 +115,7 @@ def sasl_server(tokens: list[bytes], session_ms: int = 0) -> Serve:
 
 
 @pytest.mark.parametrize("most", [0, 1, 2])
-def test_versions_of_sasl(most: int) -> None:
+def test_the_version_of_sasl_is_that_of_the_broker(most: int) -> None:
     tokens: list[bytes] = []
     spoken = {**SPOKEN, HANDSHAKE: (0, 1), AUTHENTICATE: (0, most)}
     with fetching(sasl_server(tokens), PLAIN, spoken) as (_, fetcher):
@@ -123,7 +125,7 @@ def test_versions_of_sasl(most: int) -> None:
     assert TOKEN in request
 
 
-def test_session_that_ends() -> None:
+def test_a_session_that_ends_is_authenticated_again() -> None:
     """KIP-368: from version 1 on a session has a life time. When it is over, a new connection authenticates again."""
     tokens: list[bytes] = []
     spoken = {**SPOKEN, HANDSHAKE: (0, 1), AUTHENTICATE: (0, 1)}
@@ -136,7 +138,7 @@ def test_session_that_ends() -> None:
 
 
 @pytest.mark.parametrize("accepts", [True, False])
-def test_sasl_of_brokers_before_1_0(accepts: bool) -> None:
+def test_brokers_before_1_0_get_tokens_without_requests(accepts: bool) -> None:
     """A broker before 1.0 knows version 0 of the handshake, and takes tokens that are no requests."""
     found: list[bytes] = []
 
@@ -161,7 +163,7 @@ def test_sasl_of_brokers_before_1_0(accepts: bool) -> None:
         assert (answer.fetched is not None) == accepts
 
 
-def test_sasl_that_is_refused() -> None:
+def test_a_mechanism_that_the_broker_does_not_offer_is_named() -> None:
     def serve(connection: socket.socket, request: bytes) -> None:
         body = SaslHandshakeResponse(error_code=33, mechanisms=["GSSAPI"]).encode(version=1)
         connection.sendall(frame(request, bytes(body)))

@@ -150,7 +150,9 @@ def coordinated(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], int]]
     return with_errors
 
 
-def test_coordinator_that_cannot_be_told_just_now(coordinated: Callable[[Callable[[], int]], None]) -> None:
+def test_a_coordinator_that_is_unknown_for_a_moment_is_asked_for_again(
+    coordinated: Callable[[Callable[[], int]], None],
+) -> None:
     """A coordinator search with UNKNOWN_SERVER_ERROR is repeated, as in Java's client, for a limited time."""
     codes = iter([-1, -1, 15])
     coordinated(lambda: next(codes, 0))
@@ -165,7 +167,7 @@ def test_coordinator_that_cannot_be_told_just_now(coordinated: Callable[[Callabl
         GroupCoordinator(client, "g").committed_offsets([FIRST])
 
 
-def test_closing_beside_a_coordinator_that_hangs(
+def test_a_client_closes_although_its_coordinator_hangs(
     coordinated: Callable[[Callable[[], int]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A committer is closed at once beside a coordinator that hangs. Its thread ends, too, and

@@ -27,7 +27,7 @@ def _no_socket_is_left_open() -> Iterator[None]:
     gc.collect()
 
 
-def test_nobody_listens(capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_address_is_named(capfd: pytest.CaptureFixture[str]) -> None:
     """The error names the address, the time tried and the cause; kafka-python's own log stays off stderr."""
     client = KafkaClient(ConnectionOptions("127.0.0.1:1", first_contact_timeout_ms=1000))
     with pytest.raises(
@@ -63,7 +63,7 @@ def wait_for_the_end(query: Query) -> None:
 
 
 @pytest.mark.jvm
-def test_frozen_and_killed_broker(own_broker: KafkaBroker) -> None:
+def test_a_frozen_or_killed_broker_is_unreachable_and_comes_back(own_broker: KafkaBroker) -> None:
     """A frozen or killed broker is unreachable after the given time. When it is back, plans have the end again."""
     quick = {
         "kafka.default.api.timeout.ms": "2000",
@@ -89,7 +89,7 @@ def test_frozen_and_killed_broker(own_broker: KafkaBroker) -> None:
 
 
 @pytest.mark.jvm
-def test_frozen_broker_and_the_patience_of_a_task(own_broker: KafkaBroker) -> None:
+def test_a_task_waits_for_a_frozen_broker_up_to_its_time_limit(own_broker: KafkaBroker) -> None:
     """A task waits for a frozen broker for ``kafkaConsumer.pollTimeoutMs``. The error names the option, broker,
     partition and offset."""
     made = source(own_broker, {"kafkaConsumer.pollTimeoutMs": "1000"}, subscribe="t")

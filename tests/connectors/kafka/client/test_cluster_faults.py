@@ -38,7 +38,8 @@ from flip27_stream.testing import (
     write_bulk,
 )
 from flip27_stream.testing.kafka.topics import Topics
-from tests.connectors.kafka.support.kit import Output, Query, ReaderContext, running
+from tests.connectors.kafka.support.kit import Output, Query, running
+from tests.reader.kit import ReaderContext
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -192,7 +193,7 @@ def wait_for_the_ends(query: Query, topic: str) -> None:
     )
 
 
-def test_leader_killed(cluster: KafkaCluster) -> None:
+def test_a_killed_leader_is_replaced(cluster: KafkaCluster) -> None:
     """The task and the enumerator follow the partition to its next leader."""
     fill(cluster, "killed", 3)
     made = source(cluster, "killed")
@@ -207,7 +208,7 @@ def test_leader_killed(cluster: KafkaCluster) -> None:
     reading.assert_complete()
 
 
-def test_leader_frozen(cluster: KafkaCluster) -> None:
+def test_a_frozen_leader_is_replaced_after_the_request_timeout(cluster: KafkaCluster) -> None:
     """A task waits for a frozen leader for the request time-out, and then reads from the partition's next leader."""
     fill(cluster, "frozen", 3)
     made = source(cluster, "frozen", QUICK)
@@ -219,7 +220,7 @@ def test_leader_frozen(cluster: KafkaCluster) -> None:
     reading.assert_complete()
 
 
-def test_frozen_leader_that_nobody_replaces(cluster: KafkaCluster) -> None:
+def test_a_frozen_leader_without_a_replacement_fails_the_task(cluster: KafkaCluster) -> None:
     """If no broker replaces a frozen leader, an error after default.api.timeout.ms names the leader, the
     partition and the offset."""
     fill(cluster, "alone", 1, replication=1)
@@ -274,7 +275,7 @@ def test_query_whose_leader_is_killed(cluster: KafkaCluster, spark: SparkSession
     assert sorted(found) == [(p, i, b"%d:%d" % (p, i)) for p in range(2) for i in range(COUNT)]
 
 
-def test_broker_restarted(far_broker: KafkaBroker) -> None:
+def test_a_task_waits_for_a_broker_that_restarts(far_broker: KafkaBroker) -> None:
     """The only broker is killed and started again. The task waits for it."""
     with in_the_middle(source(far_broker, "far"), "far", 1) as reading:
         far_broker.kill()
@@ -287,7 +288,7 @@ def test_broker_restarted(far_broker: KafkaBroker) -> None:
     reading.assert_complete()
 
 
-def test_slow_connection(far_broker: KafkaBroker, link: Link) -> None:
+def test_slow_responses_are_read_whole(far_broker: KafkaBroker, link: Link) -> None:
     """Responses that arrive in small pieces with pauses are read whole."""
     with link.apply(Throttle(2_000_000)), in_the_middle(source(far_broker, "far"), "far", 1) as reading:
         reading.to_the_end()
@@ -295,7 +296,9 @@ def test_slow_connection(far_broker: KafkaBroker, link: Link) -> None:
 
 
 @pytest.mark.parametrize("after", [2, 100, 60_000, 400_000])
-def test_connection_cut_within_an_answer(far_broker: KafkaBroker, link: Link, after: int) -> None:
+def test_a_connection_that_ends_within_a_response_is_made_again(
+    far_broker: KafkaBroker, link: Link, after: int
+) -> None:
     """A response that was cut off is not used.
 
     It is cut off in its length, in its header, in the first batch and in a later one.
@@ -309,7 +312,7 @@ def test_connection_cut_within_an_answer(far_broker: KafkaBroker, link: Link, af
     reading.assert_complete()
 
 
-def test_black_hole(far_broker: KafkaBroker, link: Link) -> None:
+def test_a_connection_without_a_byte_ends_at_the_request_timeout(far_broker: KafkaBroker, link: Link) -> None:
     """No byte arrives over a connection that does not end. The request time-out ends it."""
     with (
         in_the_middle(source(far_broker, "far", QUICK), "far", 1) as reading,
@@ -322,7 +325,7 @@ def test_black_hole(far_broker: KafkaBroker, link: Link) -> None:
     reading.assert_complete()
 
 
-def test_connections_that_the_network_forgot(far_broker: KafkaBroker, link: Link) -> None:
+def test_connections_that_the_network_dropped_are_made_again(far_broker: KafkaBroker, link: Link) -> None:
     """A network forgets idle connections without telling either end, as Azure does after 4 minutes.
 
     No task waits for the request time-out of an hour.
@@ -335,7 +338,7 @@ def test_connections_that_the_network_forgot(far_broker: KafkaBroker, link: Link
     reading.assert_complete()
 
 
-def test_black_hole_that_stays(far_broker: KafkaBroker, link: Link) -> None:
+def test_tasks_and_planning_end_in_time_if_no_byte_arrives(far_broker: KafkaBroker, link: Link) -> None:
     """Tasks and planning end in time if no byte arrives. Their errors have the address that did not answer."""
     made = source(far_broker, "far", IMPATIENT, {"fetchOffset.numRetries": "1"})
     with running(made) as query:

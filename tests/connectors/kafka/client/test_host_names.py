@@ -76,7 +76,9 @@ def test_name_that_does_not_exist() -> None:
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_lookup_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_is_looked_up_in_the_caller_s_thread_if_no_thread_can_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """If no thread can be started, the name is looked up in the caller's thread."""
 
     def refused(thread: threading.Thread) -> None:

@@ -64,7 +64,9 @@ def ends(query: Query) -> dict[str, int]:
     return {split: at.end for split, at in query.ranges().items()}
 
 
-def test_tls_handshake_that_hangs(query: Query, link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tls_handshake_that_hangs_is_tried_again(
+    query: Query, link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A TLS handshake that hangs ends at a deadline and is tried again. The partition comes back with the network."""
     monkeypatch.setattr(patience, "FULL_S", 0.5)
     with link.apply(HangInTls()):
@@ -73,7 +75,7 @@ def test_tls_handshake_that_hangs(query: Query, link: Link, monkeypatch: pytest.
     wait_until(lambda: ends(query) == {"t-0": 10}, "the end of the partition", 60)
 
 
-def test_connections_that_were_dropped_without_a_word(
+def test_silently_dropped_connections_are_made_again(
     query: Query, link: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Load balancers drop idle connections silently. The same plan asks again, over new connections."""
@@ -84,7 +86,9 @@ def test_connections_that_were_dropped_without_a_word(
 
 
 @pytest.mark.parametrize("seconds", [0.15, 0.5])
-def test_slow_network(query: Query, link: Link, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+def test_a_broker_behind_a_slow_network_is_heard(
+    query: Query, link: Link, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
     """The network is slow both ways, so each round trip of a handshake is. The broker is heard again
     after a missed round."""
     monkeypatch.setattr(patience, "FULL_S", 1.0)

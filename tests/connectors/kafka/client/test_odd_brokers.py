@@ -42,7 +42,8 @@ from tests.connectors.kafka.support.fetch_server import (
     records,
     response,
 )
-from tests.connectors.kafka.support.kit import Output, ReaderContext
+from tests.connectors.kafka.support.kit import Output
+from tests.reader.kit import ReaderContext
 
 FIRST = TopicPartition("t", 0)
 NO_SECURITY = SecurityOptions()
@@ -104,7 +105,7 @@ def addresses(monkeypatch: pytest.MonkeyPatch, port: int) -> Iterator[None]:
                 each.close()
 
 
-def test_host_with_an_address_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_is_reached_although_one_address_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     def serve(connection: socket.socket, request: bytes) -> None:
         connection.sendall(frame(request, response(b"abc")))
 
@@ -143,7 +144,7 @@ def test_name_that_no_host_can_have(host: str) -> None:
         assert host in str(made.failure)
 
 
-def test_broker_whose_address_is_another_one_now() -> None:
+def test_a_broker_is_found_at_its_new_address() -> None:
     """A connection to the old address of a broker is not used any more, though it is open: another
     broker may be behind it."""
 
@@ -166,7 +167,7 @@ def trickle(connection: socket.socket, request: bytes) -> None:
             time.sleep(0.05)
 
 
-def test_answer_of_a_byte_now_and_then_is_given_up() -> None:
+def test_a_response_of_single_bytes_is_given_up() -> None:
     """An answer that comes a byte now and then is given up, or a task would wait for days."""
     with fetching(trickle, replace(OPTIONS, request_timeout_ms=300)) as (_, made):
         assert fetch(made).fetched is None
@@ -207,7 +208,7 @@ def read_all(reader: Any) -> None:
         pass
 
 
-def test_broker_that_refuses_every_version_of_the_question_for_versions(
+def test_a_broker_that_refuses_every_version_of_api_versions_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = itertools.count()
@@ -250,7 +251,9 @@ def refuse_all(answer: Any, error: int) -> None:
 
 
 @pytest.mark.parametrize("error", [-1, 7, 56, 72])
-def test_topic_that_a_broker_cannot_tell_about_now(monkeypatch: pytest.MonkeyPatch, error: int) -> None:
+def test_a_topic_that_a_broker_does_not_know_for_a_moment_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
     """Metadata of a topic is asked for again after such an error, as by Java's client. If the error stays, the
     client's error names the topic."""
     codes: Iterator[int] = itertools.chain([error, error], itertools.repeat(0))
@@ -290,7 +293,7 @@ WITH_SASL = SecurityOptions("SASL_PLAINTEXT", sasl=SaslOptions("PLAIN", "user", 
 
 @pytest.mark.parametrize("request_", ["SaslHandshakeRequest", "SaslAuthenticateRequest"])
 @pytest.mark.parametrize("error", [-1, 7])
-def test_credentials_that_a_broker_cannot_check_now(
+def test_a_broker_that_cannot_check_credentials_now_is_asked_again(
     monkeypatch: pytest.MonkeyPatch, request_: str, error: int
 ) -> None:
     """A broker that cannot check credentials now says nothing about the password, so planning and fetching connect
@@ -305,7 +308,7 @@ def test_credentials_that_a_broker_cannot_check_now(
             assert "could not check the credentials" in str(made.failure)
 
 
-def test_leader_that_speaks_no_sasl(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leader_that_speaks_no_sasl_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     change(monkeypatch, "ApiVersionsRequest", forget_sasl)
     with fake_cluster(1) as cluster:
         options = ConnectionOptions(cluster.bootstrap_servers, security=WITH_SASL)
@@ -336,7 +339,7 @@ def test_response_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, byte: byt
         assert client.list_offsets({FIRST: LATEST}, read_committed=False)[0].keys() == {FIRST}
 
 
-def test_web_server_in_the_place_of_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_web_server_in_place_of_a_broker_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """A web server's answer begins with ``HTTP``, which is no size of a response. The client does
     not read so many bytes."""
 
@@ -352,7 +355,7 @@ def test_web_server_in_the_place_of_a_broker(monkeypatch: pytest.MonkeyPatch) ->
         client.topics(["t"])
 
 
-def test_coordinator_that_joined_the_cluster_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_coordinator_that_joined_the_cluster_later_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The coordinator joined the cluster after the client's first contact, and the client finds its address."""
     monkeypatch.setattr(fakes, "REQUESTS", (*fakes.REQUESTS, FindCoordinatorRequest, OffsetFetchRequest))
     more = {FindCoordinatorRequest: 2, OffsetFetchRequest: 5}

@@ -22,7 +22,7 @@ def stop(cluster: FakeCluster, how: str) -> None:
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(("ends_by", "begins_by"), [("down", "up"), ("freeze", "resume")])
 @pytest.mark.parametrize("more", [0, 1])
-def test_an_outage_of_all_brokers(ends_by: str, begins_by: str, more: int) -> None:
+def test_a_query_goes_on_after_an_outage_of_all_brokers(ends_by: str, begins_by: str, more: int) -> None:
     """The query goes on at its offsets after the outage, whether there are records to read or not."""
     with fake_cluster() as cluster, planning(cluster, {**OPTIONS, "fetchOffset.numRetries": "100"}) as query:
         until_heard(lambda: len(query.move_to_ends()) == len(ALL))
@@ -36,7 +36,7 @@ def test_an_outage_of_all_brokers(ends_by: str, begins_by: str, more: int) -> No
 
 
 @pytest.mark.usefixtures("quick")
-def test_an_outage_that_does_not_end() -> None:
+def test_an_outage_that_does_not_end_fails_the_query() -> None:
     """An outage that does not end fails the query, as the silence of one partition does."""
     with fake_cluster() as cluster, planning(cluster, {**OPTIONS, "fetchOffset.numRetries": "4"}) as query:
         until_heard(lambda: len(query.move_to_ends()) == len(ALL))

@@ -70,7 +70,7 @@ def filled(broker: KafkaBroker, topic: MakeTopic) -> str:
 
 
 @pytest.mark.parametrize("error", [NOT_LEADER, UNKNOWN_TOPIC, STORAGE, UNKNOWN])
-def test_leader_that_moved(
+def test_a_partition_is_read_from_its_new_leader(
     broker: KafkaBroker, filled: str, monkeypatch: pytest.MonkeyPatch, error: int
 ) -> None:
     """The client asks again after fresh metadata. Ends and event times are found, and each row comes once."""
@@ -104,7 +104,7 @@ def test_leader_that_moved(
         ("FetchRequest", CORRUPT, CorruptRecordError, r"found the log of .* damaged at or after offset 0"),
     ],
 )
-def test_refusals_name_what_was_refused(
+def test_errors_name_the_refused_topic_or_group(
     broker: KafkaBroker,
     filled: str,
     monkeypatch: pytest.MonkeyPatch,

@@ -38,7 +38,7 @@ from tests.module_time import replace_time
 ASKED = {TP: FetchFrom(5, 100, TOPIC_ID)}
 
 
-def test_answer_that_comes_byte_by_byte() -> None:
+def test_a_response_that_comes_byte_by_byte_is_read() -> None:
     def serve(connection: socket.socket, request: bytes) -> None:
         for byte in frame(request, response(b"abc")):
             connection.sendall(bytes([byte]))
@@ -48,7 +48,7 @@ def test_answer_that_comes_byte_by_byte() -> None:
         assert len(server.connections) == 1
 
 
-def test_large_answers_and_small_ones_in_turn() -> None:
+def test_large_and_small_responses_share_a_connection() -> None:
     """Answers of any size are read in turn. The memory of a large one is not kept; that of
     ordinary ones is used again."""
     sizes = iter((10, 3_000_000, 7, 50_000_000, 1_000))
@@ -65,7 +65,7 @@ def test_large_answers_and_small_ones_in_turn() -> None:
 
 
 @pytest.mark.parametrize(("rack", "sent"), [("east-1", b"\0\6east-1"), ("", b"\0\0")])
-def test_kr06_rack_of_the_client(rack: str, sent: bytes) -> None:
+def test_kr06_each_fetch_has_the_rack_of_the_client(rack: str, sent: bytes) -> None:
     """KR-06, KIP-392: each fetch ends with the rack of the client, which is empty by default."""
     asked: list[bytes] = []
 
@@ -78,7 +78,7 @@ def test_kr06_rack_of_the_client(rack: str, sent: bytes) -> None:
     assert asked[0].endswith(sent)
 
 
-def test_silent_broker_is_given_up() -> None:
+def test_a_silent_broker_is_given_up() -> None:
     """A half-open connection has no answer, or only the beginning of one. The fetch is given up."""
     quick = replace(OPTIONS, request_timeout_ms=200)
     for part in (0, 6, 20):
@@ -92,7 +92,7 @@ def test_silent_broker_is_given_up() -> None:
             assert server.connections
 
 
-def test_answer_under_way_is_told_from_silence() -> None:
+def test_a_response_under_way_is_told_from_silence() -> None:
     gate = threading.Event()
 
     def serve(connection: socket.socket, request: bytes) -> None:
@@ -126,7 +126,7 @@ def test_answer_under_way_is_told_from_silence() -> None:
         (lambda whole: struct.pack(">i", 3) + whole[4:], "does not speak Kafka's protocol"),
     ],
 )
-def test_broken_answers(spoil: Callable[[bytes], bytes], failure: str) -> None:
+def test_a_broken_response_ends_its_connection(spoil: Callable[[bytes], bytes], failure: str) -> None:
     """A broken answer ends its connection, and the next fetch goes over another one."""
     spoilt: list[bytes] = []
 
@@ -160,7 +160,7 @@ def test_connection_that_died_while_idle_is_made_again() -> None:
         assert len(server.connections) == 2
 
 
-def test_broker_that_is_not_there() -> None:
+def test_an_unreachable_broker_is_a_failure_of_the_fetch() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         port = listener.getsockname()[1]
     with closing(Fetcher(Cluster(port, OPTIONS))) as fetcher:  # type: ignore[arg-type]
@@ -168,7 +168,7 @@ def test_broker_that_is_not_there() -> None:
         assert isinstance(fetcher.failure, ConnectionRefusedError)
 
 
-def test_what_was_asked_before_is_not_answered_to_the_next_task() -> None:
+def test_a_response_to_a_former_task_is_not_given_to_the_next_one() -> None:
     """A task may end with a fetch under way. Its connection is not used for the next task."""
     with fetching(lambda connection, request: connection.sendall(frame(request, response(b"abc")))) as (
         server,
@@ -182,7 +182,7 @@ def test_what_was_asked_before_is_not_answered_to_the_next_task() -> None:
 
 
 @pytest.mark.parametrize("version", range(LEAST_VERSION, FETCH_BY_TOPIC_ID + 1))
-def test_reads_what_kafka_python_writes(version: int) -> None:
+def test_messages_of_kafka_python_are_read(version: int) -> None:
     """Answers that kafka-python writes are read in every version. An answer that is cut off anywhere is an error."""
     kind = TheirResponse.FetchableTopicResponse.PartitionData.AbortedTransaction
     aborted = [kind(producer_id=5, first_offset=6), kind(producer_id=7, first_offset=2**40)]
@@ -200,7 +200,7 @@ def test_reads_what_kafka_python_writes(version: int) -> None:
 
 
 @pytest.mark.parametrize("size", [-1, -100, -(2**15)])
-def test_a_name_of_less_than_no_bytes(size: int) -> None:
+def test_a_topic_name_of_negative_length_is_refused(size: int) -> None:
     """A name with a negative length never makes the reader of a response go back."""
     body = bytearray(response(b"abc"))
     at = body.index(b"\0\1t")
@@ -210,26 +210,26 @@ def test_a_name_of_less_than_no_bytes(size: int) -> None:
         read_fetch_response(memoryview(body), 11, ASKED)
 
 
-def test_a_name_that_is_no_text() -> None:
+def test_a_topic_name_that_is_not_utf8_is_refused() -> None:
     body = response(b"abc").replace(b"\0\1t", b"\0\1\xff")
     with pytest.raises(struct.error, match="not UTF-8"):
         read_fetch_response(memoryview(body), 11, ASKED)
 
 
 @pytest.mark.parametrize(("version", "name", "none"), [(11, b"\0\1t", b"\xff\xff"), (12, b"\2t", b"\0")])
-def test_a_topic_without_a_name(version: int, name: bytes, none: bytes) -> None:
+def test_a_topic_without_a_name_is_refused(version: int, name: bytes, none: bytes) -> None:
     body = response(b"abc", version).replace(name, none)
     with pytest.raises(struct.error, match="-1 bytes"):
         read_fetch_response(memoryview(body), version, ASKED)
 
 
-def test_a_topic_that_was_not_asked_for() -> None:
+def test_a_topic_that_was_not_requested_is_refused() -> None:
     body = response(b"abc", 13, topic_id="00000000-0000-0000-0000-000000000007")
     with pytest.raises(struct.error, match="0007 was not asked for"):
         read_fetch_response(memoryview(body), 13, ASKED)
 
 
-def test_refusal_of_a_whole_request() -> None:
+def test_the_error_of_a_whole_response_is_raised() -> None:
     body = response(b"", refusal=29)
     with pytest.raises(ConnectorError, match="refused a fetch: TopicAuthorizationFailed"):
         read_fetch_response(memoryview(body), 11, ASKED)
@@ -237,7 +237,7 @@ def test_refusal_of_a_whole_request() -> None:
         read_fetch_response(memoryview(response(b"", refusal=56)), 11, ASKED)
 
 
-def test_pool_closes_what_nobody_used_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pool_closes_connections_that_were_idle_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pool lends the fetcher that came back last. Fetchers that are idle for more than five minutes are
     closed, without a thread."""
     now = 1000.0

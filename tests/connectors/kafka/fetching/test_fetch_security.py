@@ -43,7 +43,9 @@ def answers(connection: FetchConnection) -> bool:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("listener", ["SASL_PLAINTEXT", "SASL_SSL"])
-def test_password_is_proven(secure_broker: KafkaBroker, listener: SecureListener, mechanism: str) -> None:
+def test_fetch_connections_authenticate_with_a_password(
+    secure_broker: KafkaBroker, listener: SecureListener, mechanism: str
+) -> None:
     sasl = SaslOptions(mechanism, secure_broker.secure.user, secure_broker.secure.password)
     with closing(connect(secure_broker, listener, sasl)) as connection:
         assert connection.is_usable
@@ -56,13 +58,13 @@ def test_password_is_proven(secure_broker: KafkaBroker, listener: SecureListener
     assert "not-the-password" not in str(caught.value)
 
 
-def test_encryption_alone(secure_broker: KafkaBroker) -> None:
+def test_a_fetch_connection_has_tls_without_a_password(secure_broker: KafkaBroker) -> None:
     with closing(connect(secure_broker, "SSL", None)) as connection:
         assert answers(connection)
     with pytest.raises(AuthenticationError, match=r"certificate of the broker at .* is not trusted"):
         connect(secure_broker, "SSL", None, SslOptions())
 
 
-def test_mechanism_that_the_broker_has_not(secure_broker: KafkaBroker) -> None:
+def test_a_mechanism_that_the_broker_does_not_offer_is_named(secure_broker: KafkaBroker) -> None:
     with pytest.raises(AuthenticationError, match=r"does not offer SASL/OAUTHBEARER; it offers .*PLAIN"):
         connect(secure_broker, "SASL_PLAINTEXT", SaslOptions("OAUTHBEARER", "alice", "x"))

@@ -45,7 +45,7 @@ def test_a_broker_that_hangs_does_not_hold_up_the_others() -> None:
             assert not fetcher.is_busy(1)
 
 
-def test_a_connection_that_is_not_made_is_told() -> None:
+def test_a_connection_that_cannot_be_made_is_reported() -> None:
     with fake_cluster(2) as cluster, connected(cluster, connection_setup_timeout_ms=300) as client:
         client.topics(["t"])
         cluster.brokers[0].hang()
@@ -64,7 +64,7 @@ class Made:
         self.is_closed = True
 
 
-def test_a_connection_that_nobody_wants_any_more_is_closed() -> None:
+def test_a_connection_that_is_made_too_late_is_closed() -> None:
     made, may_end = Made(), threading.Event()
 
     def make() -> Any:
@@ -77,7 +77,9 @@ def test_a_connection_that_nobody_wants_any_more_is_closed() -> None:
     wait_until(lambda: made.is_closed, "its end", 30)
 
 
-def test_without_a_thread_it_is_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_is_made_in_the_caller_s_thread_if_no_thread_can_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def start(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 

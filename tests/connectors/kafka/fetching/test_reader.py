@@ -19,7 +19,6 @@ from flip27_stream.errors import DataLossError
 from flip27_stream.testing import KafkaBroker, write_bulk
 from tests.connectors.kafka.support.kit import (
     Output,
-    ReaderContext,
     delete_records,
     read,
     running,
@@ -28,6 +27,7 @@ from tests.connectors.kafka.support.kit import (
     transactions,
     write_transaction,
 )
+from tests.reader.kit import ReaderContext
 from tests.testing.reading import read as consume
 
 pytestmark = pytest.mark.jvm
@@ -48,7 +48,7 @@ def consumed(broker: KafkaBroker, topic: str, partitions: int, isolation: str) -
     )
 
 
-def test_kr01_bounded_splits(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_kr01_bounded_splits_are_read_in_order(broker: KafkaBroker, topic: MakeTopic) -> None:
     """KR-01: values, offsets and timestamps come in order, for each split from its start up to its stop."""
     name = topic(10)
     broker.write(name, [(p, i * 1000, b"%d" % p, b"%d" % i) for i in range(10) for p in range(10)])
@@ -63,7 +63,7 @@ def test_kr01_bounded_splits(broker: KafkaBroker, topic: MakeTopic) -> None:
     assert sorted(output.timestamps) == sorted(i * 1000 for p in range(10) for i in range(p, 10))
 
 
-def test_kr03_empty_ranges(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_kr03_an_empty_range_ends_before_any_fetch(broker: KafkaBroker, topic: MakeTopic) -> None:
     """KR-03: a range whose start is at or after its end is empty, also at offset 0. It ends once, before any fetch."""
     name = topic(4)
     broker.write(name, [(0, 1, None, b"v")])
@@ -81,7 +81,7 @@ def test_kr03_empty_ranges(broker: KafkaBroker, topic: MakeTopic) -> None:
 
 
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
-def test_kr07_same_rows_as_a_consumer(broker: KafkaBroker, topic: MakeTopic, isolation: str) -> None:
+def test_kr07_rows_are_those_of_a_consumer(broker: KafkaBroker, topic: MakeTopic, isolation: str) -> None:
     """KR-07, SK-29: rows are those of a consumer, with null values, markers, aborted records, and a split
     that ends in a marker."""
     name = topic(2)
@@ -102,7 +102,7 @@ def test_kr07_same_rows_as_a_consumer(broker: KafkaBroker, topic: MakeTopic, iso
     assert len(output.timestamps) == (7 if isolation == "read_committed" else 29)
 
 
-def test_batches_larger_than_a_fetch(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_batches_larger_than_a_fetch_are_read(broker: KafkaBroker, topic: MakeTopic) -> None:
     """A record batch above every limit is read whole, in each of several partitions."""
     name = topic(3)
     broker.write(name, [(p, i, None, b"%d" % i * 100_000) for i in range(4) for p in range(3)])
@@ -113,7 +113,9 @@ def test_batches_larger_than_a_fetch(broker: KafkaBroker, topic: MakeTopic) -> N
     assert sorted(output.timestamps) == sorted([0, 1, 2, 3] * 3)
 
 
-def test_many_small_fetches(broker: KafkaBroker, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_fetches_read_each_row_once(
+    broker: KafkaBroker, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A response holds a part of one split only. Every split goes on, and no row comes twice."""
     monkeypatch.setattr(reader_module, "_LEAST_FETCH", 500)
     monkeypatch.setattr(reader_module, "_GUESSED_RECORD", 1)
@@ -124,7 +126,7 @@ def test_many_small_fetches(broker: KafkaBroker, topic: MakeTopic, monkeypatch: 
     assert rows(output) == [r for r in consumed(broker, name, 3, "read_uncommitted") if 7 <= r[2] < 490]
 
 
-def test_range_of_nothing_but_an_aborted_transaction(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_a_range_of_aborted_records_alone_has_no_rows(broker: KafkaBroker, topic: MakeTopic) -> None:
     """A split ends although its last offsets, or all of them, are those of an aborted transaction."""
     name = topic()
     broker.write(name, [(0, i, b"k", b"%d" % i) for i in range(10)])
@@ -136,7 +138,7 @@ def test_range_of_nothing_but_an_aborted_transaction(broker: KafkaBroker, topic:
     assert read(made, KafkaPartitionSplit(name, 0, 9, 12)).column("offset") == [9]
 
 
-def test_snapshot_is_what_is_left(
+def test_a_snapshot_has_the_ranges_that_are_left(
     broker: KafkaBroker, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A snapshot begins at the first offset that was not emitted, though more records are fetched. The reader emits
@@ -155,7 +157,9 @@ def test_snapshot_is_what_is_left(
     assert [each for each, _ in groupby(found)] == [*left, (7, [])]
 
 
-def test_sk26_records_that_age_out_inside_a_planned_range(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_sk26_aged_out_records_of_a_planned_range_are_lost_data(
+    broker: KafkaBroker, topic: MakeTopic
+) -> None:
     """SK-26: records of a planned range aged out. The error names the wanted and the available offsets, or the reader
     reads the records that are left, once."""
     name = topic()
@@ -171,7 +175,7 @@ def test_sk26_records_that_age_out_inside_a_planned_range(broker: KafkaBroker, t
         read(source(broker, subscribe=name), KafkaPartitionSplit(name, 0, 60, 70))
 
 
-def test_topic_deleted_before_it_was_read(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_a_topic_that_was_deleted_before_it_was_read_is_lost(broker: KafkaBroker, topic: MakeTopic) -> None:
     name = topic()
     broker.write(name, [(0, i, None, b"v") for i in range(5)])
     broker.delete_topic(name)

@@ -23,7 +23,8 @@ from flip27_stream.connectors.kafka.fetching.reader import KafkaSourceReader
 from flip27_stream.connectors.kafka.options.source_options import parse_kafka_options
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
 from flip27_stream.errors import ConnectorError, DataLossError, UnreachableError
-from tests.connectors.kafka.support.kit import Output, ReaderContext
+from tests.connectors.kafka.support.kit import Output
+from tests.reader.kit import ReaderContext
 
 PARTITIONS, TIMEOUT_S, ANSWER_S, PAUSE_S = 30, 2.0, 0.15, 0.05
 OPTIONS = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "t", "failOnDataLoss": "false"}
@@ -127,7 +128,9 @@ def read_out(reader: KafkaSourceReader) -> None:
         pass
 
 
-def test_partitions_in_line_do_not_time_out(make_reader: MakeReader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partitions_that_wait_for_their_turn_do_not_time_out(
+    make_reader: MakeReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each response has records of one of 30 partitions, so the last partition waits for longer than the time-out."""
     order: list[TopicPartition] = []
 
@@ -178,7 +181,7 @@ def test_leader_that_sends_nothing_times_out(make_reader: MakeReader) -> None:
 
 
 @pytest.mark.parametrize("lenient", ["false", "true"])
-def test_log_that_lost_its_end_after_the_plan(
+def test_a_log_that_lost_its_end_after_the_plan_is_lost_data(
     make_reader: MakeReader, caplog: pytest.LogCaptureFixture, lenient: str
 ) -> None:
     """Such as by an unclean leader election. A leader answers a fetch at the end of its log with nothing."""
@@ -194,7 +197,9 @@ def test_log_that_lost_its_end_after_the_plan(
 
 
 @pytest.mark.parametrize(("poll_timeout_s", "reachable"), [(1, True), (1, False), (4, True)])
-def test_kafka_consumer_poll_timeout(make_reader: MakeReader, poll_timeout_s: int, reachable: bool) -> None:
+def test_poll_timeout_replaces_the_default_api_timeout(
+    make_reader: MakeReader, poll_timeout_s: int, reachable: bool
+) -> None:
     """``kafkaConsumer.pollTimeoutMs`` is used in place of ``kafka.default.api.timeout.ms``. The error names it, also
     if no broker can say whether the partition still exists."""
     cluster = Cluster(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})
@@ -209,7 +214,7 @@ def test_kafka_consumer_poll_timeout(make_reader: MakeReader, poll_timeout_s: in
         reader.poll_next(Output())
 
 
-def test_quota_of_the_broker_is_no_silence(make_reader: MakeReader) -> None:
+def test_the_pause_of_a_quota_is_not_taken_for_silence(make_reader: MakeReader) -> None:
     """KIP-219: the broker said that it would send nothing for longer than the time-out. Only the
     time after that counts."""
     cluster = Cluster(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})
@@ -249,7 +254,7 @@ def test_broker_that_answers_with_nothing_is_not_asked_without_end(make_reader: 
 
 @pytest.mark.parametrize("strict", [True, False])
 @pytest.mark.parametrize("error", [UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID])
-def test_sk25_topic_made_again_between_plan_and_fetch(
+def test_sk25_a_topic_recreated_between_plan_and_fetch_is_lost_data(
     make_reader: MakeReader, error: int, strict: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """SK-25: no broker knows the planned id of a topic, and its name belongs to another topic.
@@ -280,7 +285,7 @@ def test_broker_that_does_not_know_a_topic_yet(make_reader: MakeReader) -> None:
         read_out(reader)
 
 
-def test_answer_about_splits_that_were_given_up(make_reader: MakeReader) -> None:
+def test_responses_about_splits_that_were_given_up_are_ignored(make_reader: MakeReader) -> None:
     """SK-27: a topic was deleted while a fetch was under way, and its splits were given up. The response still
     arrives, and does no harm."""
     cluster = Cluster(lambda wanted: {tp: Fetched(OFFSET_OUT_OF_RANGE, b"", []) for tp in wanted})
@@ -293,7 +298,7 @@ def test_answer_about_splits_that_were_given_up(make_reader: MakeReader) -> None
     assert reader.snapshot_state() == []
 
 
-def test_broker_that_led_is_named_when_nobody_leads_any_more(make_reader: MakeReader) -> None:
+def test_the_former_leader_is_named_when_there_is_no_leader(make_reader: MakeReader) -> None:
     """A leader that froze has lost its partitions before the reader gives up, and no broker leads them. The
     error names that leader."""
 
@@ -312,7 +317,7 @@ def test_broker_that_led_is_named_when_nobody_leads_any_more(make_reader: MakeRe
         reader.poll_next(Output())
 
 
-def test_replica_that_the_leader_prefers(make_reader: MakeReader) -> None:
+def test_a_fetch_goes_to_the_replica_that_the_leader_names(make_reader: MakeReader) -> None:
     """KR-06, KIP-392: the nearest replica is asked as soon as the leader prefers it, and the leader again once
     the replica refuses."""
     asked: list[int] = []

@@ -130,13 +130,13 @@ def resolved(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", SIGNATURES)
-def test_a_function_of_kafka_python_takes_what_it_took(name: str) -> None:
+def test_a_function_of_kafka_python_has_its_parameters(name: str) -> None:
     parameters = inspect.signature(resolved(name)).parameters
     assert tuple(p for p in parameters if p != "self") == SIGNATURES[name]
 
 
 @pytest.mark.parametrize(("owner", "attribute"), [(o, a) for o, names in ATTRIBUTES.items() for a in names])
-def test_an_attribute_of_kafka_python_is_there(owner: str, attribute: str) -> None:
+def test_an_attribute_of_kafka_python_exists(owner: str, attribute: str) -> None:
     found = resolved(owner)
     assert hasattr(found, attribute) or (inspect.isclass(found) and assigned(found, attribute))
 
@@ -157,7 +157,7 @@ def test_requests_in_flight_have_the_time_when_they_were_sent_third() -> None:
 
 
 @pytest.mark.parametrize("adapted", [Connection, TcpTransport, TlsTransport])
-def test_what_the_adapter_replaces_is_there(adapted: type) -> None:
+def test_methods_that_the_adapter_replaces_exist(adapted: type) -> None:
     """The adapter replaces methods that kafka-python has. If kafka-python renamed one, the
     replacement would be dead code."""
     own = {"handshake", "last_heard", "last_used", "is_idle", "oldest_request", "throttled_for"}
@@ -175,7 +175,7 @@ def imports(path: Path) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
 
 
-def test_only_the_adapter_and_the_test_kit_use_what_is_not_documented() -> None:
+def test_only_the_adapter_and_the_test_kit_use_undocumented_names() -> None:
     """Only the adapter and the test kit use undocumented modules. The test kit makes records and topics with
     kafka-python's protocol."""
     users = {

@@ -130,7 +130,7 @@ REFUSED = [
 ]
 
 
-def test_the_names_that_a_pattern_matches() -> None:
+def test_a_pattern_matches_the_names_that_java_matches() -> None:
     found = {p: {n for n in NAMES if compile_java_pattern(p).fullmatch(n)} for p in PATTERNS}
     assert found == {pattern: set(names.split()) for pattern, names in PATTERNS.items()}
 
@@ -139,12 +139,12 @@ def test_the_names_that_a_pattern_matches() -> None:
 @pytest.mark.parametrize(
     ("pattern", "names"), [("a*+b", "b ab"), ("a++a", ""), ("(?>a|ab)c", ""), ("a{1,2}+0", "aa0")]
 )
-def test_quantifiers_and_groups_that_give_nothing_back(pattern: str, names: str) -> None:
+def test_possessive_quantifiers_and_atomic_groups_do_not_backtrack(pattern: str, names: str) -> None:
     assert {n for n in NAMES if compile_java_pattern(pattern).fullmatch(n)} == set(names.split())
 
 
 @pytest.mark.parametrize("pattern", REFUSED)
-def test_what_is_refused(pattern: str) -> None:
+def test_patterns_that_cannot_be_translated_are_refused(pattern: str) -> None:
     """A pattern is refused that Java refuses, that only Python has, or that is not translated. No pattern is read
     with another meaning."""
     with pytest.raises((JavaPatternError, re.error)):
@@ -152,7 +152,7 @@ def test_what_is_refused(pattern: str) -> None:
 
 
 @pytest.mark.jvm
-def test_java_says_the_same(spark: SparkSession) -> None:
+def test_java_matches_the_same_names(spark: SparkSession) -> None:
     jvm = spark._jvm
     assert jvm is not None
     found = {}

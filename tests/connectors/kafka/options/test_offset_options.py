@@ -53,7 +53,7 @@ class Log:
         return {tp: self.committed[tp] for tp in partitions if tp in self.committed}
 
 
-def test_sk15_precedence() -> None:
+def test_sk15_times_come_before_offsets() -> None:
     """SK-15: startingTimestamp comes before startingOffsetsByTimestamp, and that before startingOffsets. The
     same holds for endings."""
     given = {
@@ -71,7 +71,7 @@ def test_sk15_precedence() -> None:
     assert parsed.stopping_offsets == AtTimestamp({P0: 7}, "endingOffsetsByTimestamp", True)
 
 
-def test_sk20_endings_of_batch_reads() -> None:
+def test_sk20_a_batch_read_ends_at_latest_by_default() -> None:
     """SK-20, SK-21: a batch read ends at latest by default. The word has any case, and a part of the
     partitions may end at latest."""
     assert batch().stopping_offsets == Latest()
@@ -129,7 +129,7 @@ def test_sk20_endings_of_batch_reads() -> None:
         ),
     ],
 )
-def test_wrong_offsets(options: dict[str, str], bounded: bool, message: str) -> None:
+def test_wrong_offsets_are_refused(options: dict[str, str], bounded: bool, message: str) -> None:
     """SK-16, SK-17, SK-20, SK-40: the error names the wrong value, and says what is allowed."""
     with pytest.raises(OptionError, match=re.escape(message)):
         parse_kafka_options({**LEAST, **options}, bounded=bounded)
@@ -162,7 +162,7 @@ def test_wrong_offsets(options: dict[str, str], bounded: bool, message: str) -> 
         ({"scan.bounded.mode": "group-offsets", "kafka.group.id": "g"}, Committed("g")),
     ],
 )
-def test_bounded_streams(options: dict[str, str], end: OffsetsInitializer | None) -> None:
+def test_options_of_flink_bound_a_stream(options: dict[str, str], end: OffsetsInitializer | None) -> None:
     """A stream is bounded by Flink's options of the same names. It has the splits with which it
     began, without discovery."""
     parsed = stream(options)
@@ -170,7 +170,7 @@ def test_bounded_streams(options: dict[str, str], end: OffsetsInitializer | None
     assert parsed.discovery_interval_ms == (1000 if end is None else None)
 
 
-def test_ko01_markers() -> None:
+def test_ko01_earliest_is_a_marker_and_latest_is_an_offset() -> None:
     """KO-01: earliest stays a marker until a split is planned, and latest becomes an offset at once."""
     assert Earliest().starting_offsets([P0, P1], Log()) == {P0: EARLIEST, P1: EARLIEST}
     assert Latest().starting_offsets([P0, P2], Log()) == {P0: 12, P2: 0}
@@ -179,7 +179,7 @@ def test_ko01_markers() -> None:
     assert Specific({P0: 50, P1: -1}).stopping_offsets([P0, P1], Log()) == {P0: 50, P1: 12}
 
 
-def test_sk13_times_without_a_record() -> None:
+def test_sk13_a_start_without_a_record_at_its_time_fails_unless_latest() -> None:
     """SK-13, SK-16, KO-03: a start without a record at its time fails unless the strategy is latest. Such an end is
     the end of the partition."""
     error, latest = (
@@ -207,7 +207,9 @@ def test_sk13_times_without_a_record() -> None:
         ),
     ],
 )
-def test_sk33_exactly_the_partitions_read(initializer: OffsetsInitializer, condition: str) -> None:
+def test_sk33_offsets_name_exactly_the_partitions_that_are_read(
+    initializer: OffsetsInitializer, condition: str
+) -> None:
     """SK-33: offsets must name exactly the partitions that are read. The errors have Spark's names."""
     message = rf"\[{condition}\] .* Missing: t-1. Named but not read: t-2."
     for find in (initializer.starting_offsets, initializer.stopping_offsets):
@@ -215,7 +217,7 @@ def test_sk33_exactly_the_partitions_read(initializer: OffsetsInitializer, condi
             find([P0, P1], Log())
 
 
-def test_ko05_a_group_that_committed_nothing() -> None:
+def test_ko05_a_group_without_committed_offsets_is_an_error() -> None:
     """KO-05, KR-04 adapted: a group without a committed offset is an error, for no reset policy may
     begin somewhere else."""
     assert Committed("g").stopping_offsets([P0], Log({P0: 7})) == {P0: 7}

@@ -35,7 +35,7 @@ def parse(**options: str) -> KafkaOptions:
     )
 
 
-def test_defaults() -> None:
+def test_defaults_are_those_of_spark() -> None:
     options = parse()
     assert options.subscriber == TopicListSubscriber(("t",))
     assert options.starting_offsets == Latest()
@@ -84,7 +84,7 @@ def test_discovery_can_be_switched_off() -> None:
     assert parse(**{"scan.topic-partition-discovery.interval": "0"}).discovery_interval_ms is None
 
 
-def test_sk40_starting_offsets_as_json() -> None:
+def test_sk40_json_offsets_have_numbers_for_latest_and_earliest() -> None:
     """SK-40: in JSON the offset -1 is latest, and -2 is earliest."""
     options = parse(startingOffsets='{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}')
     expected = {
@@ -95,7 +95,7 @@ def test_sk40_starting_offsets_as_json() -> None:
     assert options.starting_offsets == Specific(expected)
 
 
-def test_assign() -> None:
+def test_assign_names_partitions() -> None:
     options = parse_kafka_options({**SERVERS, "assign": '{"a":[0,1],"b":[2]}'})
     expected = {TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 2)}
     assert options.subscriber == PartitionSetSubscriber(frozenset(expected))
@@ -161,7 +161,7 @@ def test_assign() -> None:
         ({**LEAST, "kafkaConsumer.pollTimeoutMs": "1s"}, "Invalid value for option 'kafkaConsumer.pollTimeoutMs'"),
     ],
 )  # fmt: skip
-def test_wrong_options(options: dict[str, str], message: str) -> None:
+def test_wrong_options_are_refused_in_spark_s_words(options: dict[str, str], message: str) -> None:
     """SK-17, SK-30, SK-39, SK-40, KB-03: the errors are those of Spark's own source, and say what is allowed."""
     with pytest.raises(OptionError, match=re.escape(message)):
         parse_kafka_options(options)
@@ -176,7 +176,7 @@ def test_sk18_kafka_settings_that_spark_refuses(name: str) -> None:
         parse_kafka_options({**LEAST, name: "anything"})
 
 
-def test_sk20_batch_reads() -> None:
+def test_sk20_a_batch_read_begins_at_earliest() -> None:
     """SK-20, SK-21: a batch read begins at earliest, and cannot begin at latest."""
     assert parse_kafka_options(LEAST, bounded=True).starting_offsets == Earliest()
     with pytest.raises(OptionError, match="can't be latest for batch queries"):
@@ -195,14 +195,14 @@ def test_every_option_is_known_to_the_factory() -> None:
     ("start", "said"),
     [("7", "start offset 7 .* greater than the end offset 5"), ("-1", "can't be latest for batch")],
 )
-def test_an_end_tells_a_batch_read(start: str, said: str) -> None:
+def test_an_option_of_an_end_means_a_batch_read(start: str, said: str) -> None:
     """SK-20, SK-33: an end means a batch read. The error is about its offsets, and not that a stream has no end."""
     offsets = {"startingOffsets": f'{{"t":{{"0":{start}}}}}', "endingOffsets": '{"t":{"0":5}}'}
     with pytest.raises(OptionError, match=said):
         KafkaSourceFactory().check({**LEAST, **offsets})
 
 
-def test_limits() -> None:
+def test_limits_are_parsed() -> None:
     """SK-06, SK-08, SK-30: a delay without a unit is in milliseconds, as in Spark. Batch reads
     have no limits of rows."""
     given = {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "7", "minPartitions": "4"}
@@ -213,7 +213,7 @@ def test_limits() -> None:
     assert batch.limits == ReadLimits(min_tasks=4, rows_worth_a_task=500)
 
 
-def test_sk39_groups_headers_and_retries() -> None:
+def test_sk39_options_of_groups_headers_and_retries_are_parsed() -> None:
     """SK-22, SK-39: options of headers, retries and time-outs are read in any case. Without commits a
     group has no effect."""
     options = parse(
@@ -292,7 +292,9 @@ TOPICS = {
         ({"assign": '{"pattern-topic":[1]}'}, {("pattern-topic", 1)}),
     ],
 )
-def test_ks03_subscribers(options: dict[str, str], partitions: set[tuple[str, int]]) -> None:
+def test_ks03_a_subscription_has_exactly_its_partitions(
+    options: dict[str, str], partitions: set[tuple[str, int]]
+) -> None:
     """KS-03: a subscription has exactly these partitions. A pattern matches whole names, and no internal topic."""
     subscriber = parse_kafka_options({**SERVERS, **options}).subscriber
     subscriber.require(TOPICS)
@@ -306,7 +308,7 @@ def test_ks03_subscribers(options: dict[str, str], partitions: set[tuple[str, in
         ({"assign": '{"topic2":[0,2147483647]}'}, "topic2-2147483647"),
     ],
 )
-def test_ks04_missing_topics(options: dict[str, str], missing: str) -> None:
+def test_ks04_an_error_names_missing_topics(options: dict[str, str], missing: str) -> None:
     """KS-04: the error names the topics and partitions that are missing."""
     subscriber = parse_kafka_options({**SERVERS, **options}).subscriber
     with pytest.raises(MissingTopicError, match=f"no such topic or partition: {missing}"):

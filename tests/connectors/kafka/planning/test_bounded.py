@@ -26,7 +26,7 @@ def write(broker: KafkaBroker, topic: str, count: int, partition: int = 0) -> No
     broker.write(topic, [(partition, 1000 * i, None, b"%d" % i) for i in range(count)])
 
 
-def test_a_stream_up_to_the_latest_offsets(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_a_stream_ends_at_the_latest_offsets(broker: KafkaBroker, topic: MakeTopic) -> None:
     """KB-04, KR-08: the ends are found at the first discovery and kept across restarts. Partitions that are
     found later are not read."""
     name = topic()
@@ -50,7 +50,7 @@ def test_a_stream_up_to_the_latest_offsets(broker: KafkaBroker, topic: MakeTopic
         assert query.ranges()[f"{name}-0"] == SplitRange(5, 8)
 
 
-def test_a_stream_up_to_offsets_that_are_still_to_come(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_a_stream_waits_for_the_offsets_at_which_it_ends(broker: KafkaBroker, topic: MakeTopic) -> None:
     """KR-03, KR-07: a split is finished when it is at its stop, and not before. A split that begins at its stop
     is finished at once."""
     name = topic(2)
@@ -69,7 +69,7 @@ def test_a_stream_up_to_offsets_that_are_still_to_come(broker: KafkaBroker, topi
         assert ends == {name: {"0": 12, "1": 0}}  # SK-34: the reported ends are not bounded
 
 
-def test_sk_16_a_batch_read_between_times(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_sk_16_a_batch_read_goes_from_one_time_to_another(broker: KafkaBroker, topic: MakeTopic) -> None:
     """SK-16, KO-03: a partition without a record at or after the ending time is read to its end."""
     name = topic(2)
     write(broker, name, 10)
@@ -127,7 +127,7 @@ def batch(broker: KafkaBroker, name: str, start: int, stop: int, *, fail: bool) 
 
 
 @pytest.mark.parametrize(("asked", "kind", "said"), ERRORS)
-def test_a_batch_read_of_what_is_not_there(
+def test_a_batch_read_beyond_the_log_fails(
     broker: KafkaBroker, aged: str, asked: tuple[int, int], kind: type[Flip27Error], said: str
 ) -> None:
     """SK-26, SK-33: a batch read from before the log begins, to behind its end, or backwards is an error."""
@@ -138,7 +138,7 @@ def test_a_batch_read_of_what_is_not_there(
         query.ranges()
 
 
-def test_a_batch_read_of_what_is_not_there_that_goes_on(
+def test_a_batch_read_beyond_the_log_goes_on_without_fail_on_data_loss(
     broker: KafkaBroker, aged: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """SK-26: without failOnDataLoss a batch read has the records that exist, with a warning. A read backwards is
@@ -152,7 +152,7 @@ def test_a_batch_read_of_what_is_not_there_that_goes_on(
         query.ranges()
 
 
-def test_a_batch_read_that_asks_for_nothing(broker: KafkaBroker, aged: str) -> None:
+def test_a_batch_read_of_an_empty_range_has_no_rows(broker: KafkaBroker, aged: str) -> None:
     """SK-33: a batch read of no records needs no records, before the log or behind it."""
     for offset in (2, 12):
         with running(batch(broker, aged, offset, offset, fail=True)) as query:

@@ -38,7 +38,9 @@ def _start(made: KafkaSource) -> None:
         pass
 
 
-def test_ke01_one_discovery_or_periodic_ones(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_ke01_the_interval_makes_one_discovery_or_periodic_ones(
+    broker: KafkaBroker, topic: MakeTopic
+) -> None:
     """KE-01: the interval 0 makes one discovery, and another interval makes periodic ones."""
     name = topic()
     with running(source(broker, {DISCOVERY: "0"}, subscribe=name)) as query:
@@ -63,7 +65,7 @@ def test_ke13_splits_are_assigned_in_order(broker: KafkaBroker, topic: MakeTopic
         }
 
 
-def test_ko01_starting_offsets(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_ko01_starting_offsets_are_positions_of_splits(broker: KafkaBroker, topic: MakeTopic) -> None:
     """KO-01: earliest is a marker until the first plan, and latest is an offset at once."""
     name = topic(2)
     write_rows(broker, name, 10)
@@ -79,7 +81,7 @@ def test_ko01_starting_offsets(broker: KafkaBroker, topic: MakeTopic) -> None:
         assert query.ranges() == {f"{name}-0": SplitRange(4, 13), f"{name}-1": SplitRange(0, 0)}
 
 
-def test_sk33_offsets_that_do_not_fit(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_sk33_offsets_that_lack_a_partition_are_refused(broker: KafkaBroker, topic: MakeTopic) -> None:
     """SK-33: starting offsets that lack a partition are an error with its name."""
     name = topic(2)
     with pytest.raises(OptionError, match=f"Missing: {name}-1"):
@@ -124,7 +126,7 @@ def test_restored_enumerator_assigns_only_what_is_new(broker: KafkaBroker, topic
         assert query.ranges() == {f"{name}-0": SplitRange(0, 0), f"{name}-1": SplitRange(0, 3)}
 
 
-def test_missing_topic_and_partition(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_a_missing_topic_or_partition_is_named(broker: KafkaBroker, topic: MakeTopic) -> None:
     """KS-04: a missing topic or partition is an error with its name. A pattern may match no topic."""
     with pytest.raises(
         MissingTopicError, match=r"no such topic or partition: nowhere.*'subscribe' \(nowhere\)"
@@ -137,7 +139,7 @@ def test_missing_topic_and_partition(broker: KafkaBroker, topic: MakeTopic) -> N
         assert query.ranges() == {}
 
 
-def test_steady_plan_costs_one_round(
+def test_a_plan_without_new_records_costs_one_round(
     broker: KafkaBroker, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A plan of a running query asks each leader for its log ends and, if there are records, one
@@ -227,7 +229,7 @@ def test_sk40_positions_as_spark_writes_them(broker: KafkaBroker, topic: MakeTop
         assert json.dumps(query.enumerator.describe_positions(ends)) == json.dumps({name: {"0": 0, "1": 3}})
 
 
-def test_state_of_a_query_that_never_planned(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_a_query_that_never_planned_has_a_state(broker: KafkaBroker, topic: MakeTopic) -> None:
     """KE-08: a checkpoint from before the discovery begins with a new discovery."""
     name = topic()
     write_rows(broker, name, 2)

@@ -64,7 +64,9 @@ def test_kr_11_markers_are_never_committed(committer: GroupCommitter, coordinato
     assert coordinator.committed == [{B: 10}]
 
 
-def test_kr_10_only_what_changed_is_committed(committer: GroupCommitter, coordinator: Coordinator) -> None:
+def test_kr_10_only_changed_offsets_are_committed(
+    committer: GroupCommitter, coordinator: Coordinator
+) -> None:
     """KR-09, KR-10: an offset is committed once, and a commit is never empty."""
     for offsets in ({}, {A: 1, B: 1}, {A: 1, B: 1}, {A: 1, B: 2}):
         committer.processed(offsets)
@@ -72,7 +74,7 @@ def test_kr_10_only_what_changed_is_committed(committer: GroupCommitter, coordin
     assert coordinator.committed == [{A: 1, B: 1}, {B: 2}]
 
 
-def test_trouble_is_only_warned_of(
+def test_a_failed_commit_is_only_warned_of(
     committer: GroupCommitter, coordinator: Coordinator, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Facts 11: the checkpoint decides, so an error of a broker fails no query. Later commits go on."""

@@ -90,7 +90,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 @pytest.mark.parametrize("fail", [True, False])
-def test_position_behind_the_last_stable_offset(fail: bool) -> None:
+def test_a_position_after_the_last_stable_offset_loses_no_record(fail: bool) -> None:
     """I1: a query that read uncommitted records goes on with read_committed. No record is lost,
     and none is read twice."""
     log = Log()
@@ -232,7 +232,7 @@ def test_broker_that_does_not_know_yet_that_a_topic_was_made_again() -> None:
 
 
 @pytest.mark.parametrize("after", [{}, AGAIN])
-def test_what_was_there_when_a_run_began_must_not_be_lost_by_it(
+def test_partitions_that_existed_when_a_run_began_must_not_be_lost_by_it(
     after: Mapping[str, TopicMetadata], now: SimpleNamespace
 ) -> None:
     """SK-02: partitions that existed when an AvailableNow run began must not be lost by it, whatever failOnDataLoss
@@ -252,7 +252,7 @@ def test_what_was_there_when_a_run_began_must_not_be_lost_by_it(
 @pytest.mark.parametrize(
     ("after", "left"), [({}, SplitRange(3, 3, drained=False)), (AGAIN, SplitRange(0, 10))]
 )
-def test_what_was_lost_before_a_run_began_does_not_fail_it(
+def test_partitions_that_were_lost_before_a_run_do_not_fail_it(
     after: Mapping[str, TopicMetadata], left: SplitRange, now: SimpleNamespace
 ) -> None:
     """SK-02, SK-24: partitions that were lost before an AvailableNow run began do not fail it as such.

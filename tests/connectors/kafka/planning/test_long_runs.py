@@ -131,7 +131,9 @@ def positions(query: SourceQuery) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("in_payload", [False, True])
-def test_twenty_minutes_of_a_trickle(cluster: Cluster, tmp_path: Path, in_payload: bool) -> None:
+def test_records_that_come_slowly_for_twenty_minutes_are_read_once(
+    cluster: Cluster, tmp_path: Path, in_payload: bool
+) -> None:
     given = {
         "scan.watermark.alignment.group": "g",
         "scan.watermark.alignment.max-drift": "10 s",

@@ -35,7 +35,7 @@ DISCOVERY = "scan.topic-partition-discovery.interval"
 READ_COMMITTED = {"kafka.isolation.level": "read_committed"}
 
 
-def test_sk25_recreated_topic(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_sk25_a_recreated_topic_is_lost_data(broker: KafkaBroker, topic: MakeTopic) -> None:
     """SK-25, SK-02: another topic of the same name is found by its id, however long it is."""
     name = topic()
     write_rows(broker, name, 2)
@@ -220,7 +220,7 @@ def test_partition_that_a_recreated_topic_gets_later(
             assert later.ranges()[f"{name}-1"] == SplitRange(count, count)
 
 
-def test_deleted_topic(
+def test_a_deleted_topic_is_lost_data(
     broker: KafkaBroker, topic: MakeTopic, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SK-27, KE-09: a partition that is gone is a data loss. Without failOnDataLoss it has no
@@ -253,7 +253,7 @@ def test_deleted_topic(
         assert caplog.text.count("may have been lost") == 1
 
 
-def test_aged_out_records(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_aged_out_records_are_lost_data(broker: KafkaBroker, topic: MakeTopic) -> None:
     """SK-26, SK-27: the position of a checkpoint is below the beginning of the log."""
     name = topic()
     write_rows(broker, name, 10)

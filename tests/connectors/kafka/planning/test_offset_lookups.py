@@ -19,7 +19,7 @@ from flip27_stream.testing import KafkaBroker
 pytestmark = pytest.mark.jvm
 
 
-def test_offsets_by_place_time_and_group(broker: KafkaBroker, topic: Callable[..., str]) -> None:
+def test_offsets_are_found_by_place_time_and_group(broker: KafkaBroker, topic: Callable[..., str]) -> None:
     """KO-01, KO-03: a partition without so late a record is left out, and so is one for which the group has
     no committed offset."""
     name = topic(2)
@@ -39,7 +39,7 @@ def test_offsets_by_place_time_and_group(broker: KafkaBroker, topic: Callable[..
         assert lookups.committed_offsets("nobody", [p0]) == {}
 
 
-def test_fetch_offset_num_retries() -> None:
+def test_fetch_offset_num_retries_is_the_number_of_attempts() -> None:
     """``fetchOffset.numRetries`` is the number of attempts. The last error says how many there were."""
     asked: list[int] = []
 

@@ -75,7 +75,9 @@ A, B, C = TopicPartition("clicks", 0), TopicPartition("orders", 9), TopicPartiti
         (AtTimestamp(1000, "startingTimestamp", latest_where_none=True), {}, {B: 0}),
     ],
 )
-def test_where_the_first_batch_begins(start: OffsetsInitializer, logs: Positions, begins: Positions) -> None:
+def test_the_first_batch_begins_where_the_options_say(
+    start: OffsetsInitializer, logs: Positions, begins: Positions
+) -> None:
     """A first offset is known if the options give an offset, or a place that only deleted records can move."""
     options = replace(OPTIONS, starting_offsets=start)
     ends = {A: 23, B: 0, C: 7}
@@ -99,5 +101,5 @@ def test_where_the_first_batch_begins(start: OffsetsInitializer, logs: Positions
     ],
     ids=str,
 )
-def test_other_documents_are_no_offsets_of_it(document: dict[str, Any]) -> None:
+def test_documents_of_other_sources_are_not_offsets_of_spark_s_kafka_source(document: dict[str, Any]) -> None:
     assert adopted(document, lambda ends: {}) is None

@@ -87,7 +87,7 @@ def test_the_table_keeps_the_name_of_the_source(
 
 
 @pytest.mark.jvm
-def test_partitions_that_are_not_named_any_more(
+def test_partitions_that_are_no_longer_named_are_lost_data(
     broker: KafkaBroker, topic: MakeTopic, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Partitions that are not named any more are lost, as failOnDataLoss says. If they are named
@@ -115,7 +115,9 @@ def test_partitions_that_are_not_named_any_more(
 
 
 @pytest.mark.jvm
-def test_one_partition_of_a_topic_is_not_named_any_more(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_a_partition_that_is_no_longer_named_is_dropped_at_once(
+    broker: KafkaBroker, topic: MakeTopic
+) -> None:
     """A partition that is not named any more is dropped at once, also if the others have no records.
     Then the query is idle."""
     name = topic(2)
@@ -154,7 +156,7 @@ def test_a_batch_that_was_planned_is_read_under_the_new_subscription(
 
 
 @pytest.mark.jvm
-def test_what_is_named_anew_must_be_there(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_a_newly_named_topic_must_exist(broker: KafkaBroker, topic: MakeTopic) -> None:
     """A misspelt topic is an error, and no silent wait. A topic that the checkpoint has may be missing."""
     name, other = topic(), topic()
     with SourceQuery(source(broker, EARLIEST, subscribe=f"{name},{other}")) as query:
@@ -172,7 +174,9 @@ def test_what_is_named_anew_must_be_there(broker: KafkaBroker, topic: MakeTopic)
 
 
 @pytest.mark.jvm
-def test_what_is_bounded_has_the_partitions_it_began_with(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_a_bounded_query_keeps_the_partitions_with_which_it_began(
+    broker: KafkaBroker, topic: MakeTopic
+) -> None:
     name, other = topic(), topic()
     for each in (name, other):
         write_rows(broker, each, 3)

@@ -82,7 +82,7 @@ GO_ON = dict.fromkeys(POSITIONS, SplitRange(3, 10))
 AGAIN = dict.fromkeys(POSITIONS, SplitRange(0, 10))
 
 
-def test_another_cluster_is_named_with_the_old_one_and_the_way_out() -> None:
+def test_an_error_names_both_clusters_and_the_remedy() -> None:
     with pytest.raises(DataLossError) as error:
         Planned(Cluster("B"), MANY).look()
     assert "wanted from offset 3, available 0 to 10 of a topic that has another id" in str(error.value)
@@ -92,7 +92,7 @@ def test_another_cluster_is_named_with_the_old_one_and_the_way_out() -> None:
         Planned(Cluster("B"), MANY, **{TRUSTED: "C"}).look()
 
 
-def test_offsets_are_not_trusted_unasked(caplog: pytest.LogCaptureFixture) -> None:
+def test_offsets_are_not_used_in_another_cluster_by_default(caplog: pytest.LogCaptureFixture) -> None:
     """The offsets of another cluster are lost without the user's word. A query that goes on begins anew there, and
     its topics are of that cluster then."""
     query = Planned(Cluster("B"), MANY, failOnDataLoss="false")
@@ -102,7 +102,9 @@ def test_offsets_are_not_trusted_unasked(caplog: pytest.LogCaptureFixture) -> No
     assert query.identities == of("B")
 
 
-def test_one_migration_is_trusted(caplog: pytest.LogCaptureFixture) -> None:
+def test_one_migration_keeps_its_offsets_if_the_option_names_the_cluster(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """Migrated topics go on at their offsets. A topic that is made again in the new cluster is lost, as always."""
     cluster = Cluster("B")
     query = Planned(cluster, MANY, **{TRUSTED: "B"})
@@ -174,7 +176,7 @@ def test_a_checkpoint_that_does_not_know_its_cluster() -> None:
     assert migrated.identities == of("B")
 
 
-def test_a_cluster_that_took_the_ids_along_or_has_none(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_cluster_with_the_same_topic_ids_or_none_needs_no_option(caplog: pytest.LogCaptureFixture) -> None:
     """A topic with the same id in another cluster is the same topic. Without ids nobody can tell,
     and a warning says so."""
     cluster = Cluster("B")
@@ -212,7 +214,9 @@ def other_broker() -> Iterator[KafkaBroker]:
 
 
 @pytest.mark.jvm
-def test_two_real_clusters(broker: KafkaBroker, other_broker: KafkaBroker, topic: Callable[..., str]) -> None:
+def test_a_query_goes_on_in_another_real_cluster(
+    broker: KafkaBroker, other_broker: KafkaBroker, topic: Callable[..., str]
+) -> None:
     """A query goes on at its offsets in another real cluster. Its checkpoint belongs to that cluster then."""
     name = topic()
     other_broker.create_topic(name)

@@ -103,7 +103,7 @@ def batch_of(rows: list[Row], codec: int) -> bytes:
     return v2([row._replace(offset=i) for i, row in enumerate(rows)], codec)
 
 
-def test_nulls_and_headers_in_every_codec(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_nulls_and_headers_are_read_in_every_codec(broker: KafkaBroker, topic: MakeTopic) -> None:
     """One partition has batches of all codecs, of no codec, and of both frames of snappy.
     Headers keep their order."""
     name = topic()
@@ -127,7 +127,7 @@ def test_nulls_and_headers_in_every_codec(broker: KafkaBroker, topic: MakeTopic)
 
 
 @pytest.mark.parametrize("codec", ["producer", "gzip", "lz4", "zstd", "uncompressed"])
-def test_the_time_of_the_broker(broker: KafkaBroker, topic: MakeTopic, codec: str) -> None:
+def test_times_of_the_broker_are_read(broker: KafkaBroker, topic: MakeTopic, codec: str) -> None:
     """With LogAppendTime all records of a batch have its one time, also if the broker compresses them."""
     name = topic(config={"message.timestamp.type": "LogAppendTime", "compression.type": codec})
     before = int(time.time() * 1000)
@@ -140,7 +140,7 @@ def test_the_time_of_the_broker(broker: KafkaBroker, topic: MakeTopic, codec: st
     assert len({*output.timestamps[:3]}) == len({*output.timestamps[3:7]}) == 1
 
 
-def test_transactions_in_each_other(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_interleaved_transactions_are_told_apart(broker: KafkaBroker, topic: MakeTopic) -> None:
     """Records of a committed, an aborted and an open transaction, and records of no transaction, lie mixed."""
     name = topic()
     with ExitStack() as stack:
@@ -174,7 +174,7 @@ def test_transactions_in_each_other(broker: KafkaBroker, topic: MakeTopic) -> No
         assert_read(broker, name, expected, expected[-1].offset + 2, **READ_COMMITTED)
 
 
-def test_compacted_topic(own_broker: KafkaBroker) -> None:
+def test_a_compacted_topic_is_read(own_broker: KafkaBroker) -> None:
     """Compaction leaves gaps within batches and between them, tombstones and markers. Aborted records are gone."""
     compact = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "1000"}
     own_broker.create_topic("compacted", 1, compact)
@@ -203,7 +203,7 @@ def test_compacted_topic(own_broker: KafkaBroker) -> None:
     assert_read(own_broker, "compacted", expected, end, **READ_COMMITTED)
 
 
-def test_records_larger_than_any_fetch(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_records_larger_than_a_fetch_are_read(broker: KafkaBroker, topic: MakeTopic) -> None:
     """Records above max.partition.fetch.bytes and fetch.max.bytes are read among small ones, and so is a batch that
     is large when it is decompressed."""
     name = topic(config={"max.message.bytes": str(16 << 20)})
@@ -223,7 +223,7 @@ def test_records_larger_than_any_fetch(broker: KafkaBroker, topic: MakeTopic) ->
         assert rows(output) == expected[1:]
 
 
-def test_partitions_with_nothing_in_them(broker: KafkaBroker, topic: MakeTopic) -> None:
+def test_empty_partitions_have_no_rows(broker: KafkaBroker, topic: MakeTopic) -> None:
     """Partitions that were never written or were emptied, or that hold only an aborted transaction, have no rows. The
     reader does not wait for any."""
     name = topic(4)
@@ -246,7 +246,7 @@ def test_partitions_with_nothing_in_them(broker: KafkaBroker, topic: MakeTopic) 
     assert output.column("partition") == [3, 3, 3]
 
 
-def test_formats_before_record_batches(own_broker: KafkaBroker, logs: Path) -> None:
+def test_logs_with_old_message_formats_are_read(own_broker: KafkaBroker, logs: Path) -> None:
     """A log on a broker's disk went through two upgrades: it has magic 0, 1 and 2, with each codec."""
     own_broker.create_topic("old")
     expected: list[Row] = []

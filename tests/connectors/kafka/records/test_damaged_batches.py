@@ -64,14 +64,14 @@ def test_checksum_is_checked_unless_told_otherwise() -> None:
         ({"records": bytes([11, 0, 0, 0, 1, 1, 0]) * 2}, "contradict"),
     ],
 )
-def test_damage_is_named(changes: dict[str, Any], wrong: str) -> None:
+def test_an_error_names_the_damaged_batch(changes: dict[str, Any], wrong: str) -> None:
     """The error names the damaged batch, and not the one before it. The checksum of the batch is right."""
     log = v2(some_rows(90)) + patched(v2(some_rows(2, 100)), **changes)
     with pytest.raises(CorruptRecordError, match=f"offset 100 of {SOURCE}.*({wrong})"):
         all_rows(log)
 
 
-def test_unknown_magic_and_impossible_size() -> None:
+def test_unknown_magic_and_impossible_sizes_are_refused() -> None:
     batch = bytearray(v2(some_rows(2, 100)))
     batch[16] = 3
     with pytest.raises(CorruptRecordError, match="unknown magic 3"):
@@ -82,13 +82,15 @@ def test_unknown_magic_and_impossible_size() -> None:
         all_rows(bytes(batch))
 
 
-def test_batches_out_of_order() -> None:
+def test_batches_out_of_order_are_refused() -> None:
     with pytest.raises(CorruptRecordError, match=r"offset 4 .*ends at offset 4"):
         all_rows(v2(some_rows(5)) + v2(some_rows(1, 4)))
 
 
 @pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
-def test_decompression_is_bounded(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_is_too_large_when_decompressed_is_refused(
+    codec: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One batch that is too large when it is decompressed is refused. Of several that are too large together, the
     later ones are left for the next fetch."""
     monkeypatch.setattr(compression, "LARGEST_BATCH", 1 << 20)
@@ -105,7 +107,7 @@ def test_decompression_is_bounded(codec: int, monkeypatch: pytest.MonkeyPatch) -
 
 @settings(max_examples=examples(300))
 @given(batches(most_rows=50), st.data())
-def test_damaged_bytes(groups: list[list[Row]], data: st.DataObject) -> None:
+def test_damaged_bytes_give_their_rows_or_an_error(groups: list[list[Row]], data: st.DataObject) -> None:
     """The checksum is made to fit the damage. The decoder gives the rows that are there or an
     error, and never crashes."""
     rows = groups[0]
@@ -125,7 +127,7 @@ def test_damaged_bytes(groups: list[list[Row]], data: st.DataObject) -> None:
 
 @settings(max_examples=examples(200))
 @given(st.binary(max_size=200), st.integers(0, 4), st.integers(0, 40))
-def test_random_bytes(records: bytes, codec: int, count: int) -> None:
+def test_random_records_give_an_error(records: bytes, codec: int, count: int) -> None:
     """Random bytes in place of records, compressed or not, are an error unless they are records by chance."""
     batch = v2(some_rows(1))
     log = patched(batch, codec=codec, records=records, count=count, last_delta=2**31 - 1)
@@ -138,7 +140,7 @@ def test_random_bytes(records: bytes, codec: int, count: int) -> None:
 
 @settings(max_examples=examples(200))
 @given(st.binary(max_size=300))
-def test_noise(noise: bytes) -> None:
+def test_random_responses_never_crash_the_decoder(noise: bytes) -> None:
     for check in (True, False):
         with contextlib.suppress(CorruptRecordError):
             decode(noise, 0, END, source=SOURCE, aborted=[(0, 0)], headers=True, check_crcs=check)

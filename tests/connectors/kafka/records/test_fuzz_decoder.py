@@ -98,14 +98,14 @@ def check_columns(log: bytes, start: int, stop: int, whole: Decoded) -> None:
 @pytest.mark.usefixtures("small_batches", "ways")
 @settings(max_examples=examples(400))
 @given(logs())
-def test_record_batches(log: tuple[bytes, int, int]) -> None:
+def test_damaged_record_batches_never_crash_the_decoder(log: tuple[bytes, int, int]) -> None:
     check(*log)
 
 
 @pytest.mark.usefixtures("small_batches")
 @settings(max_examples=examples(300))
 @given(old_logs())
-def test_messages_of_older_formats(log: bytes) -> None:
+def test_damaged_messages_of_older_formats_never_crash_the_decoder(log: bytes) -> None:
     check(log, 0, 2**63 - 1)
 
 
@@ -127,7 +127,7 @@ def test_most_damage_gets_past_the_checksums() -> None:
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_decompression_bomb(codec: str) -> None:
+def test_a_decompression_bomb_is_refused(codec: str) -> None:
     """A batch of a size that fits a fetch is refused if it has far more zeros than a batch may have."""
     bomb = bombs(2 * compression.LARGEST_BATCH)[codec]
     with pytest.raises(CorruptRecordError, match=f"offset 0 of {SOURCE}.*larger than 268435456 bytes"):

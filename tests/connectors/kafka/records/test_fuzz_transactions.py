@@ -144,7 +144,7 @@ def by_kafka_python(data: bytes, start: int, stop: int, aborted: list[Transactio
 
 @settings(max_examples=examples(300))
 @given(histories(), st.data())
-def test_rows_are_those_committed(history: History, data: st.DataObject) -> None:
+def test_only_committed_rows_are_read(history: History, data: st.DataObject) -> None:
     """I12, KR-07: the rows are the committed ones, from any offset to any other, in any order of the
     aborted transactions."""
     offsets = history.offsets

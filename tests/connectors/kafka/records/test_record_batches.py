@@ -43,7 +43,9 @@ from tests.exploring import examples
 
 @settings(max_examples=examples(180))
 @given(batches(), st.lists(st.integers(0, 4), min_size=4, max_size=4), st.data())
-def test_equals_kafka_python(groups: list[list[Row]], codec_ids: list[int], data: st.DataObject) -> None:
+def test_rows_are_those_of_kafka_python(
+    groups: list[list[Row]], codec_ids: list[int], data: st.DataObject
+) -> None:
     """The rows are kafka-python's for any records and codecs, with both ends trimmed, and with
     the last batch cut off."""
     plain = b"".join(v2(rows) for rows in groups)
@@ -62,14 +64,14 @@ def test_equals_kafka_python(groups: list[list[Row]], codec_ids: list[int], data
 
 @pytest.mark.parametrize("count", [1, 47, 48, 64, 65, 1025, 9000])
 @pytest.mark.parametrize("codec", range(5))
-def test_many_records_of_one_size(count: int, codec: int) -> None:
+def test_many_records_of_one_size_are_read(count: int, codec: int) -> None:
     """Runs of records of one size are read, also where the varints of offset and time grow."""
     rows = some_rows(count, base=7)
     assert all_rows(v2(rows, codec)) == rows
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 64])
-def test_values_that_look_like_records(batch_size: int) -> None:
+def test_values_that_look_like_records_are_values(batch_size: int) -> None:
     """Values and keys hold records, zeros and bytes like a record's end. The search for beginnings is not misled."""
     decoy = v2([Row(i, T0 + i, None, b"x" * (50 + i)) for i in range(4)])[61:]
     values = [
@@ -90,7 +92,7 @@ def test_values_that_look_like_records(batch_size: int) -> None:
     assert all_rows(log) == rows
 
 
-def test_value_that_ends_like_a_record_of_its_own() -> None:
+def test_a_value_that_ends_like_a_record_is_a_value() -> None:
     """The first record is too long for the search, which finds another one in its value. The decoder notices."""
     decoy = (
         b"\x00" + bytes([0x90, 0x01]) + b"\x00" + b"y" * 70
@@ -99,7 +101,7 @@ def test_value_that_ends_like_a_record_of_its_own() -> None:
     assert all_rows(v2(rows)) == rows
 
 
-def test_search_finds_what_the_loop_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_and_loop_find_the_same_records(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ordinary records are found without the loop, and the loop alone finds the same records."""
     rows = [Row(i, T0 + i // 3, None, b"v" * (i * 37 % 200)) for i in range(7000)]
     log = b"".join(v2(rows[i : i + 500]) for i in range(0, len(rows), 500))
@@ -140,7 +142,7 @@ def test_gaps_between_pieces_are_left_out(size: int) -> None:
     assert found.to_pylist() == pieces
 
 
-def test_lengths_of_every_width() -> None:
+def test_lengths_of_every_width_are_read() -> None:
     rows = [
         Row(i, T0, b"k" * (size // 3), b"v" * size)
         for i, size in enumerate([0, 55, 63, 64, 8191, 8192, 1 << 20])
@@ -148,13 +150,13 @@ def test_lengths_of_every_width() -> None:
     assert all_rows(v2(rows)) == rows
 
 
-def test_memoryview_and_unaligned_input() -> None:
+def test_memoryviews_and_unaligned_bytes_are_read() -> None:
     rows = some_rows(200)
     data = b"abc" + v2(rows)
     assert rows_of(decode(memoryview(data)[3:], 0, END, source=SOURCE, headers=True)) == rows
 
 
-def test_xerial_snappy() -> None:
+def test_snappy_frames_of_java_are_read() -> None:
     rows = some_rows(100)
     plain = v2(rows)
     framed = patched(plain, attributes=SNAPPY, records=xerial(plain[61:]))
@@ -190,21 +192,21 @@ def test_headers_are_null_where_a_record_has_none() -> None:
     ]
 
 
-def test_many_headers() -> None:
+def test_many_headers_are_read() -> None:
     """More records have headers, and one record has more headers, than one of the ways to read them allows."""
     many = tuple((f"h{i}", b"%d" % i) for i in range(300))
     rows = [Row(i, T0, None, b"v", many if i == 40 else many[: i % 5]) for i in range(100)]
     assert all_rows(v2(rows)) == rows
 
 
-def test_header_key_that_is_no_text() -> None:
+def test_a_header_key_that_is_not_utf8_has_replacement_characters() -> None:
     """A header key that is not UTF-8 has U+FFFD in it, as in Kafka's own client."""
     batch = v2([Row(0, T0, None, b"v", (("key!", b"1"),))])
     broken = patched(batch, records=batch[61:].replace(b"key!", b"key\xff"))
     assert all_rows(broken) == [Row(0, T0, None, b"v", (("key\ufffd", b"1"),))]
 
 
-def test_log_append_time() -> None:
+def test_log_append_time_is_that_of_the_header() -> None:
     """A batch with LogAppendTime has one time, in its header. The other batch keeps its producer's times."""
     log = v2(some_rows(3), attributes=LOG_APPEND_TIME, max_timestamp=T0 + 99) + v2(some_rows(2, base=3))
     records = decode(log, 0, END, source=SOURCE).records
@@ -261,7 +263,9 @@ def transactional_log() -> bytes:
         ([(8, 2), (9, 12)], [0, 1, 5, 6, 8, 9, 10, 12]),
     ],
 )
-def test_aborted_transactions(aborted: list[tuple[int, int]] | None, expected: list[int]) -> None:
+def test_records_of_aborted_transactions_are_left_out(
+    aborted: list[tuple[int, int]] | None, expected: list[int]
+) -> None:
     """I12: markers are never rows. Aborted records are rows of read_uncommitted only, and plain records of a
     producer always are."""
     decoded = decode(transactional_log(), 0, END, source=SOURCE, aborted=aborted)
@@ -269,7 +273,7 @@ def test_aborted_transactions(aborted: list[tuple[int, int]] | None, expected: l
     assert decoded.next_offset == 13
 
 
-def test_transaction_that_began_before_the_fetch() -> None:
+def test_a_transaction_that_began_before_the_fetch_is_left_out() -> None:
     assert (
         decode(in_transaction(5, 7) + marker(7, 7, 0), 5, END, source=SOURCE, aborted=[(7, 1)]).next_offset
         == 8
@@ -296,7 +300,7 @@ def test_next_offset_goes_behind_batches_without_data() -> None:
 # Header scan
 
 
-def test_batch_headers_of_truncated_data() -> None:
+def test_batch_headers_of_truncated_bytes_are_read() -> None:
     """Planning fetches little data. The headers are known as soon as the 61 bytes of a batch's header are there."""
     first = v2(some_rows(3, 5), LZ4, LOG_APPEND_TIME, max_timestamp=T0 + 9)
     second = v2(some_rows(4, 10), 0, TRANSACTIONAL | CONTROL, producer=77)
@@ -311,7 +315,7 @@ def test_batch_headers_of_truncated_data() -> None:
     assert list(batch_headers(b"")) == []
 
 
-def test_batch_headers_of_old_formats() -> None:
+def test_batch_headers_of_old_formats_are_read() -> None:
     zero, one = batch_headers(old([Row(3, -1, None, b"v")], 0) + old(old_rows(1), 1, GZIP))
     assert (zero.base_offset, zero.last_offset, zero.max_timestamp, zero.codec) == (3, 3, -1, 0)
     assert (one.last_offset, one.max_timestamp, one.codec, one.complete) == (9, T0 + 1, GZIP, True)

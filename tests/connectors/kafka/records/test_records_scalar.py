@@ -58,7 +58,7 @@ def both(data: bytes, start: int = 0, stop: int = END, read: Reading = times) ->
 
 
 @given(batches(most_rows=5), st.data())
-def test_the_same_as_in_columns(groups: list[list[Row]], data: st.DataObject) -> None:
+def test_rows_are_those_of_the_columnar_path(groups: list[list[Row]], data: st.DataObject) -> None:
     log = b"".join(v2(rows) for rows in groups)
     first, last = groups[0][0].offset, groups[-1][-1].offset
     low = data.draw(st.integers(max(first - 2, 0), last + 2))
@@ -69,14 +69,16 @@ def test_the_same_as_in_columns(groups: list[list[Row]], data: st.DataObject) ->
 
 
 @given(batches(most_rows=3), st.sampled_from([GZIP, SNAPPY, LZ4, ZSTD]))
-def test_the_same_as_in_columns_compressed(groups: list[list[Row]], codec: int) -> None:
+def test_rows_of_compressed_batches_are_those_of_the_columnar_path(
+    groups: list[list[Row]], codec: int
+) -> None:
     few, columns = both(b"".join(v2(each, codec) for each in groups), read=rows)
     assert few == columns
 
 
 @settings(max_examples=examples(300))
 @given(logs())
-def test_what_is_refused_is_the_same(log: tuple[bytes, int, int]) -> None:
+def test_both_paths_refuse_the_same_batches(log: tuple[bytes, int, int]) -> None:
     """Both paths refuse the same batches when keys, values and headers are wanted."""
     few, columns = both(*log, read=rows)
     assert few == columns
@@ -93,7 +95,7 @@ def test_large_values_are_read_in_columns() -> None:
 
 
 @given(st.data())
-def test_damaged_bytes_are_no_wrong_times(data: st.DataObject) -> None:
+def test_damaged_bytes_never_give_wrong_times(data: st.DataObject) -> None:
     """Batches that the columns refuse are refused. Wrong lengths are never followed out of the batch."""
     damaged = bytearray(v2(some_rows(3, value=b"v" * 9)))
     for _ in range(data.draw(st.integers(1, 3))):
@@ -109,6 +111,6 @@ def test_times_wrap_as_in_kafka() -> None:
     assert few == columns == (1, [0], [2**63 - 5], [0])
 
 
-def test_broker_time() -> None:
+def test_times_of_the_broker_are_those_of_the_columnar_path() -> None:
     few, columns = both(v2(some_rows(3), attributes=0x08))
     assert few == columns

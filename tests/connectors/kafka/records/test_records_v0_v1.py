@@ -31,7 +31,7 @@ from tests.connectors.kafka.support.batch_bytes import (
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [0, GZIP, SNAPPY, LZ4])
-def test_old_formats(magic: int, codec: int) -> None:
+def test_messages_of_old_formats_are_read(magic: int, codec: int) -> None:
     """Old messages lie among record batches, as in a topic that went through an upgrade."""
     rows = old_rows(magic)
     log = old(rows, magic, codec) + v2(some_rows(2, 10)) + old([Row(20, T0, None, b"z")], 1)
@@ -45,7 +45,7 @@ def test_old_formats(magic: int, codec: int) -> None:
     assert decoded.records.timestamp_types.tolist() == [0 if magic else -1]
 
 
-def test_old_format_with_log_append_time() -> None:
+def test_old_messages_have_log_append_time() -> None:
     inner = bytes(compressed(old([row._replace(offset=i) for i, row in enumerate(old_rows(1))], 1), GZIP))
     records = decode(wrapper(9, 1, GZIP | LOG_APPEND_TIME, inner, T0 + 77), 0, END, source=SOURCE).records
     assert records.offsets.tolist() == [7, 8, 9]
@@ -54,7 +54,7 @@ def test_old_format_with_log_append_time() -> None:
 
 
 @pytest.mark.parametrize("before", [old([Row(5, T0, None, b"a")], 0), v2(some_rows(1, 5))])
-def test_offsets_within_a_message_that_were_there_before(before: bytes) -> None:
+def test_a_compressed_message_whose_first_offset_came_before_is_refused(before: bytes) -> None:
     """The header of a compressed message has its last offset only. Its first offset was there before and would come
     twice, so it is refused."""
     inner = bytes(compressed(old([Row(5, T0, None, b"b"), Row(9, T0, None, b"c")], 0), GZIP))
@@ -64,7 +64,7 @@ def test_offsets_within_a_message_that_were_there_before(before: bytes) -> None:
         decode(before + wrapper(9, 0, GZIP, inner, T0), 0, END, source=SOURCE)
 
 
-def test_lz4_frame_of_clients_before_0_10() -> None:
+def test_lz4_frames_of_clients_before_0_10_are_read() -> None:
     """KIP-57: clients before 0.10 took the checksum of an LZ4 frame over the magic number, too. The checksum of a
     right frame proves the computation."""
     rows = old_rows(0)
@@ -87,6 +87,6 @@ def test_lz4_frame_of_clients_before_0_10() -> None:
         struct.pack(">qi", 0, -12) + bytes(40),
     ],
 )
-def test_old_format_damaged_within(inner: bytes) -> None:
+def test_a_damaged_old_message_is_refused(inner: bytes) -> None:
     with pytest.raises(CorruptRecordError, match=f"offset 9 of {SOURCE}"):
         all_rows(wrapper(9, 1, GZIP, compressed(inner, GZIP), T0))

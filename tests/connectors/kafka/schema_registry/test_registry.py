@@ -46,7 +46,7 @@ def registry(server: RegistryServer, timeout_ms: int = 20_000, **more: object) -
     return copy
 
 
-def test_what_is_sent(server: RegistryServer) -> None:
+def test_requests_have_the_path_and_headers_of_the_options(server: RegistryServer) -> None:
     headers = (("target-sr-cluster", "lsrc-1"),)
     credentials = FixedCredentials.basic(f"me:{SECRET}")
     asking = registry(server, credentials=credentials, headers=headers)
@@ -110,7 +110,9 @@ def test_a_token_that_does_not_fit_a_header_is_not_shown(server: RegistryServer)
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 503])
-def test_a_registry_that_is_not_well_is_asked_again(server: RegistryServer, status: int) -> None:
+def test_a_registry_that_answers_with_a_server_error_is_asked_again(
+    server: RegistryServer, status: int
+) -> None:
     faults = chain([(status, b"")] * 2, repeat(None))
     server.fault = lambda *_: next(faults)
     assert registry(server).get("schemas", "ids", "1")["schema"]
@@ -131,7 +133,7 @@ def test_a_registry_that_is_down_fails_in_bounded_time() -> None:
         SchemaRegistry((gone,), timeout_ms=300).get("schemas", "ids", "1")
 
 
-def test_a_registry_that_says_nothing_fails_in_bounded_time(server: RegistryServer) -> None:
+def test_a_silent_registry_fails_in_bounded_time(server: RegistryServer) -> None:
     answering = threading.Event()
 
     def wait(*_: object) -> None:
@@ -162,7 +164,7 @@ def test_a_registry_that_says_nothing_fails_in_bounded_time(server: RegistryServ
         (200, b"[" * 100_000, ConnectorError, "has no 'schema'"),
     ],
 )
-def test_an_answer_that_no_other_try_changes(
+def test_an_error_that_lasts_is_not_tried_again(
     server: RegistryServer, code: int, body: bytes, kind: type[Exception], why: str
 ) -> None:
     server.fault = lambda *_: (code, body, {"Location": "http://127.0.0.1:1/"})
@@ -172,7 +174,7 @@ def test_an_answer_that_no_other_try_changes(
     assert len(server.asked) == 1
 
 
-def test_references_that_are_malformed_or_a_circle(server: RegistryServer) -> None:
+def test_malformed_and_circular_references_are_refused(server: RegistryServer) -> None:
     server.register("circle", SCHEMA, references=[("x", "circle", 1)])
     assert len(latest_schema(registry(server), "circle").references) == 1
     server.schemas[1]["references"] = [{"name": "x"}]
@@ -204,7 +206,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return at / "cert.pem", at / "key.pem"
 
 
-def test_the_certificate_of_a_registry(certificate: tuple[Path, Path]) -> None:
+def test_the_certificate_of_a_registry_is_checked(certificate: tuple[Path, Path]) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
     prefix = "value.schema.registry."

@@ -27,7 +27,7 @@ def parse(options: Mapping[str, str]) -> ValueOptions:
     return value_options.parse({name.lower(): value for name, value in options.items()})
 
 
-def test_all_options() -> None:
+def test_all_options_are_parsed() -> None:
     found = parse(
         AVRO
         | {
@@ -76,13 +76,13 @@ def test_all_options() -> None:
         ({"value.format": "string"}, "needs option 'value.format' to be json or avro"),
     ],
 )
-def test_options_that_are_wrong(given: dict[str, str], why: str) -> None:
+def test_wrong_options_are_refused(given: dict[str, str], why: str) -> None:
     with pytest.raises(OptionError, match=why) as error:
         parse(AVRO | given)
     assert "hush" not in str(error.value)
 
 
-def test_options_that_are_missing() -> None:
+def test_missing_options_are_named() -> None:
     with pytest.raises(OptionError, match=f"'value.avro.schema' must be given, or option '{URL}'"):
         parse({"value.format": "avro"})
     with pytest.raises(

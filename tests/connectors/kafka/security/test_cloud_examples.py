@@ -117,7 +117,7 @@ def sasl(options: Options) -> object:
     ],
     ids=["Event Hubs, pipelines", "Event Hubs, tutorial", "Confluent Cloud", "Google Cloud"],
 )
-def test_a_user_name_and_a_password(options: Options, username: str, password: str) -> None:
+def test_examples_with_a_password_are_parsed(options: Options, username: str, password: str) -> None:
     assert sasl(options) == SaslOptions("PLAIN", username, password)
 
 
@@ -160,7 +160,9 @@ def test_a_user_name_and_a_password(options: Options, username: str, password: s
     ],
     ids=["Event Hubs, service principal", "Confluent Cloud, identity pool"],
 )
-def test_tokens_of_a_server(options: Options, scope: str, extensions: tuple[tuple[str, str], ...]) -> None:
+def test_examples_with_a_token_server_are_parsed(
+    options: Options, scope: str, extensions: tuple[tuple[str, str], ...]
+) -> None:
     found = sasl(options)
     assert found == OAuthBearer(TokenEndpoint(TENANT, "id", "secret", scope), extensions)
 
@@ -182,14 +184,14 @@ def test_tokens_of_a_server(options: Options, scope: str, extensions: tuple[tupl
         ),
     ],
 )
-def test_signed_requests_of_amazon_msk(login_module_options: str, expected: MskIam) -> None:
+def test_examples_with_aws_msk_iam_are_parsed(login_module_options: str, expected: MskIam) -> None:
     found = sasl(iam(login_module_options))
     assert found == expected
     assert "hush" not in repr(found)
 
 
 @pytest.mark.parametrize("prefix", ["", "shadedmskiam."])
-def test_signed_tokens_of_amazon_msk(prefix: str) -> None:
+def test_examples_with_tokens_of_amazon_msk_are_parsed(prefix: str) -> None:
     handler = f"{prefix}software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler"
     found = sasl(
         MSK
@@ -252,7 +254,7 @@ _OAUTHBEARER: Final = {
         "keys, no role",
     ],
 )
-def test_what_is_refused(options: Options, said: str) -> None:
+def test_examples_that_cannot_work_are_refused(options: Options, said: str) -> None:
     with pytest.raises(OptionError, match=said) as error:
         sasl(options)
     assert "hush" not in str(error.value)

@@ -94,7 +94,7 @@ def test_reading_needs_read_on_the_topic(guarded: KafkaBroker, topic: str) -> No
     assert read_all(reading) == [topic] * 3
 
 
-def test_a_pattern_leaves_out_what_may_not_be_described(guarded: KafkaBroker, topic: str) -> None:
+def test_a_pattern_leaves_out_topics_without_the_right_to_describe(guarded: KafkaBroker, topic: str) -> None:
     other = f"{topic}-other"
     guarded.create_topic(other)
     allow(guarded, ResourceType.TOPIC, topic, ACLOperation.READ)

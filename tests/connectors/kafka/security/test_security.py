@@ -75,30 +75,34 @@ def topics(given: Settings) -> set[str]:
 
 
 @pytest.mark.parametrize("mechanism", MODULES)
-def test_passwords_let_in(secure_broker: KafkaBroker, mechanism: str) -> None:
+def test_a_client_authenticates_with_each_mechanism_of_passwords(
+    secure_broker: KafkaBroker, mechanism: str
+) -> None:
     given = options(secure_broker, "SASL_PLAINTEXT", "SASL_PLAINTEXT", sasl(secure_broker, mechanism))
     assert topics(given) == {"there"}
 
 
 @pytest.mark.parametrize("kind", STORES)
-def test_trust_stores(secure_broker: KafkaBroker, kind: StoreType) -> None:
+def test_a_client_trusts_the_certificates_of_its_trust_store(
+    secure_broker: KafkaBroker, kind: StoreType
+) -> None:
     given = options(secure_broker, "SSL", "SSL", store(secure_broker, "truststore", kind))
     assert topics(given) == {"there"}
 
 
 @pytest.mark.parametrize("kind", STORES)
-def test_both_at_once(secure_broker: KafkaBroker, kind: StoreType) -> None:
+def test_a_client_has_tls_and_a_password(secure_broker: KafkaBroker, kind: StoreType) -> None:
     settings = [store(secure_broker, "truststore", kind), sasl(secure_broker, "SCRAM-SHA-256")]
     assert topics(options(secure_broker, "SASL_SSL", "SASL_SSL", *settings)) == {"there"}
 
 
 @pytest.mark.parametrize("kind", STORES)
-def test_key_stores(secure_broker: KafkaBroker, kind: StoreType) -> None:
+def test_a_client_authenticates_with_its_key_store(secure_broker: KafkaBroker, kind: StoreType) -> None:
     settings = [store(secure_broker, name, kind) for name in ("truststore", "keystore")]
     assert topics(options(secure_broker, "MUTUAL_TLS", "SSL", *settings)) == {"there"}
 
 
-def test_pem_in_the_options(secure_broker: KafkaBroker) -> None:
+def test_certificates_and_keys_may_be_in_the_options(secure_broker: KafkaBroker) -> None:
     """KIP-651: certificates and keys may be in the options, with spaces for line breaks, as
     secret stores give them."""
     secure = secure_broker.secure
@@ -156,7 +160,7 @@ def test_rows_are_read_over_it(secure_broker: KafkaBroker) -> None:
         ("MUTUAL_TLS", "SSL", AuthenticationError, "ended the TLS handshake"),
     ],
 )
-def test_who_is_not_let_in_is_told_why(
+def test_an_error_of_authentication_names_broker_cause_and_option(
     secure_broker: KafkaBroker,
     listener: SecureListener,
     protocol: str,
@@ -174,7 +178,7 @@ def test_who_is_not_let_in_is_told_why(
     assert WRONG not in message
 
 
-def test_a_wrong_password_by_scram(secure_broker: KafkaBroker) -> None:
+def test_a_wrong_password_of_scram_is_named(secure_broker: KafkaBroker) -> None:
     """Secrets: the error of SCRAM has no password."""
     settings = sasl(secure_broker, "SCRAM-SHA-256", WRONG)
     with pytest.raises(
@@ -184,14 +188,14 @@ def test_a_wrong_password_by_scram(secure_broker: KafkaBroker) -> None:
     assert WRONG not in str(error.value)
 
 
-def test_an_unknown_authority(secure_broker: KafkaBroker) -> None:
+def test_an_unknown_certificate_authority_is_named(secure_broker: KafkaBroker) -> None:
     with pytest.raises(
         AuthenticationError, match=r"not trusted: self.signed certificate. Check options 'kafka.ssl"
     ):
         topics(options(secure_broker, "SSL", "SSL"))
 
 
-def test_a_name_that_the_certificate_has_not(secure_broker: KafkaBroker) -> None:
+def test_a_host_name_that_the_certificate_does_not_have_is_refused(secure_broker: KafkaBroker) -> None:
     """The host name is compared with the certificate by default, and not if
     ``ssl.endpoint.identification.algorithm`` is empty."""
     other = secure_broker.secure.bootstrap_servers("SSL").replace(
@@ -214,7 +218,7 @@ def test_a_name_that_the_certificate_has_not(secure_broker: KafkaBroker) -> None
         ({"kafka.ssl.truststore.type": "PEM"}, "holds no certificate"),
     ],
 )
-def test_stores_that_do_not_open(secure_broker: KafkaBroker, change: Settings, words: str) -> None:
+def test_stores_that_do_not_open_are_named(secure_broker: KafkaBroker, change: Settings, words: str) -> None:
     settings = store(secure_broker, "truststore", "JKS") | change
     if settings["kafka.ssl.truststore.type"] == "PEM":
         del settings["kafka.ssl.truststore.password"]
@@ -236,7 +240,7 @@ def test_a_key_leaves_no_file_behind(
 
 @pytest.mark.parametrize("mechanism", MODULES)
 @pytest.mark.parametrize("password", [None, WRONG])
-def test_the_log_has_no_password(
+def test_no_password_is_logged(
     secure_broker: KafkaBroker, mechanism: str, password: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Secrets: kafka-python logs requests and answers at DEBUG. The log has no password, and still has
@@ -252,7 +256,7 @@ def test_the_log_has_no_password(
     assert WRONG not in caplog.text
 
 
-def test_a_user_whose_name_needs_escapes(secure_broker: KafkaBroker) -> None:
+def test_special_characters_of_a_user_name_reach_the_broker(secure_broker: KafkaBroker) -> None:
     """The broker gets the name with its special characters, and finds no such user. A name without escapes
     would be malformed SCRAM."""
     settings = sasl(secure_broker, "SCRAM-SHA-256", WRONG)

@@ -71,7 +71,7 @@ def parse(settings: dict[str, str]) -> SecurityOptions:
         ({**SSL, "ssl.protocol": "TLSv1.2"}, SecurityOptions("SSL", SslOptions(most=TLSVersion.TLSv1_2))),
     ],
 )
-def test_what_is_understood(settings: dict[str, str], expected: SecurityOptions) -> None:
+def test_settings_of_java_are_parsed(settings: dict[str, str], expected: SecurityOptions) -> None:
     """The values survive pickling, as on the way to a worker, and are hashable, as keys of a pool."""
     parsed = parse(settings)
     assert parsed == expected
@@ -112,7 +112,7 @@ def test_what_is_understood(settings: dict[str, str], expected: SecurityOptions)
         ({**SSL, "ssl.trustore.location": "/x"}, "Did you mean 'kafka.ssl.truststore.location'?"),
     ],
 )  # fmt: skip
-def test_what_is_refused(settings: dict[str, str], message: str) -> None:
+def test_wrong_settings_are_refused(settings: dict[str, str], message: str) -> None:
     """A wrong setting is refused by its name, and without a secret in the error."""
     with pytest.raises(OptionError, match=re.escape(message)) as error:
         parse(settings)
@@ -132,7 +132,7 @@ def test_what_is_refused(settings: dict[str, str], message: str) -> None:
         ('PlainLoginModule required username="u" password="";', ""),
     ],
 )
-def test_jaas(text: str, password: str) -> None:
+def test_jaas_texts_are_parsed_as_in_java(text: str, password: str) -> None:
     """JAAS texts have the quotes, escapes and comments of Java's ``StreamTokenizer``."""
     assert parse({**SASL, "sasl.jaas.config": text}).sasl == SaslOptions("PLAIN", "u", password)
 
@@ -157,7 +157,7 @@ def test_jaas(text: str, password: str) -> None:
         ),
     ],
 )
-def test_wrong_jaas(text: str, message: str) -> None:
+def test_wrong_jaas_texts_are_refused(text: str, message: str) -> None:
     with pytest.raises(OptionError, match=message) as error:
         parse({**SASL, "sasl.jaas.config": text})
     assert "hush-hush" not in str(error.value)

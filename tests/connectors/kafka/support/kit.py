@@ -19,7 +19,6 @@ from flip27_stream.api import (
     ReaderOutput,
     SourceEvent,
     SourceOutput,
-    SourceReaderContext,
     SplitEnumeratorContext,
     SplitRange,
     SplitsAssignment,
@@ -32,6 +31,7 @@ from flip27_stream.connectors.kafka.planning.enumerator_state import KafkaEnumer
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
 from flip27_stream.connectors.kafka.values.rows import SCHEMA
 from flip27_stream.testing import KafkaBroker, wait_until
+from tests.reader.kit import ReaderContext
 
 
 @dataclass
@@ -104,23 +104,6 @@ class EnumeratorContext(SplitEnumeratorContext[KafkaPartitionSplit]):
 
     def run_in_coordinator_thread(self, runnable: Callable[[], None]) -> None:
         runnable()
-
-
-class ReaderContext(SourceReaderContext):
-    def __init__(self) -> None:
-        self.metrics = MetricGroup()
-
-    def metric_group(self) -> MetricGroup:
-        return self.metrics
-
-    def index_of_subtask(self) -> int:
-        return 0
-
-    def send_split_request(self) -> None:
-        raise NotImplementedError
-
-    def send_source_event_to_coordinator(self, event: SourceEvent) -> None:
-        raise NotImplementedError
 
 
 class Output(ReaderOutput):

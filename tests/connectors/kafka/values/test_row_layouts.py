@@ -81,7 +81,7 @@ def test_a_schema_prunes_in_any_case_and_order() -> None:
     assert batch["partition"].to_pylist() == [3, 3]
 
 
-def test_nothing_is_needed_for_a_count() -> None:
+def test_a_count_needs_no_column() -> None:
     layout = row_layout(pa.schema([]), RAW)
     assert [layout.needs_keys, layout.needs_values, layout.needs_headers] == [False] * 3
     assert made(pa.schema([]), RAW, [b"x", None, b"z"]).num_rows == 3
@@ -135,7 +135,9 @@ def test_nothing_is_needed_for_a_count() -> None:
     ],
     ids=lambda value: "" if not isinstance(value, list) or not isinstance(value[0], str) else value[0],
 )
-def test_a_schema_that_does_not_fit(schema: list[object], values: ValueOptions, words: list[str]) -> None:
+def test_a_schema_that_does_not_fit_is_refused(
+    schema: list[object], values: ValueOptions, words: list[str]
+) -> None:
     """Fact 25: the error names the column, its type and the allowed types."""
     with pytest.raises(OptionError) as refused:
         row_layout(pa.schema(schema), values)
@@ -171,7 +173,9 @@ def test_columns_of_the_record_come_before_fields_of_the_value() -> None:
     ],
     ids=["json", "string"],
 )
-def test_the_two_modes(kind: ValueOptions, column: str, bad: bytes, why: str) -> None:
+def test_a_bad_value_is_null_or_an_error_by_mode(
+    kind: ValueOptions, column: str, bad: bytes, why: str
+) -> None:
     """In permissive mode a bad value has nulls and its bytes. In failfast mode the error has topic,
     partition and offset."""
     good = b'{"a": "x"}'
@@ -186,7 +190,7 @@ def test_the_two_modes(kind: ValueOptions, column: str, bad: bytes, why: str) ->
     assert why in str(error.value)
 
 
-def test_the_source_says_what_its_rows_are() -> None:
+def test_the_source_describes_its_rows() -> None:
     wanted = pa.schema([("id", pa.int64()), ("offset", pa.int64())])
     options = {**LEAST, "value.format": "JSON"}
     assert KafkaSource(options, schema=wanted).schema == wanted
@@ -218,13 +222,13 @@ def test_the_source_says_what_its_rows_are() -> None:
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
 )
-def test_wrong_options_of_values(options: dict[str, str], words: list[str]) -> None:
+def test_wrong_options_of_values_are_refused(options: dict[str, str], words: list[str]) -> None:
     with pytest.raises(OptionError) as refused:
         KafkaSourceFactory().check(LEAST | options)
     assert [word for word in words if word not in str(refused.value)] == []
 
 
-def test_an_avro_value_out_of_bounds_in_the_two_modes() -> None:
+def test_an_avro_value_out_of_bounds_is_null_or_an_error_by_mode() -> None:
     """One bad value does not stop a permissive query. A failfast query names the record."""
     good, bad = b"\x02\x00", b"\x80\x80\x80\x80\x80\x40\x00"
     schema = pa.schema([("a", pa.int32()), ("raw", pa.binary())])

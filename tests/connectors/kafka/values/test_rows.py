@@ -32,7 +32,7 @@ def test_schema_is_that_of_spark() -> None:
     assert all(field.nullable for field in SCHEMA)
 
 
-def test_rows_of_growing_batches() -> None:
+def test_constant_columns_fit_batches_of_any_size() -> None:
     """Constant columns are shared between batches of any size, and are still right."""
     maker = RowMaker(TopicPartition("t", 3))
     for count in (1, 5000, 2):
@@ -44,7 +44,7 @@ def test_rows_of_growing_batches() -> None:
         assert rows["timestamp"].cast(pa.int64()).to_pylist() == [7000] * count
 
 
-def test_missing_timestamp() -> None:
+def test_a_missing_timestamp_is_minus_one() -> None:
     """A record without a timestamp has -1 ms in its row, as in Spark, and no event time."""
     made = records([5, -1])
     rows = RowMaker(TopicPartition("t", 0)).rows(made)

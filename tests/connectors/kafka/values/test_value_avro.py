@@ -83,7 +83,7 @@ def decoder(fields: pa.Schema = FIELDS, framed: bool = False) -> AvroDecoder:
     return made
 
 
-def test_records_are_columns() -> None:
+def test_fields_of_a_record_are_columns() -> None:
     found = decoder().decode(pa.array([written(ORDER), None], pa.binary()))
     assert found.bad is None
     first = {f.name: column[0].as_py() for f, column in zip(FIELDS, found.columns, strict=True)}
@@ -113,7 +113,7 @@ def test_a_bad_value_spoils_no_other(value: bytes, why: str) -> None:
     assert why in said
 
 
-def test_framed_values() -> None:
+def test_values_in_confluent_s_framing_are_decoded() -> None:
     """Confluent's framing is a zero byte, and the id of a schema in 4 bytes."""
     framed = b"\x00\x00\x00\x01\x02" + written(ORDER)
     found = decoder(framed=True).decode(pa.array([framed, written(ORDER), b"\x00\x00"]))
@@ -133,7 +133,7 @@ def test_framed_values() -> None:
         ("at", pa.int64()),
     ],
 )
-def test_columns_that_the_record_has_not(name: str, kind: pa.DataType) -> None:
+def test_columns_that_the_record_does_not_have_are_refused(name: str, kind: pa.DataType) -> None:
     with pytest.raises(OptionError) as refused:
         decoder(pa.schema([(name, kind)]))
     assert f"Column '{name}'" in str(refused.value)
@@ -222,7 +222,7 @@ def test_numbers_of_64_bits_are_good() -> None:
     assert found.columns[0].to_pylist() == ["\u4e2d" * 10, None, "\u4e2d" * 10]
 
 
-def test_times_after_the_year_9999() -> None:
+def test_times_after_the_year_9999_are_read() -> None:
     """Arrow and Spark have times after the year 9999, and Python does not."""
     day = single({"type": "int", "logicalType": "date"}, pa.date32())
     millis = single(MILLIS, pa.timestamp("us", tz="UTC"))
@@ -233,7 +233,7 @@ def test_times_after_the_year_9999() -> None:
     assert found.columns[0].cast(pa.int64()).to_pylist() == [(2**49 - 1) * 1000]
 
 
-def test_a_field_that_is_not_wanted_need_not_be_what_it_says() -> None:
+def test_a_field_outside_the_schema_is_not_checked() -> None:
     """A field that is not wanted may have any value, but its bytes must be there."""
     extra = {"name": "b", "type": {"type": "string", "logicalType": "uuid"}}
     found = single("int", pa.int32(), extra).decode(pa.array([b"\x02\x04no"]))

@@ -161,7 +161,7 @@ def test_a_schema_is_resolved_to_that_of_the_reader(
     ],
     ids=["int", "null", "bytes", "decimal", "array"],
 )
-def test_the_default_of_a_field_that_was_added(
+def test_an_added_field_has_its_default(
     server: RegistryServer, kind: Any, default: Any, wanted: pa.DataType | None, expected: Any
 ) -> None:
     schema = record(of("a", "int"))
@@ -172,7 +172,7 @@ def test_the_default_of_a_field_that_was_added(
     assert (found.bad, found.columns[0].to_pylist()) == (None, [expected])
 
 
-def test_a_field_that_was_renamed(server: RegistryServer) -> None:
+def test_a_renamed_field_is_found_by_its_alias(server: RegistryServer) -> None:
     schema = record(of("old", "int"))
     id_ = server.register("t-value", schema)
     fields = pa.schema([("new", pa.int32())])
@@ -249,7 +249,7 @@ def test_values_that_are_damaged_or_have_no_known_id(server: RegistryServer) -> 
     assert server.paths.count("/schemas/ids/77") == 1
 
 
-def test_no_values_and_only_nulls(server: RegistryServer) -> None:
+def test_empty_and_null_arrays_are_decoded(server: RegistryServer) -> None:
     for values in ([], [None, None]):
         found = decoder(server).decode(pa.array(values, pa.binary()))
         assert found.bad is None
@@ -257,7 +257,7 @@ def test_no_values_and_only_nulls(server: RegistryServer) -> None:
     assert server.asked == []
 
 
-def test_schemas_that_refer_to_others(server: RegistryServer) -> None:
+def test_schemas_with_references_are_resolved(server: RegistryServer) -> None:
     """A schema refers to another one, which refers to a third, in the writer's schema and in a type of two fields."""
     currency = {"type": "enum", "name": "shop.Currency", "symbols": ["EUR", "USD"]}
     money = record(of("amount", "long"), of("currency", "shop.Currency"), name="shop.Money")
@@ -289,14 +289,14 @@ def test_a_registry_that_is_down_or_refuses_is_an_error_and_no_null(server: Regi
     assert rows(decoder(server).decode(values)) == [(7, None, 5000)]
 
 
-def test_columns_that_the_readers_schema_has_not(server: RegistryServer) -> None:
+def test_columns_that_the_reader_s_schema_does_not_have_are_refused(server: RegistryServer) -> None:
     with pytest.raises(
         OptionError, match=r"Column 'no' .* not a field of the Avro record 'shop.Order'.*id \(int64\)"
     ):
         decoder(server, pa.schema([("no", pa.int64())]))
 
 
-def test_json_values(server: RegistryServer) -> None:
+def test_json_values_with_an_id_are_decoded(server: RegistryServer) -> None:
     first = server.register("t-value", {"type": "object"}, kind="JSON")
     second = server.register("t-value", {"type": "object", "title": "x"}, kind="JSON")
     avro = server.register("t-value", READER)

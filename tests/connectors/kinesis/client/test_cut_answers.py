@@ -50,7 +50,7 @@ def server() -> Iterator[CuttingServer]:
 @pytest.mark.parametrize(
     "missing", [1, len(BODY), len(BODY) + 2, len(BODY) + 24, len(ANSWER) - 17, len(ANSWER)]
 )
-def test_an_answer_that_was_cut(server: CuttingServer, missing: int) -> None:
+def test_a_truncated_response_is_asked_for_again(server: CuttingServer, missing: int) -> None:
     """In the body, behind the headers, in the headers, behind the status, and before it."""
     server.left = len(ANSWER) - missing
     options = KinesisConnectionOptions(

@@ -89,7 +89,7 @@ def test_all_records_are_read_over_splits_and_restarts(kinesis: KinesisServer, s
     assert consumers(kinesis, stream) == ["flip27_me"], "by default it stays registered"
 
 
-def test_a_range_is_exact(filled: KinesisServer, stream: str) -> None:
+def test_a_range_ends_at_its_planned_end(filled: KinesisServer, stream: str) -> None:
     """The service sends records that arrived after the plan. They belong to the next batch, at every replay."""
     with SourceQuery(fan_out(filled, stream)) as query:
         batch = query.wait_for_batch()
@@ -100,7 +100,7 @@ def test_a_range_is_exact(filled: KinesisServer, stream: str) -> None:
         assert data_of(query.run(20)) == [b"%d" % i for i in range(20, 40)]
 
 
-def test_a_subscription_that_ends_is_renewed_where_reading_stands(filled: KinesisServer, stream: str) -> None:
+def test_a_subscription_that_ends_is_renewed_at_the_read_position(filled: KinesisServer, stream: str) -> None:
     """The service ends each subscription after five minutes. Here a fake ends it after three records."""
     starts = list[str]()
 
@@ -123,7 +123,9 @@ def test_a_subscription_that_ends_is_renewed_where_reading_stands(filled: Kinesi
     ],
 )
 @pytest.mark.parametrize("within", [False, True])
-def test_what_passes_is_got_over(filled: KinesisServer, stream: str, code: str, *, within: bool) -> None:
+def test_errors_that_pass_lose_no_record(
+    filled: KinesisServer, stream: str, code: str, *, within: bool
+) -> None:
     """Every second subscription fails with an error that passes, before its first event or after some records."""
     turns = itertools.count()
 
@@ -140,7 +142,7 @@ def test_what_passes_is_got_over(filled: KinesisServer, stream: str, code: str, 
     assert len(given) > 3
 
 
-def test_a_consumer_that_others_use_is_named(filled: KinesisServer, stream: str) -> None:
+def test_a_consumer_in_use_is_named(filled: KinesisServer, stream: str) -> None:
     with (
         subscriptions(filled, lambda _: error("ResourceInUseException"), requestTimeout="600 ms"),
         SourceQuery(fan_out(filled, stream, requestTimeout="600 ms")) as query,
@@ -150,7 +152,7 @@ def test_a_consumer_that_others_use_is_named(filled: KinesisServer, stream: str)
     assert f"{stream}/shardId-000000000000" in str(failure.value)
 
 
-def test_denial_is_told_at_once(filled: KinesisServer, stream: str) -> None:
+def test_denied_access_fails_at_once(filled: KinesisServer, stream: str) -> None:
     with (
         subscriptions(filled, lambda _: error("AccessDeniedException")),
         SourceQuery(fan_out(filled, stream)) as query,
@@ -209,14 +211,16 @@ def theirs(filled: KinesisServer, stream: str) -> str:
 
 
 @pytest.mark.parametrize("kind", ["name", "arn"])
-def test_a_consumer_of_somebody_else(filled: KinesisServer, stream: str, theirs: str, kind: str) -> None:
+def test_a_consumer_of_another_owner_is_used_and_kept(
+    filled: KinesisServer, stream: str, theirs: str, kind: str
+) -> None:
     given = {"registeredConsumerId": "theirs" if kind == "name" else theirs, "registeredConsumerIdType": kind}
     with SourceQuery(source_of(filled, stream, consumerMode="efo", **given)) as query:
         assert data_of(query.run(20)) == EXPECTED
     assert consumers(filled, stream) == ["theirs"]
 
 
-def test_a_consumer_of_somebody_else_that_is_missing_is_named(filled: KinesisServer, stream: str) -> None:
+def test_a_missing_consumer_of_another_owner_is_named(filled: KinesisServer, stream: str) -> None:
     given = {"consumerMode": "efo", "registeredConsumerId": "nobody", "registeredConsumerIdType": "name"}
     with (
         SourceQuery(source_of(filled, stream, **given)) as query,
@@ -275,7 +279,9 @@ def test_a_task_that_is_killed_leaves_no_subscription(
         assert data_of(query.read_all(*batch)) == EXPECTED
 
 
-def test_a_service_that_falls_silent(filled: KinesisServer, stream: str) -> None:
+def test_a_service_that_falls_silent_fails_the_task_in_bounded_time(
+    filled: KinesisServer, stream: str
+) -> None:
     with FaultyNetwork() as network:
         link = network.link("kinesis", filled.address)
         given = {"requestTimeout": "1 s", "endpoint": f"http://{link.address}"}

@@ -53,7 +53,7 @@ EXPECTED = {b"%d" % i for i in range(40)}
         ("GetRecords", "ExpiredIteratorException", 400),
     ],
 )
-def test_what_passes_is_got_over(
+def test_errors_that_pass_lose_no_record(
     filled: KinesisServer, stream: str, operation: str, code: str, status: int
 ) -> None:
     """The service refuses every second call. Planner and readers wait a random time, and repeat the call."""
@@ -69,7 +69,7 @@ def test_what_passes_is_got_over(
     assert given
 
 
-def test_throttled_for_ever_fails_and_says_what_to_do(filled: KinesisServer, stream: str) -> None:
+def test_endless_throttling_fails_with_a_remedy(filled: KinesisServer, stream: str) -> None:
     source = source_of(filled, stream, requestTimeout="600 ms")
     connection = connection_of(filled, requestTimeout="600 ms")
     throttled = error("ProvisionedThroughputExceededException")
@@ -86,7 +86,7 @@ def test_throttled_for_ever_fails_and_says_what_to_do(filled: KinesisServer, str
 @pytest.mark.parametrize(
     "code", ["AccessDeniedException", "UnrecognizedClientException", "ExpiredTokenException"]
 )
-def test_denial_is_told_at_once(filled: KinesisServer, stream: str, code: str) -> None:
+def test_denied_access_fails_at_once(filled: KinesisServer, stream: str, code: str) -> None:
     """KN-06: the error says "Failed to list shards.", and has the service's error."""
     denied = error(code)
     with (
@@ -114,7 +114,7 @@ def test_empty_pages_are_passed_over(filled: KinesisServer, stream: str) -> None
         assert set(data_of(query.run(40))) == EXPECTED
 
 
-def test_a_region_is_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_region_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
@@ -220,7 +220,7 @@ def test_a_network_that_loses_all_fails_the_query(filled: KinesisServer, stream:
             assert len(resumed.run(10)) == 10
 
 
-def test_the_pace_of_calls_and_bytes() -> None:
+def test_calls_and_bytes_keep_the_limits_of_the_service() -> None:
     """Five calls pass at once, then one every 200 ms. A call waits while more bytes were read
     than a second allows."""
     now, waits = 100.0, []
@@ -239,7 +239,7 @@ def test_the_pace_of_calls_and_bytes() -> None:
     assert waits[-1] == pytest.approx(2.0)
 
 
-def test_an_emulator_that_dies_and_comes_back(stream: str) -> None:
+def test_a_query_goes_on_after_the_service_restarts(stream: str) -> None:
     """The emulator dies and comes back with its data. The query goes on at its offset."""
     with KinesisServer(keeps_data=True) as server:
         server.create_stream(stream, 2)

@@ -49,7 +49,7 @@ def test_outages_are_named_and_lose_nothing(
     check_outage(link, OUTAGES[fault], source, Writer(kinesis, stream), lambda row: row["data"])
 
 
-def test_slow_and_cut_connections_are_got_over(kinesis: KinesisServer, stream: str, link: Link) -> None:
+def test_slow_and_cut_connections_lose_no_record(kinesis: KinesisServer, stream: str, link: Link) -> None:
     """Answers come late, and connections are cut again and again. Every record comes once, without an error."""
     kinesis.create_stream(stream, 2)
     put = Writer(kinesis, stream)

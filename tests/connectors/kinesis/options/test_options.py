@@ -53,7 +53,7 @@ PDT = int(datetime(2020, 6, 25, 17, 23, 45, tzinfo=timezone.utc).timestamp() * 1
         (f'{{"at_timestamp": {PDT}}}', InitialPosition(Start.AT_TIMESTAMP, PDT)),
     ],
 )
-def test_initial_positions(text: str, expected: InitialPosition) -> None:
+def test_initial_positions_are_parsed(text: str, expected: InitialPosition) -> None:
     """KN-01: the option takes every kind of initial position."""
     assert parse_kinesis_options({**GIVEN, "initialPosition": text}).initial_position == expected
 
@@ -70,7 +70,7 @@ def test_initial_positions(text: str, expected: InitialPosition) -> None:
         '{"at_timestamp": "2020-06-25T17:23:45Z", "zone": "UTC"}',
     ],
 )
-def test_wrong_initial_positions(text: str) -> None:
+def test_wrong_initial_positions_are_refused(text: str) -> None:
     assert "'initialPosition'" in refusal(initialPosition=text)
 
 
@@ -81,7 +81,7 @@ def test_a_batch_read_cannot_begin_at_the_latest_record() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
-def test_what_cannot_be_honoured_is_refused_by_name(name: str) -> None:
+def test_unsupported_options_are_refused_by_name(name: str) -> None:
     assert f"'{name}'" in refusal(**{name: "x"})
 
 
@@ -112,7 +112,7 @@ EFO = {"consumerMode": "EFO"}
 CONSUMER = f"{ARN}/consumer/mine:1700000000"
 
 
-def test_consumers_of_enhanced_fan_out() -> None:
+def test_options_of_enhanced_fan_out_are_parsed() -> None:
     """The query registers a consumer with a prefix, or uses consumers that others registered."""
     given = {**GIVEN, **EFO}
     ours = parse_kinesis_options({**given, "consumerName": "me"}).fan_out
@@ -162,7 +162,7 @@ def test_consumers_of_enhanced_fan_out() -> None:
         ),
     ],
 )
-def test_wrong_consumers_of_enhanced_fan_out(options: dict[str, str], named: str) -> None:
+def test_wrong_options_of_enhanced_fan_out_are_refused(options: dict[str, str], named: str) -> None:
     assert named in refusal(**EFO, **options)
 
 

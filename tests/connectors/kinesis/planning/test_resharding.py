@@ -53,7 +53,7 @@ def check_lineage(server: KinesisServer, stream: str, rows: list[dict[str, Any]]
                 assert max(places[parent]) < min(places[shard["ShardId"]])
 
 
-def test_while_a_query_runs(server: KinesisServer, stream: str) -> None:
+def test_resharding_under_a_running_query_loses_no_record(server: KinesisServer, stream: str) -> None:
     server.create_stream(stream, 2)
     writer, rows = Writer(server, stream), list[dict[str, Any]]()
     changes: list[Callable[[], object]] = [
@@ -72,7 +72,7 @@ def test_while_a_query_runs(server: KinesisServer, stream: str) -> None:
     check_lineage(server, stream, rows)
 
 
-def test_while_it_is_stopped(server: KinesisServer, stream: str) -> None:
+def test_resharding_of_a_stopped_query_loses_no_record(server: KinesisServer, stream: str) -> None:
     """KN-03: the stream was split and merged over several generations, and some shards have no record."""
     server.create_stream(stream, 2)
     writer = Writer(server, stream)
@@ -92,7 +92,7 @@ def test_while_it_is_stopped(server: KinesisServer, stream: str) -> None:
     check_lineage(server, stream, rows)
 
 
-def test_under_available_now(server: KinesisServer, stream: str) -> None:
+def test_resharding_under_available_now_loses_no_record(server: KinesisServer, stream: str) -> None:
     """A run reads parents and children that existed when it began. A shard ends at what is there when it is first
     looked at, children after their parents. So a run ends though more records are written."""
     server.create_stream(stream, 2)
@@ -119,7 +119,7 @@ def test_under_available_now(server: KinesisServer, stream: str) -> None:
         assert has_children or len(numbers) == there
 
 
-def test_doubling_of_all_shards(kinesis: KinesisServer, stream: str) -> None:
+def test_doubling_all_shards_loses_no_record(kinesis: KinesisServer, stream: str) -> None:
     """A running query reads on after UpdateShardCount has doubled the shards. Kinesalite does not have this call."""
     kinesis.create_stream(stream, 3)
     writer = Writer(kinesis, stream)
@@ -137,7 +137,7 @@ def test_doubling_of_all_shards(kinesis: KinesisServer, stream: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_storm(server: KinesisServer, stream: str, seed: int) -> None:
+def test_many_reshardings_lose_no_record(server: KinesisServer, stream: str, seed: int) -> None:
     """Every record comes exactly once, in spite of resharding, small limits, and restarts after plans
     that were read or not."""
     rng = random.Random(seed)
@@ -172,7 +172,9 @@ FAULTS = (
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_storm_with_faults(server: KinesisServer, stream: str, seed: int) -> None:
+def test_many_reshardings_with_failing_calls_lose_no_record(
+    server: KinesisServer, stream: str, seed: int
+) -> None:
     """Every round reshards the stream, and a fifth of all calls fails. Every record comes exactly once."""
     rng = random.Random(seed)
     server.create_stream(stream, 3)
@@ -208,7 +210,7 @@ def test_a_storm_with_faults(server: KinesisServer, stream: str, seed: int) -> N
     check_lineage(server, stream, rows)
 
 
-def test_alignment_over_resharding(server: KinesisServer, stream: str) -> None:
+def test_children_are_aligned_before_they_are_assigned(server: KinesisServer, stream: str) -> None:
     """I3: before a child is assigned, its first record already holds the other shards, so that no
     shard runs ahead of it."""
     server.create_stream(stream, 2)

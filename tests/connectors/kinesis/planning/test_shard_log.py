@@ -82,7 +82,9 @@ def test_cuts_by_time_are_exact(server: KinesisServer, stream: str) -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 7, 150, 1500])
-def test_cuts_by_rows(kinesalite: KinesisServer, stream: str, rows: int) -> None:
+def test_positions_by_rows_are_counted_or_estimated(
+    kinesalite: KinesisServer, stream: str, rows: int
+) -> None:
     """A position that is few rows away is counted; one further away is estimated."""
     kinesalite.create_stream(stream, 1)
     put_slowly(kinesalite, stream, 20, 100, 1)
@@ -94,7 +96,7 @@ def test_cuts_by_rows(kinesalite: KinesisServer, stream: str, rows: int) -> None
             assert len(came) == rows or (rows > 1000 and came)
 
 
-def test_calls_of_a_quiet_stream(server: KinesisServer, stream: str) -> None:
+def test_a_quiet_stream_costs_few_calls(server: KinesisServer, stream: str) -> None:
     """Planning makes one call for each shard and plan, which asks what follows the last record of the shard."""
     server.create_stream(stream, 3)
     server.put(stream, numbered(0, 30, 3))
@@ -109,7 +111,7 @@ def test_calls_of_a_quiet_stream(server: KinesisServer, stream: str) -> None:
         assert reads(enumerator) - before == 5 * len(splits)
 
 
-def test_calls_of_a_busy_stream(kinesis: KinesisServer, stream: str) -> None:
+def test_a_busy_stream_costs_few_calls(kinesis: KinesisServer, stream: str) -> None:
     """Planning makes two calls on average for each shard and plan, though many more records are
     written than one page has."""
     kinesis.create_stream(stream, 2)
@@ -146,7 +148,7 @@ def test_the_end_of_a_large_quiet_shard_is_found(kinesalite: KinesisServer, stre
     assert sorted(int(data) for data in data_of(rows)) == list(range(12_000))
 
 
-def test_ranges_are_the_same_whatever_arrives(kinesis: KinesisServer, stream: str) -> None:
+def test_ranges_do_not_change_when_records_arrive(kinesis: KinesisServer, stream: str) -> None:
     """A range that is read again while records are written has the same rows. All ranges together
     have each record once."""
     kinesis.create_stream(stream, 2)
@@ -165,7 +167,7 @@ def test_ranges_are_the_same_whatever_arrives(kinesis: KinesisServer, stream: st
     assert sorted(int(data) for data in data_of(rows)) == list(range(count[0]))
 
 
-def test_where_a_new_query_begins(server: KinesisServer, stream: str) -> None:
+def test_a_new_query_begins_at_its_initial_position(server: KinesisServer, stream: str) -> None:
     """KN-01: LATEST is the time at which the query began. AT_TIMESTAMP begins at the first record
     at or after the time."""
     server.create_stream(stream, 2)

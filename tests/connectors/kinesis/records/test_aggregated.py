@@ -40,7 +40,7 @@ def aggregated(records: list[tuple[str, bytes]], hash_keys: dict[str, int] | Non
 RECORDS = [("a", b"one"), ("b", b"x" * 300), ("a", b"")]
 
 
-def test_user_records() -> None:
+def test_an_aggregated_record_has_its_user_records() -> None:
     parts = user_records(aggregated(RECORDS), *ALL)
     assert parts is not None
     assert [(part.partition_key, part.data, part.number) for part in parts] == [
@@ -55,7 +55,7 @@ def test_a_wrong_checksum_makes_it_a_plain_record() -> None:
     assert user_records(bytes(data), *ALL) is None
 
 
-def test_what_only_begins_like_one_is_a_plain_record() -> None:
+def test_a_record_that_only_begins_like_an_aggregated_one_is_plain() -> None:
     for data in (b"", MAGIC, MAGIC + b"x" * 16, MAGIC + b"\xff" * 40):
         assert user_records(data, *ALL) is None
     body = b"\xff\xff\xff"
@@ -74,7 +74,7 @@ def test_user_records_of_another_shard_are_left_out() -> None:
     assert [part.data for part in explicit] == [b"x" * 300]
 
 
-def test_rows_of_aggregated_records(server: KinesisServer, stream: str) -> None:
+def test_user_records_are_told_apart_by_sub_sequence_numbers(server: KinesisServer, stream: str) -> None:
     """User records of one aggregated record share its sequence number. Their sub-sequence numbers tell them apart."""
     server.create_stream(stream)
     server.put(stream, [(0, b"plain"), (0, aggregated(RECORDS)), (0, b"last")])

@@ -65,7 +65,7 @@ def test_outages_are_named_and_lose_nothing(linked: PulsarServer, topic: str, li
     check_outage(link, OUTAGES[fault], behind(linked, topic), put, lambda row: row["value"])
 
 
-def test_slow_and_cut_connections_are_got_over(linked: PulsarServer, topic: str, link: Link) -> None:
+def test_slow_and_cut_connections_lose_no_message(linked: PulsarServer, topic: str, link: Link) -> None:
     """Answers come late, and connections are cut again and again. Every message comes once, without an error."""
     put, rows = Writer(linked, topic), []
     patient = {"pulsar.client.operationTimeoutMs": "30000", "pollTimeoutMs": "30000"}
@@ -81,7 +81,7 @@ def test_slow_and_cut_connections_are_got_over(linked: PulsarServer, topic: str,
     assert counted(rows) == Counter(numbers(0, put.count))
 
 
-def test_a_server_that_is_killed_and_comes_back(linked: PulsarServer, topic: str) -> None:
+def test_a_query_goes_on_after_the_server_restarts(linked: PulsarServer, topic: str) -> None:
     """The server keeps messages and their ids. The query waits for the server, and a planned range
     has the same messages."""
     put = Writer(linked, topic)

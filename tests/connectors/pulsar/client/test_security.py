@@ -61,7 +61,7 @@ def check_reads(source: PulsarSource) -> None:
 
 
 @pytest.mark.parametrize("plugin", ["token", f"{_CLASSES}AuthenticationToken"])
-def test_a_token(guarded: Guarded, tmp_path: Path, plugin: str) -> None:
+def test_a_token_authenticates(guarded: Guarded, tmp_path: Path, plugin: str) -> None:
     """As text, or in a file."""
     token = guarded.token(READER)
     (tmp_path / "token").write_text(f"{token}\n")
@@ -69,18 +69,20 @@ def test_a_token(guarded: Guarded, tmp_path: Path, plugin: str) -> None:
         check_reads(guarded.source(TOPIC, plugin, params))
 
 
-def test_a_certificate_of_the_client(guarded: Guarded) -> None:
+def test_a_client_certificate_authenticates(guarded: Guarded) -> None:
     keys = guarded.client_keys
     params = f"tlsCertFile:{keys.certificate},tlsKeyFile:{keys.private_key}"
     check_reads(guarded.source(TOPIC, "tls", params))
 
 
-def test_user_and_password(guarded: Guarded) -> None:
+def test_a_user_and_a_password_authenticate(guarded: Guarded) -> None:
     for plugin in ("basic", f"{_CLASSES}AuthenticationBasic"):
         check_reads(guarded.source(TOPIC, plugin, json.dumps({"userId": READER, "password": PASSWORD})))
 
 
-def test_oauth2(guarded: Guarded, issuer: TokenIssuer, tmp_path: Path) -> None:
+def test_an_issuer_of_oauth2_tokens_authenticates(
+    guarded: Guarded, issuer: TokenIssuer, tmp_path: Path
+) -> None:
     """With the names of parameters that the Java client has, and those that pulsar-client has."""
     java = oauth2_params(issuer, tmp_path)
     other = {
@@ -92,7 +94,7 @@ def test_oauth2(guarded: Guarded, issuer: TokenIssuer, tmp_path: Path) -> None:
         check_reads(guarded.source(TOPIC, plugin, json.dumps(params)))
 
 
-def test_topics_by_pattern_over_tls(guarded: Guarded) -> None:
+def test_topics_are_found_by_pattern_over_tls(guarded: Guarded) -> None:
     """The admin API is asked with the token, and its certificate is checked."""
     token = f"token:{guarded.token(READER)}"
     untrusted = {"pulsar.client.tlsTrustCertsFilePath": str(guarded.client_keys.certificate)}
@@ -114,14 +116,14 @@ def check_is_refused(source: PulsarSource, secret: str, *wanted: str) -> None:
     assert secret not in str(refused.value)
 
 
-def test_who_may_not_read_is_told_so(guarded: Guarded) -> None:
+def test_an_error_names_the_right_that_a_role_lacks(guarded: Guarded) -> None:
     """A role without the right to the topic is told which right it needs."""
     token = guarded.token(STRANGER)
     source = guarded.source(TOPIC, "token", f"token:{token}")
     check_is_refused(source, token, "'consume'", "'pulsar.client.authParams'")
 
 
-def test_wrong_credentials(guarded: Guarded, issuer: TokenIssuer, tmp_path: Path) -> None:
+def test_wrong_credentials_are_named(guarded: Guarded, issuer: TokenIssuer, tmp_path: Path) -> None:
     """A token that somebody else signed, no credentials, and a wrong password, also to an issuer of tokens."""
     token = token_of("nobody", b"another key" * 3)
     basic = json.dumps({"userId": READER, "password": "wrong-one"})
@@ -135,7 +137,7 @@ def test_wrong_credentials(guarded: Guarded, issuer: TokenIssuer, tmp_path: Path
         check_is_refused(source, secret, "'pulsar.client.authPluginClassName'", "'pulsar.client.authParams'")
 
 
-def test_a_certificate_that_is_not_trusted(guarded: Guarded) -> None:
+def test_a_certificate_that_is_not_trusted_is_named(guarded: Guarded) -> None:
     token = guarded.token(READER)
     other = {"pulsar.client.tlsTrustCertsFilePath": str(guarded.client_keys.certificate)}
     source = guarded.source(TOPIC, "token", f"token:{token}", **other)
@@ -145,7 +147,7 @@ def test_a_certificate_that_is_not_trusted(guarded: Guarded) -> None:
 # ---- tokens that expire while a query runs ------------------------------------------------------------------------
 
 
-def test_a_token_that_is_not_renewed(guarded: Guarded, tmp_path: Path) -> None:
+def test_an_expired_token_fails_the_query(guarded: Guarded, tmp_path: Path) -> None:
     """The query fails and says why. When the file has a new token, it goes on in the same process."""
     topic, file = f"expiring-{next(_names)}", tmp_path / "token"
     guarded.create_topic(topic, 1)
@@ -166,7 +168,7 @@ def test_a_token_that_is_not_renewed(guarded: Guarded, tmp_path: Path) -> None:
     assert [row["value"] for row in rows] == numbers(0, 10)
 
 
-def test_a_token_that_is_renewed_in_its_file(guarded: Guarded, tmp_path: Path) -> None:
+def test_a_token_is_renewed_from_its_file(guarded: Guarded, tmp_path: Path) -> None:
     topic, file = f"expiring-{next(_names)}", tmp_path / "token"
     guarded.create_topic(topic, 1)
     partition = f"{topic}-partition-0"
@@ -182,7 +184,7 @@ def test_a_token_that_is_renewed_in_its_file(guarded: Guarded, tmp_path: Path) -
     assert [row["value"] for row in rows] == numbers(0, 10)
 
 
-def test_a_token_that_an_issuer_renews(guarded: Guarded, issuer: TokenIssuer, tmp_path: Path) -> None:
+def test_a_token_is_renewed_by_its_issuer(guarded: Guarded, issuer: TokenIssuer, tmp_path: Path) -> None:
     topic = f"expiring-{next(_names)}"
     guarded.create_topic(topic, 1)
     partition = f"{topic}-partition-0"

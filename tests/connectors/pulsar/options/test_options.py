@@ -29,7 +29,7 @@ def refusal(**options: str) -> str:
     return str(refused.value)
 
 
-def test_topics() -> None:
+def test_topics_are_parsed() -> None:
     assert parse_pulsar_options(GIVEN).topics == (FULL,)
     several = {"SERVICE.URL": "pulsar+ssl://a:1,b:2", "topics": "a, persistent://t/n/b,a"}
     assert parse_pulsar_options(several).topics == ("persistent://public/default/a", "persistent://t/n/b")
@@ -54,7 +54,7 @@ def test_topics_by_pattern_need_the_admin_api() -> None:
         parse_pulsar_options({**pattern, "topicsPattern": "cl(", "admin.url": "http://localhost:8080"})
 
 
-def test_starting_positions() -> None:
+def test_starting_positions_are_parsed() -> None:
     def begin(partition: str = FULL, **more: str) -> object:
         return parse_pulsar_options({**GIVEN, **more}).start.of(partition)
 
@@ -71,7 +71,7 @@ def test_starting_positions() -> None:
     assert begin("persistent://public/default/other", startingOffsets=offsets) is Place.LATEST
 
 
-def test_message_ids_of_the_client() -> None:
+def test_message_ids_of_the_client_are_parsed() -> None:
     pulsar = pytest.importorskip("pulsar")
     for parts in ((12, 5, 3), (2**40, 0, -1)):
         text = str(list(pulsar.MessageId(-1, *parts).serialize()))
@@ -100,11 +100,11 @@ def test_wrong_values_are_named(given: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_honoured_is_refused_by_name(name: str) -> None:
+def test_unsupported_options_are_refused_by_name(name: str) -> None:
     assert f"'{name}'" in refusal(**{name: "any"})
 
 
-def test_what_has_no_effect_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_options_without_effect_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     parse_pulsar_options({**GIVEN, **dict.fromkeys(WITHOUT_EFFECT, "true")})
     assert all(f"'{name}' has no effect" in caplog.text for name in WITHOUT_EFFECT)
 

@@ -36,7 +36,7 @@ class Writer:
         assert counted(rows) == dict.fromkeys(numbers(0, self.count), 1)
 
 
-def test_columns(pulsar_server: PulsarServer, topic: str) -> None:
+def test_columns_are_those_of_streamnative_s_source(pulsar_server: PulsarServer, topic: str) -> None:
     """The columns are those of StreamNative's source. PU-06: a topic that is not partitioned is one split."""
     pulsar_server.create_topic(topic, None)
     before = time.time_ns() // 1_000_000
@@ -56,7 +56,9 @@ def test_columns(pulsar_server: PulsarServer, topic: str) -> None:
     assert (found.ledger_id(), found.entry_id()) == (ledger, entry)
 
 
-def test_growth_and_unloads_while_a_query_runs(pulsar_server: PulsarServer, topic: str) -> None:
+def test_new_partitions_and_unloads_under_a_running_query_lose_no_message(
+    pulsar_server: PulsarServer, topic: str
+) -> None:
     """PU-02, PU-04: a new partition is read from its beginning, and once. An unload makes a new ledger."""
     pulsar_server.create_topic(topic, 2)
     writer, rows = Writer(pulsar_server, topic, 2), list[dict[str, Any]]()
@@ -74,7 +76,9 @@ def test_growth_and_unloads_while_a_query_runs(pulsar_server: PulsarServer, topi
     writer.check(rows)
 
 
-def test_partitions_that_were_added_while_it_was_stopped(pulsar_server: PulsarServer, topic: str) -> None:
+def test_partitions_that_were_added_to_a_stopped_query_are_read(
+    pulsar_server: PulsarServer, topic: str
+) -> None:
     """PU-03: new partitions begin at their first message, though the query began at the latest one."""
     pulsar_server.create_topic(topic, 1)
     writer = Writer(pulsar_server, topic, 1)
@@ -94,7 +98,9 @@ def test_partitions_that_were_added_while_it_was_stopped(pulsar_server: PulsarSe
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_storm(pulsar_server: PulsarServer, topic: str, seed: int) -> None:
+def test_batches_unloads_and_restarts_lose_no_message(
+    pulsar_server: PulsarServer, topic: str, seed: int
+) -> None:
     """Every message comes exactly once, in spite of batches, unloads, new partitions, small limits, and
     restarts after any plan."""
     rng = random.Random(seed)
@@ -141,7 +147,7 @@ def test_limits_are_kept_within_batches_and_over_ledgers(pulsar_server: PulsarSe
     writer.check(rows)
 
 
-def test_bytes_of_a_micro_batch(pulsar_server: PulsarServer, topic: str) -> None:
+def test_bytes_of_a_micro_batch_are_limited(pulsar_server: PulsarServer, topic: str) -> None:
     """The limit of bytes holds without ``admin.url``, and for many more entries than planning reads."""
     pulsar_server.create_topic(topic, 1)
     values = [b"%05d" % i + bytes(995) for i in range(3000)]
@@ -153,7 +159,7 @@ def test_bytes_of_a_micro_batch(pulsar_server: PulsarServer, topic: str) -> None
     assert [row["value"][:5] for row in rows] == [value[:5] for value in values]
 
 
-def test_available_now_ends_at_what_was_there(pulsar_server: PulsarServer, topic: str) -> None:
+def test_available_now_ends_at_the_last_message_at_its_start(pulsar_server: PulsarServer, topic: str) -> None:
     pulsar_server.create_topic(topic, 2)
     writer = Writer(pulsar_server, topic, 2)
     writer.put()
@@ -171,7 +177,7 @@ def test_available_now_ends_at_what_was_there(pulsar_server: PulsarServer, topic
     writer.check(rows)
 
 
-def test_where_a_new_query_begins(pulsar_server: PulsarServer, topic: str) -> None:
+def test_a_new_query_begins_at_its_starting_position(pulsar_server: PulsarServer, topic: str) -> None:
     """PU-07: a query that begins at the latest message has no rows, and leaves no subscription behind."""
     pulsar_server.create_topic(topic, 1)
     partition = f"{topic}-partition-0"
@@ -221,7 +227,7 @@ def test_trimmed_ledgers_are_data_loss(
     assert "are lost, or may be" in caplog.text
 
 
-def test_trimming_what_was_read_is_no_loss(pulsar_server: PulsarServer, topic: str) -> None:
+def test_trimming_read_messages_is_no_loss(pulsar_server: PulsarServer, topic: str) -> None:
     """A running query has seen that it read all messages. After a restart a ledger that still exists proves it."""
     pulsar_server.create_topic(topic, 1)
     partition = f"{topic}-partition-0"
@@ -241,7 +247,7 @@ def test_trimming_what_was_read_is_no_loss(pulsar_server: PulsarServer, topic: s
     assert [row["value"] for row in rows] == numbers(0, 12)
 
 
-def test_a_topic_that_is_deleted_and_made_again(pulsar_server: PulsarServer, topic: str) -> None:
+def test_a_recreated_topic_is_data_loss(pulsar_server: PulsarServer, topic: str) -> None:
     pulsar_server.create_topic(topic, 2)
     writer = Writer(pulsar_server, topic, 2)
     writer.put()
@@ -262,13 +268,13 @@ def test_a_topic_that_is_deleted_and_made_again(pulsar_server: PulsarServer, top
         assert [row["value"] for row in query.run(1)] == [b"new"]
 
 
-def test_a_missing_topic(pulsar_server: PulsarServer, topic: str) -> None:
+def test_a_missing_topic_is_named(pulsar_server: PulsarServer, topic: str) -> None:
     source = source_of(pulsar_server, topic)
     with SourceQuery(source) as query, pytest.raises(MissingTopicError, match=topic):
         query.run(1)
 
 
-def test_topics_by_pattern(pulsar_server: PulsarServer, topic: str) -> None:
+def test_topics_are_found_by_pattern(pulsar_server: PulsarServer, topic: str) -> None:
     """PU-01: topics that are created later are found."""
     pulsar_server.create_topic(f"{topic}-a", 2)
     pulsar_server.create_topic(f"{topic}-b", None)

@@ -25,7 +25,9 @@ def transactional() -> Iterator[tuple[PulsarServer, Transactions]]:
         yield server, java
 
 
-def test_committed_and_aborted(transactional: tuple[PulsarServer, Transactions], topic: str) -> None:
+def test_only_committed_messages_are_read(
+    transactional: tuple[PulsarServer, Transactions], topic: str
+) -> None:
     """Also where a marker, or an aborted message, is the last entry of the partition."""
     server, java = transactional
     server.create_topic(topic, 1)
@@ -46,7 +48,7 @@ def test_committed_and_aborted(transactional: tuple[PulsarServer, Transactions],
         assert [row["value"] for row in again.run(9)] == numbers(0, 9)
 
 
-def test_what_follows_an_open_transaction_waits(
+def test_messages_after_an_open_transaction_wait(
     transactional: tuple[PulsarServer, Transactions], topic: str
 ) -> None:
     server, java = transactional

@@ -58,7 +58,7 @@ def test_usual_messages_are_read() -> None:
     ("message", "what"),
     [(_Message(more=FIRST_CHUNK), "chunked"), (_Message(encryption=object()), "encrypted")],
 )
-def test_others_are_refused_by_name(message: _Message, what: str) -> None:
+def test_unusual_messages_are_refused_by_name(message: _Message, what: str) -> None:
     with pytest.raises(
         RecordFormatError, match=f"300:70000:0 of persistent://public/default/clicks is {what}"
     ):

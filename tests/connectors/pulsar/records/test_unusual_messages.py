@@ -24,7 +24,7 @@ def put(server: PulsarServer, topic: str, value: bytes, **producer: Any) -> str:
 
 
 @pytest.mark.parametrize("usual_first", [False, True])
-def test_an_encrypted_message(
+def test_an_encrypted_message_is_refused(
     pulsar_server: PulsarServer, topic: str, tmp_path: Path, *, usual_first: bool
 ) -> None:
     import pulsar
@@ -50,7 +50,7 @@ def test_an_encrypted_message(
 
 
 @pytest.mark.parametrize("followed", [False, True])
-def test_a_chunked_message(pulsar_server: PulsarServer, topic: str, *, followed: bool) -> None:
+def test_a_chunked_message_is_refused(pulsar_server: PulsarServer, topic: str, *, followed: bool) -> None:
     """In two entries; it is the last message of the topic, or another one follows."""
     pulsar_server.create_topic(topic, 1)
     name = put(pulsar_server, topic, bytes(6 << 20), chunking_enabled=True)

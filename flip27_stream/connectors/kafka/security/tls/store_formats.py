@@ -108,7 +108,9 @@ class Pkcs12(StoreFormat):
     @staticmethod
     def keys(data: bytes, password: str | None, key_password: str | None) -> list[KeyAndChain]:
         if key_password not in (None, password):
-            raise ValueError("it has one password for all, and kafka.ssl.key.password is another")
+            raise ValueError(
+                "PKCS12 has one password for all entries, and kafka.ssl.key.password differs from it"
+            )
         key, certificates = _load_pkcs12(data, password)
         return [] if key is None or not certificates else [KeyAndChain(key, certificates)]
 

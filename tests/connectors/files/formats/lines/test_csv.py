@@ -80,7 +80,7 @@ def test_a_column_that_a_file_lacks_is_null(path: Path, caplog: pytest.LogCaptur
         _rows(path, "b,a\nx,1\n", schema.set(1, at.with_nullable(False)), header="true")
 
 
-def test_columns_by_order_without_a_header(path: Path) -> None:
+def test_columns_are_found_by_order_without_a_header(path: Path) -> None:
     schema = pa.schema([("first", pa.int64()), ("second", pa.string())])
     assert _rows(path, "1,x\n2,y\n", schema) == [(1, "x"), (2, "y")]
     with pytest.raises(RecordFormatError, match=r"line at byte 4 .*Expected 2 columns, got 3"):
@@ -107,7 +107,9 @@ def test_columns_by_order_without_a_header(path: Path) -> None:
         *(("", kind, None) for kind in (pa.int64(), pa.string(), INSTANT, pa.bool_())),
     ],
 )
-def test_values(path: Path, text: str, kind: pa.DataType, value: object) -> None:
+def test_values_are_converted_to_the_type_of_the_column(
+    path: Path, text: str, kind: pa.DataType, value: object
+) -> None:
     assert _rows(path, f"{text},x\n", pa.schema([("c", kind), ("x", pa.string())])) == [(value, "x")]
 
 
@@ -128,12 +130,14 @@ def test_values(path: Path, text: str, kind: pa.DataType, value: object) -> None
         (",x", {"nullValue": "NULL"}, ""),
     ],
 )
-def test_options(path: Path, line: str, options: dict[str, str], value: str | None) -> None:
+def test_options_change_how_a_line_is_divided(
+    path: Path, line: str, options: dict[str, str], value: str | None
+) -> None:
     schema = pa.schema([("a", pa.string()), ("b", pa.string())])
     assert _rows(path, f"{line}\n", schema, (), **options)[0][0] == value
 
 
-def test_doubtful_escapes_are_no_guess(path: Path) -> None:
+def test_an_escape_with_two_meanings_is_refused(path: Path) -> None:
     """Spark escapes in quotes only, and Arrow everywhere. A line in which that makes a difference is refused, and the
     user decides by an option."""
     schema = pa.schema([("a", pa.string()), ("b", pa.string())])
@@ -141,7 +145,7 @@ def test_doubtful_escapes_are_no_guess(path: Path) -> None:
         _rows(path, 'x,y\nC:\\temp,"a \\"b\\""\n', schema)
 
 
-def test_quoted_line_breaks(path: Path) -> None:
+def test_a_quoted_line_break_is_a_value_only_with_multi_line(path: Path) -> None:
     """A line break ends a record. With ``multiLine`` it may be in a value, and then a file is read as one piece."""
     text = 'id,name\n1,"two\nlines"\n2,"x"\n'
     schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
@@ -158,7 +162,7 @@ def test_quoted_line_breaks(path: Path) -> None:
         _rows(path, 'id,name\nx,"two\nlines"\n', schema, header="true", multiLine="true")
 
 
-def test_malformed_lines_are_dropped_and_told(path: Path) -> None:
+def test_malformed_lines_are_dropped_and_logged(path: Path) -> None:
     path.write_text("id\n" + "".join(f"{i}\n" for i in range(100)) + "x\n" + "7\n")
     dropped: list[Malformed] = []
     rows = read_rows(file_format("csv", {"mode": "DROPMALFORMED", **HEADER}), path, IDS, dropped=dropped)
@@ -170,7 +174,7 @@ def test_malformed_lines_are_dropped_and_told(path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n", "id\n", "id", "\n\n"])
-def test_files_without_rows(path: Path, text: str) -> None:
+def test_empty_files_have_no_rows(path: Path, text: str) -> None:
     assert _rows(path, text, IDS, header="true") == []
 
 
@@ -178,12 +182,12 @@ def test_blank_lines_are_no_rows(path: Path) -> None:
     assert _rows(path, "\n\nid\n\n1\n\n  \n2\n", IDS, header="true") == [(1,), (2,)]
 
 
-def test_mark_of_the_encoding(path: Path) -> None:
+def test_the_byte_order_mark_is_not_part_of_a_value(path: Path) -> None:
     assert _rows(path, "\ufeffid\n1\n", IDS, [1, 4], header="true") == [(1,)]
     assert _rows(path, "\ufeff1\n2\n", IDS, [1, 4]) == [(1,), (2,)]
 
 
-def test_compressed(tmp_path: Path) -> None:
+def test_compressed_files_are_read(tmp_path: Path) -> None:
     path = tmp_path / "a.csv.gz"
     with pa.CompressedOutputStream(str(path), "gzip") as out:
         out.write(b"x,id\n" + b"".join(b"x,%d\n" % i for i in range(999)))
@@ -207,7 +211,7 @@ def test_schema_is_inferred(path: Path) -> None:
     assert read_rows(file_format("csv", {}), path, schema) == [{"_c0": "1", "_c1": "2"}]
 
 
-def test_event_times(path: Path) -> None:
+def test_event_times_of_a_column_are_found(path: Path) -> None:
     path.write_text("id,at\n1,2024-02-29 12:00:00\n2,\n3,1999-01-01\n")
     format = file_format("csv", HEADER, pa.schema([("id", pa.int64()), ("at", INSTANT)]))
     units = units_of(format, path, "at")
@@ -226,7 +230,7 @@ def test_event_times(path: Path) -> None:
         ({"header": "yes"}, "'header': 'yes'. Allowed: true, false"),
     ],
 )
-def test_wrong_options(options: dict[str, str], message: str) -> None:
+def test_wrong_options_are_refused(options: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=message.replace("|", r"\|")):
         file_format("csv", options)
 

@@ -66,7 +66,9 @@ def _value(tmp_path: Path, text: str, kind: pa.DataType, format: FileFormat = JS
         ("null", pa.map_(pa.string(), pa.int64()), None),
     ],
 )
-def test_values(tmp_path: Path, text: str, kind: pa.DataType, value: object) -> None:
+def test_values_are_converted_to_the_type_of_the_column(
+    tmp_path: Path, text: str, kind: pa.DataType, value: object
+) -> None:
     assert _value(tmp_path, text, kind) == value
 
 
@@ -88,7 +90,7 @@ def test_values(tmp_path: Path, text: str, kind: pa.DataType, value: object) -> 
         ('"%%"', pa.binary()),
     ],
 )
-def test_values_that_do_not_fit(tmp_path: Path, text: str, kind: pa.DataType) -> None:
+def test_values_that_do_not_fit_are_errors(tmp_path: Path, text: str, kind: pa.DataType) -> None:
     """A value that does not fit is an error with the file, position, field and value. It never
     becomes null in silence."""
     with pytest.raises(
@@ -138,7 +140,7 @@ BAD = ['{"a": 1', "[1]", "7", "null", '{"a": 1} {"a": 2} x', "{a: 1}", "nonsense
 
 @pytest.mark.parametrize("at", [0, 321])
 @pytest.mark.parametrize("bad", BAD)
-def test_malformed_lines(tmp_path: Path, bad: str, at: int) -> None:
+def test_malformed_lines_fail_or_are_dropped(tmp_path: Path, bad: str, at: int) -> None:
     """A malformed line is an error with its position. DROPMALFORMED leaves the line out, and tells its position. A
     null in the first line once ended the process, by a fault of Arrow's parser."""
     lines = [json.dumps({"a": i}) for i in range(500)]
@@ -164,7 +166,7 @@ def test_columns_are_not_found_in_a_file_that_begins_with_null(tmp_path: Path) -
         JSON.schema(LOCAL_FS, str(path))
 
 
-def test_objects_over_several_lines(tmp_path: Path) -> None:
+def test_objects_over_several_lines_are_refused(tmp_path: Path) -> None:
     """An object over several lines is refused. Arrow would take it unless a piece ends inside, and rows must
     not depend on pieces."""
     path = tmp_path / "a.json"
@@ -173,7 +175,7 @@ def test_objects_over_several_lines(tmp_path: Path) -> None:
         read_rows(JSON, path, pa.schema([("a", pa.int64())]))
 
 
-def test_times_in_a_form_of_ones_own(tmp_path: Path) -> None:
+def test_times_are_parsed_by_the_pattern_of_an_option(tmp_path: Path) -> None:
     format = file_format("json", {"timestampFormat": "dd/MM/yyyy HH:mm"})
     assert _value(tmp_path, '"29/02/2024 12:00"', INSTANT, format) == NOON
     with pytest.raises(
@@ -204,7 +206,7 @@ def test_schema_is_inferred(tmp_path: Path) -> None:
         JSON.schema(LOCAL_FS, str(_file(path, "nonsense")))
 
 
-def test_event_times_of_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_event_times_are_found_for_each_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Event times are read from the column. A unit has the lines that begin in it."""
     monkeypatch.setattr("flip27_stream.connectors.files.formats.lines.line_format._UNIT", 64)
     path = _file(
@@ -239,12 +241,12 @@ def test_event_times_of_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ({"header": "true"}, "Option 'header' goes with option 'files.format' csv; the format is json"),
     ],
 )
-def test_wrong_options(options: dict[str, str], message: str) -> None:
+def test_wrong_options_are_refused(options: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         file_format("json", options)
 
 
-def test_unknown_format() -> None:
+def test_an_unknown_format_is_refused() -> None:
     with pytest.raises(
         OptionError, match=r"'files.format': 'avro'. Allowed: parquet, orc, json, csv, text, delta"
     ):

@@ -58,11 +58,11 @@ def test_fi17_every_line_once_wherever_it_is_cut(
 @pytest.mark.parametrize(
     ("position", "start"), [(-1, 0), (0, 0), (1, 3), (2, 3), (3, 3), (4, 4), (5, 7), (7, 7), (8, 7), (99, 7)]
 )
-def test_where_lines_begin(position: int, start: int) -> None:
+def test_a_position_inside_a_line_means_the_next_line(position: int, start: int) -> None:
     assert line_start(pa.BufferReader(b"ab\n\ncd\n"), position) == start
 
 
-def test_positions_are_bytes(tmp_path: Path) -> None:
+def test_positions_are_byte_offsets_of_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes("ä\nb\r\n\nc".encode())
     pieces = pieces_of(TEXT, path, 0, 8, VALUE)
@@ -70,20 +70,20 @@ def test_positions_are_bytes(tmp_path: Path) -> None:
     assert rows == [("ä", 0), ("b", 3), ("", 6), ("c", 7)]
 
 
-def test_a_piece_reads_no_more_than_its_lines(tmp_path: Path) -> None:
+def test_a_piece_reads_only_the_bytes_of_its_lines(tmp_path: Path) -> None:
     """A piece reads only its own lines: damage behind them is not seen."""
     path = tmp_path / "a.txt"
     path.write_bytes(b"good\n" * 10 + b"\xff\xfe\n" * 10)
     assert [positions for _, positions in pieces_of(TEXT, path, 7, 21, VALUE)] == [[10, 15, 20]]
 
 
-def test_mark_of_the_encoding_is_no_text(tmp_path: Path) -> None:
+def test_the_byte_order_mark_is_not_part_of_the_text(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"\xef\xbb\xbfa\nb\n")
     assert _read(path, [1, 3]) == ["a", "b"]
 
 
-def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
+def test_bytes_that_are_not_utf8_are_refused(tmp_path: Path) -> None:
     """A line that is not UTF-8 is an error with its position. A binary column takes its bytes."""
     path = tmp_path / "a.txt"
     path.write_bytes(b"one\ntwo\nthr\xffe\nfour\n")
@@ -96,7 +96,7 @@ def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("schema", [pa.schema([("line", pa.string())]), pa.schema([("value", pa.int64())])])
-def test_text_has_one_column(schema: pa.Schema) -> None:
+def test_a_text_file_has_one_column(schema: pa.Schema) -> None:
     with pytest.raises(OptionError, match="A text file has one column, 'value'"):
         TextFormat(schema)
 
@@ -117,21 +117,21 @@ def test_compressed_files_belong_to_their_first_byte(tmp_path: Path, codec: str)
     assert pieces_of(TEXT, path, 1, size, VALUE) == []
 
 
-def test_damaged_compression(tmp_path: Path) -> None:
+def test_a_damaged_compressed_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.txt.gz"
     path.write_bytes(gzip.compress(b"line\n" * 10_000)[:-20])
     with pytest.raises(CorruptRecordError, match=r"The text file .*a\.txt\.gz does not decode"):
         _read(path)
 
 
-def test_unknown_compression(tmp_path: Path) -> None:
+def test_an_unknown_codec_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.txt.snappy"
     path.write_bytes(b"x")
     with pytest.raises(RecordFormatError, match=r"compressed with a method that is not supported.*\.gz"):
         units_of(TEXT, path)
 
 
-def test_line_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "BLOCK", 10)
     monkeypatch.setattr(lines, "LONGEST_LINE", 100)
     read = pa.BufferReader(b"ok\n" + b"x" * 500).read
@@ -139,7 +139,7 @@ def test_line_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
         list(whole_lines(read, 0, "a"))
 
 
-def test_units_are_megabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_units_are_cut_at_megabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"x\n" * (3 << 19))
     units = units_of(TEXT, path)
@@ -153,7 +153,7 @@ def test_units_are_megabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @given(st.binary(max_size=30).map(lambda data: data.replace(b"\x07", b"\n")))
-def test_starts_of_lines(data: bytes) -> None:
+def test_starts_of_lines_are_found_in_bytes(data: bytes) -> None:
     parts = data.split(b"\n")
     ends = list(itertools.accumulate(len(part) + 1 for part in parts))
     expected = [0, *ends[:-1]]

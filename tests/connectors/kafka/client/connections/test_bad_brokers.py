@@ -46,7 +46,7 @@ def tls(certificate: Path) -> SecurityOptions:
 @pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("hung", [1, 2])
 @pytest.mark.parametrize("encrypted", [False, True])
-def test_bootstrap_servers_that_hang(
+def test_a_client_starts_although_some_bootstrap_servers_hang(
     certificate: Path, hung: int, encrypted: bool, try_first: Callable[[int], None]
 ) -> None:
     """The brokers accept connections, and answer neither ApiVersions nor the TLS handshake.
@@ -67,7 +67,7 @@ def test_bootstrap_servers_that_hang(
 
 
 @pytest.mark.usefixtures("quick")
-def test_all_bootstrap_servers_are_slow() -> None:
+def test_a_client_starts_although_all_bootstrap_servers_are_slow() -> None:
     """A client whose bootstrap servers are all slow waits for one, and does not give up each of
     them for another one."""
     with fake_cluster() as cluster:
@@ -96,7 +96,7 @@ def test_silent_broker_is_not_asked_for_metadata_again(try_first: Callable[[int]
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("encrypted", [False, True])
-def test_connection_that_hangs_while_it_opens(certificate: Path, encrypted: bool) -> None:
+def test_a_connection_that_hangs_while_it_opens_is_given_up(certificate: Path, encrypted: bool) -> None:
     """The partitions of a broker that hangs are missing. They come back when the broker answers again."""
     security = tls(certificate) if encrypted else SecurityOptions()
     given = {"security": security, "connection_setup_timeout_ms": 400}
@@ -149,7 +149,7 @@ def test_broker_that_is_always_slow_does_not_hold_every_round(waits: dict[float,
 
 
 @pytest.mark.usefixtures("quick")
-def test_frozen_broker_costs_glances_and_few_requests(waits: dict[float, float]) -> None:
+def test_a_frozen_broker_costs_short_waits_and_few_requests(waits: dict[float, float]) -> None:
     """A frozen broker costs short waits and few requests, also in rounds of searches, whose late
     answers are of no use."""
     with fake_cluster() as cluster, connected(cluster) as client:
@@ -172,7 +172,7 @@ def test_frozen_broker_costs_glances_and_few_requests(waits: dict[float, float])
 
 
 @pytest.mark.usefixtures("quick")
-def test_late_answers_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_late_answer_is_marked_and_taken_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer that comes after its round is marked as late, for it is an end of some time ago.
     It is taken only once."""
     monkeypatch.setattr("flip27_stream.connectors.kafka.client.offset_round.FULL_S", 0.3)
@@ -190,7 +190,7 @@ def test_late_answers_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_no_late_answer_where_one_of_now_is_wanted() -> None:
+def test_a_late_answer_is_not_taken_where_a_current_one_is_needed() -> None:
     with fake_cluster() as cluster, connected(cluster) as client:
         until_heard(lambda: ends(client, cluster) == ALL)
         cluster.brokers[1].freeze()
@@ -204,7 +204,7 @@ def test_no_late_answer_where_one_of_now_is_wanted() -> None:
 
 @pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("everywhere", [False, True])
-def test_connections_that_the_network_cut_without_a_word(everywhere: bool) -> None:
+def test_connections_that_the_network_dropped_silently_are_made_again(everywhere: bool) -> None:
     """A connection that the network cut silently is replaced within the same round, for offsets,
     metadata and fetches."""
     with fake_cluster() as cluster, connected(cluster) as client:
@@ -220,7 +220,7 @@ def test_connections_that_the_network_cut_without_a_word(everywhere: bool) -> No
         assert client.fetch(wanted, read_committed=False, max_bytes=100).keys() == wanted.keys()
 
 
-def test_connections_that_rest_are_made_anew() -> None:
+def test_idle_connections_are_made_again() -> None:
     with fake_cluster(1) as cluster, connected(cluster, connections_max_idle_ms=50) as client:
         ends(client, cluster)
         before = cluster.brokers[0].connections
@@ -229,7 +229,7 @@ def test_connections_that_rest_are_made_anew() -> None:
         assert cluster.brokers[0].connections > before
 
 
-def test_password_refused_by_one_broker() -> None:
+def test_a_password_that_one_broker_refuses_is_an_error() -> None:
     """The error is that of Java's SaslAuthenticationException. It names the broker, and has no secret."""
     sasl = SaslOptions("PLAIN", "alice", "hush-hush")
     security = SecurityOptions("SASL_PLAINTEXT", None, sasl)
@@ -328,7 +328,7 @@ def test_leader_that_is_silent_and_replaced(partitions: int) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_all_brokers_move() -> None:
+def test_a_client_finds_brokers_that_have_all_moved() -> None:
     """All brokers move to other addresses. The client asks the bootstrap servers within the same
     round, and finds them."""
     with fake_cluster(4) as cluster:
@@ -347,7 +347,7 @@ def test_all_brokers_move() -> None:
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_throttled_by_a_broker() -> None:
+def test_a_throttled_client_sends_no_request_before_the_time_is_over() -> None:
     """A throttled client sends no request before the time is over, and does not take the broker for a silent one."""
     with fake_cluster(1) as cluster, connected(cluster) as client:
         cluster.brokers[0].throttle_ms = 300

@@ -65,14 +65,14 @@ def tls_alert(connection: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("security", [SecurityOptions(), TLS, SCRAM])
-def test_no_broker_at_all(security: SecurityOptions) -> None:
+def test_a_web_server_gives_no_diagnosis(security: SecurityOptions) -> None:
     """A web server gives no diagnosis, and no error of kafka-python or Python comes out."""
     with server(web_server) as address:
         assert diagnose(ConnectionOptions(address, security=security)) is None
 
 
 @pytest.mark.parametrize("host", ["a" * 70, "a..b"])
-def test_names_that_are_none(host: str) -> None:
+def test_texts_that_are_no_host_names_are_skipped(host: str) -> None:
     """A text that cannot be a host name is skipped, like a host name that does not exist."""
     with server(tls_alert) as address:
         found = diagnose(ConnectionOptions(f"{host}:9092,{address}", security=TLS))
@@ -80,14 +80,14 @@ def test_names_that_are_none(host: str) -> None:
     assert address in str(found)
 
 
-def test_no_version_of_tls_in_common() -> None:
+def test_a_broker_without_a_common_version_of_tls_is_named() -> None:
     with server(tls_alert) as address:
         found = diagnose(ConnectionOptions(address, security=TLS))
     assert isinstance(found, AuthenticationError)
     assert "TLSV1_ALERT_PROTOCOL_VERSION. Check options 'kafka.ssl.enabled.protocols'" in str(found)
 
 
-def test_tls_handshake_without_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tls_handshake_without_an_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """A TLS handshake without an answer ends at the given time. The error says which answer is missing."""
     monkeypatch.setattr(diagnosis, "_PATIENCE_S", 0.2)
     options = ConnectionOptions("", first_contact_timeout_ms=200, security=TLS)

@@ -51,7 +51,7 @@ def test_connection_that_the_network_dropped_is_made_again_within_the_same_fetch
 
 
 @pytest.mark.usefixtures("quick_doubt")
-def test_connection_that_was_quiet_within_a_task_is_doubted_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_that_was_quiet_within_a_task_is_made_again_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Writing the rows of the last fetch took minutes, and the network has forgotten the connection meanwhile."""
     swallowed: list[bytes] = []
 
@@ -72,7 +72,7 @@ def test_connection_that_was_quiet_within_a_task_is_doubted_too(monkeypatch: pyt
 
 
 @pytest.mark.usefixtures("quick_doubt")
-def test_new_connection_gets_all_the_time_there_is() -> None:
+def test_a_new_connection_gets_the_whole_time_limit() -> None:
     """A broker that is slow and not gone gets the fetch twice at most, and the client waits for its answer."""
     slow = threading.Event()
 
@@ -144,7 +144,7 @@ def test_idle_connection_is_not_used_for_longer_than_the_option_says(
             assert len(server.connections) == connections
 
 
-def test_broker_that_is_not_there_is_left_alone_for_longer_and_longer(
+def test_the_pause_before_an_unreachable_broker_is_tried_grows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A broker that does not answer is left alone for ``reconnect.backoff.ms``, then for longer and longer, up to
@@ -167,7 +167,7 @@ def test_broker_that_is_not_there_is_left_alone_for_longer_and_longer(
     assert not pauses.is_paused(1)
 
 
-def test_quota_is_kept(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_pause_of_a_quota_is_kept(caplog: pytest.LogCaptureFixture) -> None:
     """KIP-219: a broker that asks for a pause gets no request until the pause is over. A long
     pause is warned of once."""
 
@@ -184,7 +184,7 @@ def test_quota_is_kept(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize("wait_ms", [0, 500, 20_000])
-def test_wait_for_the_first_byte(wait_ms: int) -> None:
+def test_a_fetch_waits_for_its_first_byte_up_to_a_limit(wait_ms: int) -> None:
     """A fetch has the time of ``fetch.max.wait.ms``. Brokers with tiered storage may need long for the first byte."""
     asked: list[bytes] = []
 

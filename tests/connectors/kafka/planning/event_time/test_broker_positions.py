@@ -80,7 +80,7 @@ def readable(query: Query, strategy: WatermarkStrategy, split_id: str) -> list[t
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 @pytest.mark.parametrize("strategy", [BY_TIMESTAMP, BY_VALUE], ids=["timestamp", "value"])
 @pytest.mark.parametrize("seed", [1, 2])
-def test_positions_are_those_of_looking_at_every_record(
+def test_positions_are_those_of_a_scan_of_every_record(
     broker: KafkaBroker, topic: MakeTopic, isolation: str, strategy: WatermarkStrategy, seed: int
 ) -> None:
     """I1, I12; rules 3 and 6: the positions are those of the first record at or after each event time."""

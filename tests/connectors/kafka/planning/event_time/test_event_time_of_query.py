@@ -137,7 +137,7 @@ def test_a_query_that_allows_for_more_disorder_than_it_said_first(logs: type[Log
         assert found(query, asked, [event_time]) == naive(times, [event_time])
 
 
-def test_what_was_read_outlives_a_look_that_allows_for_less(logs: type[Logs]) -> None:
+def test_records_that_were_read_stay_known_after_a_look_with_less_disorder(logs: type[Logs]) -> None:
     """The query, and the chain that asks for its seam, ask in turns. Neither drops what the other one has read."""
     logs.of_partition = {0: disordered(1)}
     with running(KafkaSource(OPTIONS)) as query:
@@ -157,7 +157,7 @@ def test_a_query_with_another_event_time_than_it_had(logs: type[Logs]) -> None:
             assert ask(by_payload).event_times() == {"t-0": EventTimes(T0, T0 + 1)}
 
 
-def test_a_source_that_was_told_goes_by_that(logs: type[Logs]) -> None:
+def test_a_source_uses_the_event_time_that_it_was_given(logs: type[Logs]) -> None:
     logs.of_partition = {0: [T0, T0 + 1]}
     told = WatermarkStrategy(timestamp_assigner=IN_PAYLOAD)
     with running(KafkaSource(OPTIONS, told)) as query:

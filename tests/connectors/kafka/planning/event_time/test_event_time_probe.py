@@ -56,7 +56,7 @@ def make(monkeypatch: pytest.MonkeyPatch) -> MakeProbe:
 
 
 @pytest.mark.parametrize("error", [NOT_LEADER, UNKNOWN_TOPIC_ID])
-def test_leader_change_is_waited_for(make: MakeProbe, error: int) -> None:
+def test_a_probe_waits_for_the_next_leader(make: MakeProbe, error: int) -> None:
     """One second without a leader costs few requests. The partition that has a leader is asked once."""
 
     def answering(wanted: Wanted) -> dict[TopicPartition, Fetched]:
@@ -72,7 +72,7 @@ def test_leader_change_is_waited_for(make: MakeProbe, error: int) -> None:
 @pytest.mark.parametrize(
     "answer", [None, Fetched(NOT_LEADER, b"", []), Fetched(0, b"", []), Fetched(0, BATCH[:40], [])]
 )
-def test_patience_ends(make: MakeProbe, answer: Fetched | None) -> None:
+def test_a_partition_without_an_answer_is_left_out_after_5_s(make: MakeProbe, answer: Fetched | None) -> None:
     """A partition is left out after 5 s if no broker answers, if the broker refuses, or if it never
     sends a whole batch."""
     client, probe = make(lambda wanted: {} if answer is None else dict.fromkeys(wanted, answer))

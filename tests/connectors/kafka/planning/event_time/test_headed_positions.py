@@ -149,7 +149,7 @@ def finder(broker: Any, *, by_headers: bool, unanswered: Unanswered | None = Non
 
 
 @pytest.mark.parametrize(("block", "most_undecoded"), [(0, 1 << 20), (1, 100)])
-def test_headers_tell_what_records_tell(
+def test_event_times_of_batch_headers_are_those_of_records(
     block: int, most_undecoded: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rules 3 and 6, I1, I12: all answers are the same with and without headers, plan after plan.

@@ -76,7 +76,7 @@ def span_of(log: Log, position: int, end: int | None = None) -> SplitRange:
     st.sampled_from([None, LATEST_PLAUSIBLE]),
     st.integers(1, 7),
 )
-def test_positions_are_those_of_looking_at_every_record(
+def test_positions_are_those_of_a_scan_of_every_record(
     all_logs: list[Log],
     locator: Locator,
     event_times: list[int],
@@ -108,7 +108,9 @@ def test_positions_are_those_of_looking_at_every_record(
 
 
 @given(logs(), st.integers(1, 7), st.integers(0, 30))
-def test_reach_is_the_greatest_time_without_markers_and_poison(log: Log, batch: int, position: int) -> None:
+def test_the_greatest_event_time_leaves_out_markers_and_implausible_times(
+    log: Log, batch: int, position: int
+) -> None:
     """In a log with plausible data records only, the index gives the exact reach with one request."""
     data = [r for r in log if r.data and 0 <= r.time <= LATEST_PLAUSIBLE]
     span = span_of(data, position)
@@ -122,7 +124,7 @@ def test_reach_is_the_greatest_time_without_markers_and_poison(log: Log, batch: 
 
 
 @given(logs(most=60, disorder=200), st.lists(st.integers(0, 300), min_size=2, max_size=8), st.integers(1, 5))
-def test_broken_promise_of_disorder_keeps_answers_monotone(
+def test_positions_stay_monotone_if_disorder_exceeds_its_bound(
     log: Log, event_times: list[int], batch: int
 ) -> None:
     """Event times have more disorder than declared. Positions never fall as the horizon H grows, and a
@@ -140,7 +142,7 @@ def test_broken_promise_of_disorder_keeps_answers_monotone(
         assert found.first_at_or_after(first + 1)["t-0"][1] > 0
 
 
-def test_answers_learned_out_of_order_stay_monotone() -> None:
+def test_positions_that_are_found_out_of_order_stay_monotone() -> None:
     """An event time is found at a record that also answers a greater event time, asked for before.
     Answers stay monotone."""
     known = KnownPositions(0, 100)
@@ -154,7 +156,7 @@ def test_answers_learned_out_of_order_stay_monotone() -> None:
 
 
 @given(logs(most=60), LOCATORS, st.lists(st.integers(0, 300), min_size=1, max_size=5), st.integers(1, 5))
-def test_plan_after_plan_reads_nothing_twice(
+def test_no_record_is_read_twice_over_several_plans(
     log: Log, locator: Locator, horizons: list[int], batch: int
 ) -> None:
     """Records that were read are remembered. Later plans begin where earlier ones ended, and answers stay
@@ -191,7 +193,7 @@ def test_records_without_an_event_time_are_read_once(
     assert sorted(set(offsets)) == offsets
 
 
-def test_first_position_already_at_the_horizon() -> None:
+def test_a_first_record_at_the_horizon_is_not_read() -> None:
     """A horizon H at or below the first event time needs no row. The split is PAUSED with a witness (I5)."""
     tp, log = TopicPartition("t", 0), [LogRecord(i, 100 + i) for i in range(10)]
     found = plan(finder(SimulatedCluster({tp: log}), TimestampIndex()), {tp: span_of(log, 3)})
@@ -220,7 +222,7 @@ def test_split_of_a_silent_leader_is_unknown() -> None:
 
 
 @given(logs(most=60), LOCATORS, st.lists(st.integers(0, 300), min_size=3, max_size=6), st.integers(0, 5))
-def test_leader_that_falls_silent_in_the_middle(
+def test_a_leader_that_falls_silent_during_a_search_leaves_its_split_unknown(
     log: Log, locator: Locator, horizons: list[int], after: int
 ) -> None:
     """Answers stay monotone and never pass a record at or above H, while the leader falls silent

@@ -99,14 +99,14 @@ def answers(connection: FetchConnection) -> bool:
     return len(body) > 20
 
 
-def test_a_keytab_lets_in(office: Office) -> None:
+def test_a_client_authenticates_with_a_keytab(office: Office) -> None:
     assert office.topics(office.alice) == {"there"}
     with closing(office.fetching(office.alice)) as connection:
         assert answers(connection)
     assert diagnose(office.options(office.alice)) is None
 
 
-def test_a_ticket_cache_lets_in(office: Office, tmp_path: Path) -> None:
+def test_a_client_authenticates_with_a_ticket_cache(office: Office, tmp_path: Path) -> None:
     """A ticket cache as ``kinit`` writes it lets the client in."""
     import gssapi
 
@@ -156,7 +156,7 @@ def test_sessions_that_end_are_authenticated_again(office: Office, monkeypatch: 
         ("cache", {"keytab": None, "ticket_cache": "/nowhere/cache"}, "by ticket cache /nowhere/cache"),
     ],
 )
-def test_without_a_ticket_the_reason_is_said(
+def test_an_error_says_why_there_is_no_ticket(
     office: Office, name: str, changed: dict[str, Any], message: str
 ) -> None:
     """A missing ticket is an error with its reason, on connections of planning and of tasks, and in the diagnosis."""
@@ -202,7 +202,7 @@ def test_a_kerberos_server_that_is_down_is_tried_again(
         client.topics(["there"])
 
 
-def test_a_broker_that_does_not_prove_its_identity(office: Office) -> None:
+def test_a_broker_that_does_not_prove_its_identity_is_refused(office: Office) -> None:
     """A broker proves with its answer that it has the key of the service. Its answer to another client is refused, and
     so are bytes that are no answer."""
     import gssapi

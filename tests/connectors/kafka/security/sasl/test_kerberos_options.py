@@ -39,7 +39,7 @@ def parse(settings: dict[str, str]) -> object:
         (f'{MODULE} useTicketCache=true serviceName="kafka";', Kerberos("kafka")),
     ],
 )
-def test_what_is_understood(jaas: str | None, expected: Kerberos) -> None:
+def test_settings_of_java_are_parsed(jaas: str | None, expected: Kerberos) -> None:
     """The values survive pickling, as on the way to a worker, and are hashable, as keys of a pool."""
     found = parse({**SASL, **({} if jaas is None else {"sasl.jaas.config": jaas})})
 
@@ -47,7 +47,7 @@ def test_what_is_understood(jaas: str | None, expected: Kerberos) -> None:
     assert hash(pickle.loads(pickle.dumps(found))) == hash(expected)
 
 
-def test_it_is_the_default_mechanism_as_in_java() -> None:
+def test_kerberos_is_the_default_mechanism_as_in_java() -> None:
     without = {name: value for name, value in SASL.items() if name != "sasl.mechanism"}
 
     assert parse({**without, "sasl.jaas.config": KEYTAB}) == ALICE
@@ -66,7 +66,7 @@ def test_it_is_the_default_mechanism_as_in_java() -> None:
         ({"sasl.jaas.config": "Krb5LoginModule"}, "not of the form: <package>.Krb5LoginModule required name="),
     ],
 )  # fmt: skip
-def test_what_is_refused(changed: dict[str, str], message: str) -> None:
+def test_wrong_settings_are_refused(changed: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=re.escape(message)):
         parse({**SASL, **changed})
 
@@ -78,7 +78,7 @@ def test_the_service_is_required() -> None:
         parse({"security.protocol": "SASL_SSL", "sasl.jaas.config": KEYTAB})
 
 
-def test_what_java_does_in_its_own_way_has_no_effect(caplog: pytest.LogCaptureFixture) -> None:
+def test_settings_of_java_s_own_login_have_no_effect(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         parse({**SASL, "sasl.kerberos.kinit.cmd": "/usr/bin/kinit", "sasl.oauthbearer.scope": "x"})
 
@@ -92,7 +92,7 @@ def test_the_package_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatc
         ALICE.exchange("there")
 
 
-def test_tickets_that_a_broker_accepted_are_worth_another_try() -> None:
+def test_a_ticket_that_a_broker_accepted_before_is_tried_again() -> None:
     tickets = Tickets()
     first = tickets.cache(ALICE)
     assert tickets.cache(ALICE) == first

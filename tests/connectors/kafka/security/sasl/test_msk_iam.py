@@ -50,7 +50,7 @@ def parse(**more: str) -> MskIam:
 
 
 @pytest.mark.parametrize("prefix", ["", "shadedmskiam."])
-def test_the_options_that_msk_documents(prefix: str) -> None:
+def test_options_that_msk_documents_are_parsed(prefix: str) -> None:
     jaas = f'{prefix}{MODULE} required awsProfileName="p" awsRoleArn="arn" awsStsRegion="eu-west-1";'
     found = parse(sasl__jaas__config=jaas, sasl__client__callback__handler__class=prefix + HANDLER)
     assert found == MskIam("p", "arn", sts_region="eu-west-1")
@@ -65,7 +65,7 @@ def test_the_options_that_msk_documents(prefix: str) -> None:
         ({"security__protocol": "SASL_PLAINTEXT"}, "needs option 'kafka.security.protocol' SASL_SSL"),
     ],
 )
-def test_what_is_not_supported_is_named(given: dict[str, str], said: str) -> None:
+def test_unsupported_options_are_named(given: dict[str, str], said: str) -> None:
     with pytest.raises(OptionError, match=said):
         parse(**given)
 
@@ -124,14 +124,14 @@ def test_a_token_is_that_of_aws(region: str | None, monkeypatch: pytest.MonkeyPa
     assert ours.expires_at == at.timestamp() + 900 == expires_ms / 1000
 
 
-def test_no_region_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_region_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
     monkeypatch.delenv("AWS_REGION", raising=False)
     with pytest.raises(AuthenticationError, match="Set AWS_REGION"):
         MskToken(MskIam(), None).fetch()
 
 
-def test_the_message_to_the_broker() -> None:
+def test_the_broker_gets_the_signed_message() -> None:
     exchange = parse().exchange(BROKER)
     message = json.loads(exchange.auth_bytes())
     assert (message["host"], message["version"]) == (BROKER, "2020_10_22")
@@ -167,7 +167,7 @@ def test_a_role_is_assumed_and_its_credentials_are_kept(monkeypatch: pytest.Monk
     assert asked == [{"RoleArn": "arn:role", "RoleSessionName": "flip27-stream", "ExternalId": "x"}]
 
 
-def test_no_credentials_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
     with pytest.raises(AuthenticationError, match="no AWS credentials for Amazon MSK"):
@@ -176,7 +176,7 @@ def test_no_credentials_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
         parse(sasl__jaas__config=f'{MODULE} required awsProfileName="no-such-profile";').exchange(BROKER)
 
 
-def test_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "boto3", None)
     with pytest.raises(MissingExtraError, match=r"flip27-stream\[aws\]"):
         parse().exchange(BROKER)

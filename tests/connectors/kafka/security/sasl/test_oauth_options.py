@@ -33,7 +33,7 @@ def parse(**more: str) -> OAuthBearer:
 
 
 @pytest.mark.parametrize("prefix", ["", "kafkashaded."])
-def test_the_options_that_clouds_document(prefix: str) -> None:
+def test_options_that_clouds_document_are_parsed(prefix: str) -> None:
     jaas = (
         f'{prefix}{MODULE} required clientId="me" clientSecret="hush-hush" scope="api://x/.default" '
         'extension_logicalCluster="lkc-1" extension_identityPoolId="pool-1";'
@@ -49,7 +49,7 @@ def test_the_options_that_clouds_document(prefix: str) -> None:
     assert hash(pickle.loads(pickle.dumps(found))) == hash(found)
 
 
-def test_the_keys_of_kafka_4_1() -> None:
+def test_keys_of_kafka_4_1_are_parsed() -> None:
     found = parse(
         oauthbearer__token__endpoint__url=URL,
         oauthbearer__client__credentials__client__id="me",
@@ -64,7 +64,7 @@ def test_the_keys_of_kafka_4_1() -> None:
     assert found.provider == TokenEndpoint(URL, "me", "hush-hush", "s", True, 5, 6, 7)
 
 
-def test_a_token_provider_needs_nothing_else() -> None:
+def test_a_token_provider_needs_no_other_option() -> None:
     found = parse(oauthbearer__token__provider="mycompany.kafka:token")
     assert found.provider == TokenFunction("mycompany.kafka:token")
     assert found.option == "kafka.sasl.oauthbearer.token.provider"
@@ -102,7 +102,7 @@ def test_a_token_provider_needs_nothing_else() -> None:
         ({**ENDPOINT, "kafka.sasl.oauthbearer.assertion.file": "x"}, "by a secret only"),
     ],
 )
-def test_what_is_missing_or_refused_is_named(given: dict[str, str], said: str) -> None:
+def test_missing_and_wrong_options_are_named(given: dict[str, str], said: str) -> None:
     with pytest.raises(OptionError, match=said) as error:
         parse_kafka_options({**LEAST, **given})
     assert "hush-hush" not in str(error.value)
@@ -124,7 +124,7 @@ def test_settings_of_producers_and_of_the_admin_client_are_no_error(name: str) -
     assert parse_kafka_options({"kafka.bootstrap.servers": "there:1", "subscribe": "t", f"kafka.{name}": "1"})
 
 
-def test_the_message_of_the_mechanism() -> None:
+def test_the_message_is_that_of_the_mechanism() -> None:
     """The message is that of RFC 7628, section 3.1. After an error of the broker one byte ends the exchange."""
     exchange = OAuthBearerExchange("abc", [("logicalCluster", "lkc-1")])
     assert exchange.auth_bytes() == b"n,,\x01auth=Bearer abc\x01logicalCluster=lkc-1\x01\x01"

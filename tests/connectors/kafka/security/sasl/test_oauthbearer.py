@@ -122,7 +122,7 @@ def test_sessions_that_end_are_authenticated_again(cloud: Cloud) -> None:
     ("name", "claims"),
     [("audience", {"aud": "another"}), ("expired", {"exp": 1_700_000_000}), ("nobody", {"sub": ""})],
 )
-def test_a_token_that_the_broker_refuses(cloud: Cloud, name: str, claims: dict[str, Any]) -> None:
+def test_a_token_that_the_broker_refuses_is_an_error(cloud: Cloud, name: str, claims: dict[str, Any]) -> None:
     tokens: list[str] = []
 
     def give() -> tuple[int, bytes]:
@@ -142,7 +142,7 @@ def test_a_token_that_the_broker_refuses(cloud: Cloud, name: str, claims: dict[s
         assert token not in str(planning.value) + str(fetch.value)
 
 
-def test_a_token_server_that_refuses(cloud: Cloud) -> None:
+def test_a_token_server_that_refuses_is_an_error(cloud: Cloud) -> None:
     cloud.server.answer = lambda: (401, b'{"error":"invalid_client"}')
     said = r"refused client 'wrong' with 401 .*invalid_client"
     with (
@@ -153,7 +153,7 @@ def test_a_token_server_that_refuses(cloud: Cloud) -> None:
     assert SECRET not in str(error.value)
 
 
-def test_a_token_server_that_is_down_for_a_while(cloud: Cloud) -> None:
+def test_a_token_server_that_is_down_for_a_while_is_tried_again(cloud: Cloud) -> None:
     """The first contact goes on while the token server is down. When its time is over, the error says why."""
     asked: list[int] = []
 
@@ -173,7 +173,7 @@ def test_a_token_server_that_is_down_for_a_while(cloud: Cloud) -> None:
         client.topics(["there"])
 
 
-def test_a_token_that_was_good_and_is_not_any_more(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_that_was_revoked_is_replaced(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     """A token that was good and is refused now is renewed, and the query goes on."""
     options = cloud.options("revoked")
     cloud.server.answer = lambda: granted(cloud.signer.token(aud="another"))
@@ -198,7 +198,9 @@ def test_no_token_and_no_secret_is_logged(cloud: Cloud, caplog: pytest.LogCaptur
     assert SECRET not in caplog.text
 
 
-def test_through_spark(cloud: Cloud, spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_query_of_spark_authenticates_with_tokens(
+    cloud: Cloud, spark: SparkSession, capfd: pytest.CaptureFixture[str]
+) -> None:
     """A query in Spark takes the options that the clouds document. The planning process and the
     tasks each get a token."""
     cloud.broker.create_topic("read")

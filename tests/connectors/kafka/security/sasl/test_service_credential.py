@@ -103,7 +103,7 @@ def test_a_credential_of_aws_signs_requests_to_amazon_msk(modules: Callable[...,
     assert "hush" not in repr(security)
 
 
-def test_a_credential_of_aws_that_is_not_there(modules: Callable[..., None]) -> None:
+def test_a_missing_credential_of_aws_is_named(modules: Callable[..., None]) -> None:
     def refuse(_: str) -> Any:
         raise ValueError("hush")
 
@@ -126,7 +126,7 @@ def test_google_cloud_is_refused_by_name(modules: Callable[..., None]) -> None:
         parsed(kafka_bootstrap_servers="bootstrap.c.us.managedkafka.p.cloud.goog:9092")
 
 
-def test_a_runtime_without_service_credentials(modules: Callable[..., None]) -> None:
+def test_a_runtime_without_service_credentials_is_an_error(modules: Callable[..., None]) -> None:
     with pytest.raises(
         OptionError, match=r"'databricks\.serviceCredential' needs a runtime of Databricks .*token\.provider'"
     ):
@@ -136,7 +136,7 @@ def test_a_runtime_without_service_credentials(modules: Callable[..., None]) -> 
         parsed()
 
 
-def test_options_that_say_otherwise(modules: Callable[..., None]) -> None:
+def test_options_that_contradict_a_service_credential_are_refused(modules: Callable[..., None]) -> None:
     modules(service_credentials={"getServiceCredentialsProvider": AzureCredential})
     assert parsed(kafka_security_protocol="SASL_SSL").sasl is not None
     for name, value in {
@@ -161,7 +161,7 @@ def test_options_that_say_otherwise(modules: Callable[..., None]) -> None:
         parse_kafka_options(scope)
 
 
-def test_a_credential_that_gives_no_token(modules: Callable[..., None]) -> None:
+def test_a_credential_without_a_token_is_an_error(modules: Callable[..., None]) -> None:
     """The error has no text of the runtime's error, which may hold a secret. An outage is tried again."""
     raised: list[Exception] = [PermissionError("hush"), ValueError("hush"), AttributeError("get_token")]
 

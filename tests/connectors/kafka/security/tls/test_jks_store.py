@@ -37,7 +37,7 @@ def key_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.jvm
-def test_key_and_certificate(key_store: Path) -> None:
+def test_a_key_and_its_certificates_are_read(key_store: Path) -> None:
     """A key has a password of its own, with which it opens."""
     store = read_jks(key_store.read_bytes(), "store-secret")
     (key,) = store.keys
@@ -49,7 +49,7 @@ def test_key_and_certificate(key_store: Path) -> None:
 
 
 @pytest.mark.jvm
-def test_trusted_certificates(key_store: Path, tmp_path: Path) -> None:
+def test_trusted_certificates_are_read(key_store: Path, tmp_path: Path) -> None:
     exported, trust = tmp_path / "one.crt", tmp_path / "trust.jks"
     keytool("-exportcert", "-keystore", str(key_store), "-alias", "one", "-file", str(exported))
     for alias in ("a", "b"):
@@ -58,7 +58,7 @@ def test_trusted_certificates(key_store: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.jvm
-def test_wrong_password_and_damage(key_store: Path) -> None:
+def test_a_wrong_password_or_a_damaged_store_is_refused(key_store: Path) -> None:
     data = key_store.read_bytes()
     with pytest.raises(ValueError, match="the password is wrong, or the store is damaged"):
         read_jks(data, "guess")
@@ -88,18 +88,18 @@ def key_entry(der: bytes) -> bytes:
 
 
 @given(st.lists(PARTS | st.binary(max_size=9), max_size=9).map(b"".join))
-def test_garbage_is_refused(garbage: bytes) -> None:
+def test_random_bytes_are_refused(garbage: bytes) -> None:
     """A store that says that it has 99 entries is refused if it has fewer, whatever they are."""
     with pytest.raises(ValueError, match=r"^it (ends too early|holds an entry of unknown kind \d+)$"):
         read_jks(store(99, garbage), None)
 
 
-def test_a_length_that_does_not_fit_64_bits() -> None:
+def test_a_length_that_does_not_fit_64_bits_is_refused() -> None:
     """DER has lengths of up to 127 bytes. A damaged key may have one."""
     with pytest.raises(ValueError, match=r"^it ends too early$"):
         read_jks(store(1, key_entry(b"\x30\xff" + b"\xff" * 127)), None)
 
 
-def test_a_key_without_certificates() -> None:
+def test_a_key_without_certificates_is_not_trusted() -> None:
     """Nothing is trusted because of a key without certificates. Java writes no such key."""
     assert Jks.certificates(store(1, key_entry(bytes.fromhex("3004 3000 0400"))), None) == []

@@ -43,7 +43,7 @@ def context() -> SSLContext:
 
 
 @pytest.mark.parametrize("line_break", ["\n", " ", "", r"\n", r"\r\n"])
-def test_pem_in_one_line(line_break: str) -> None:
+def test_pem_text_in_one_line_is_read(line_break: str) -> None:
     """PEM text in one line is read, as JSON, environment variables and secret stores give it."""
     certificate, key = CERTIFICATE.replace("\n", line_break), KEY.replace("\n", line_break)
     trusting = context()
@@ -52,7 +52,7 @@ def test_pem_in_one_line(line_break: str) -> None:
     KeyStore(StoreType.PEM, key=key, certificate_chain=certificate).load_into(context())
 
 
-def test_pem_of_another_type(tmp_path: Path) -> None:
+def test_a_pem_store_without_its_type_is_refused(tmp_path: Path) -> None:
     """A PEM store without its type is opened as JKS, the default type. The error says so."""
     path = tmp_path / "ca.pem"
     path.write_text(CERTIFICATE)
@@ -66,12 +66,12 @@ def test_pkcs12_has_one_password(tmp_path: Path, key_password: str | None) -> No
     path = tmp_path / "keys.p12"
     path.write_bytes(PKCS12)
     KeyStore(StoreType.PKCS12, str(path), "hush-hush", key_password=key_password).load_into(context())
-    with pytest.raises(OptionError, match=r"kafka\.ssl\.key\.password is another") as caught:
+    with pytest.raises(OptionError, match=r"kafka\.ssl\.key\.password differs") as caught:
         KeyStore(StoreType.PKCS12, str(path), "hush-hush", key_password="another-one").load_into(context())
     assert not re.search("hush-hush|another-one", str(caught.value))
 
 
 @pytest.mark.parametrize("location", ["", "nowhere/ca.jks", "a\0b", "x" * 5000])
-def test_paths_that_cannot_be_read(location: str) -> None:
+def test_unreadable_paths_are_named(location: str) -> None:
     with pytest.raises(OptionError, match=r"'kafka\.ssl\.truststore\.location'.*It cannot be read"):
         TrustStore(StoreType.JKS, location).load_into(context())

@@ -52,7 +52,7 @@ def test_the_request_is_that_of_java(server: TokenServer, signer: Signer) -> Non
     assert base64.b64decode(server.asked[1].headers["authorization"][6:]) == b"me:hush-hush%2F%26"
 
 
-def test_a_token_that_does_not_say_when_it_expires(server: TokenServer) -> None:
+def test_a_token_may_have_no_expiry(server: TokenServer) -> None:
     assert endpoint(server).fetch() == Token("opaque", None)
     server.answer = lambda: granted("opaque", expires_in=100)
     assert endpoint(server).fetch().expires_at is not None
@@ -67,7 +67,7 @@ def test_a_server_that_refuses_is_named_without_the_secret(server: TokenServer) 
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 503])
-def test_a_server_that_is_not_well_is_asked_again(server: TokenServer, status: int) -> None:
+def test_a_server_that_answers_with_a_server_error_is_asked_again(server: TokenServer, status: int) -> None:
     answers = chain([(status, b"")] * 3, repeat(granted("opaque")))
     server.answer = lambda: next(answers)
     assert replace(endpoint(server), retry_max_ms=60_000).fetch().value == "opaque"
@@ -86,7 +86,7 @@ def test_a_redirect_does_not_take_the_secret_elsewhere(server: TokenServer) -> N
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"access_token": 7}', b"[" * 100_000, b"\xff"])
-def test_an_answer_without_a_token(server: TokenServer, body: bytes) -> None:
+def test_a_response_without_a_token_is_an_error(server: TokenServer, body: bytes) -> None:
     server.answer = lambda: (200, body)
     with pytest.raises(AuthenticationError, match="answered with no 'access_token'"):
         endpoint(server).fetch()
@@ -100,7 +100,7 @@ def test_an_answer_without_a_token(server: TokenServer, body: bytes) -> None:
         (b"\x00\x01\x02\r\n\r\n", "BadStatusLine"),
     ],
 )
-def test_a_server_that_hangs_up_or_does_not_speak_http(says: bytes, error: str) -> None:
+def test_a_server_that_does_not_speak_http_is_an_error(says: bytes, error: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve() -> None:
@@ -178,7 +178,7 @@ def test_a_refused_token_is_forgotten() -> None:
     assert cache.token(provider).value == "3"
 
 
-def test_a_clock_that_is_set_back() -> None:
+def test_a_clock_that_is_set_back_does_not_prolong_a_token() -> None:
     """Neither a token nor an error outlives its time by that."""
     now = [10_000.0]
     cache, provider = TokenCache(lambda: now[0]), Provider(now)
@@ -252,7 +252,7 @@ def leaking() -> str:
     raise ValueError(SECRET)
 
 
-def test_a_function_of_the_user(signer: Signer) -> None:
+def test_a_function_of_the_user_gives_tokens(signer: Signer) -> None:
     assert TokenFunction(f"{__name__}:pair").fetch() == Token("from-a-function", 2_000_000_000)
     assert pickle.loads(pickle.dumps(TokenFunction("a.b:c"))) == TokenFunction("a.b:c")
     for name, said in (("wrong", "not int"), ("leaking", "ValueError"), ("no_such", "AttributeError")):

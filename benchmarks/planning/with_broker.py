@@ -2,7 +2,7 @@
 that the broker takes to answer.
 
 Spark does not run: the coordinator is driven as Spark drives it, in a stream that keeps up, and in one that catches
-up under a read limit. ``python -m benchmarks.planning``
+up under a read limit. ``python -m benchmarks.planning.with_broker``
 """
 
 from __future__ import annotations

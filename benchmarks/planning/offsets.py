@@ -1,4 +1,7 @@
-"""Measures the size of an offset document, and the time to write and to read it: ``python -m benchmarks.offsets``."""
+"""Measures the size of an offset document, and the time to write and to read it.
+
+``python -m benchmarks.planning.offsets``
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from flip27_stream.api import ReadLimits
 from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.spark.planning.micro_batch.packing import divided, evenly, pack, tasks_of
 from flip27_stream.spark.reporting.batch_ledger import BatchRecord, PlannedSplit
-from flip27_stream.spark.reporting.report_channel import SplitReport, TaskReport
+from flip27_stream.spark.reporting.reports import SplitReport, TaskReport
 from tests.spark.support.sources.memory_source import MemorySplit
 from watermark_alignment.states import SplitStatus
 
@@ -46,13 +46,15 @@ def bounds(pieces: Sequence[PlannedRange]) -> list[list[int]]:
         (1, [(1, 5), (1, 5)], [[1, 5], [1, 5]]),
     ],
 )
-def test_sk_31_min_partitions(least: int, spans: list[tuple[int, int]], expected: list[list[int]]) -> None:
+def test_sk_31_ranges_are_cut_as_spark_cuts_them(
+    least: int, spans: list[tuple[int, int]], expected: list[list[int]]
+) -> None:
     """SK-31: ranges are cut as Spark's own calculator cuts them. The last piece of a range takes the remainder."""
     assert bounds(divided(ranges(*spans), ReadLimits(min_tasks=least))) == expected
 
 
 @pytest.mark.parametrize(("least", "tasks"), [(None, 1), (1, 1), (4, 4)])
-def test_sk_30_one_range(least: int | None, tasks: int) -> None:
+def test_sk_30_one_range_is_as_many_tasks_as_told(least: int | None, tasks: int) -> None:
     """SK-30: one range is one task, or as many tasks as ``min_tasks`` says."""
     assert len(tasks_of(ranges((0, 100)), 8, ReadLimits(min_tasks=least))) == tasks
 
@@ -70,7 +72,9 @@ def test_sk_31_empty_ranges_are_dropped() -> None:
         (5, 6, [[0, 2, 5, 7, 10], [0, 2, 4]]),
     ],
 )
-def test_max_records_per_partition(most: int, least: int | None, expected: list[list[int]]) -> None:
+def test_pieces_have_a_greatest_number_of_rows(
+    most: int, least: int | None, expected: list[list[int]]
+) -> None:
     """Ranges are cut until no piece has more than ``max_rows_per_task`` rows, and then until there are ``min_tasks``
     pieces."""
     limits = ReadLimits(max_rows_per_task=most, min_tasks=least)
@@ -84,7 +88,9 @@ def test_max_records_per_partition(most: int, least: int | None, expected: list[
     st.none() | st.integers(1, 40),
     st.none() | st.integers(1, 60),
 )
-def test_pieces_are_the_ranges(spans: list[tuple[int, int]], least: int | None, most: int | None) -> None:
+def test_pieces_have_each_position_of_the_ranges_once(
+    spans: list[tuple[int, int]], least: int | None, most: int | None
+) -> None:
     """I1, KR-03: the pieces of the tasks have every position once and in order. No piece is too large, and no task
     has two pieces of one split."""
     work = ranges(*((start, start + size) for start, size in spans))

@@ -4,8 +4,9 @@ broker.
 Reports: 1,000 tasks in a process of their own report what they read of 10 splits each, within a second and all at
 once. Members: 1,000 members publish into the log of a group, and one member reads them all. Table: 10,000 splits
 write their rows batch after batch, with maintenance. Rows are recorded a minute apart by the simulated clock, so that
-10,080 batches are a week. CPU and memory are those of this process. ``python -m benchmarks.scale [--tasks 1000]
-[--members 1000] [--splits 10000] [--batches 10080]``
+10,080 batches are a week. CPU and memory are those of this process.
+
+``python -m benchmarks.planning.scale [--tasks 1000] [--members 1000] [--splits 10000] [--batches 10080]``
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ import pyarrow as pa
 
 from benchmarks.support.backlog import START_MS
 from benchmarks.support.folders import temporary_folder
-from flip27_stream.spark.reporting.report_channel import ReportAddress, ReportListener, send_report
+from flip27_stream.spark.reporting.report_channel import ReportAddress
+from flip27_stream.spark.reporting.report_listener import ReportListener
+from flip27_stream.spark.reporting.report_sender import send_report
 from flip27_stream.spark.reporting.reports import SplitReport, TaskReport
 from watermark_alignment.group.group_log import GroupLog
 from watermark_alignment.group.group_view import Entry

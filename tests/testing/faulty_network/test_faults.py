@@ -1,4 +1,4 @@
-"""Each fault does to a connection what it is named for and no more, and a seed repeats its faults.
+"""Each fault does to a connection what it is named for, and no more.
 
 No test here starts a JVM.
 """
@@ -9,15 +9,13 @@ import datetime
 import errno
 import socket
 import ssl
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from flip27_stream.errors import ConnectorError
 from flip27_stream.testing import (
     BlackHole,
     CutAfter,
@@ -27,51 +25,18 @@ from flip27_stream.testing import (
     HalfOpen,
     HangInTls,
     Link,
-    PlannedFault,
     Refuse,
     Silence,
     Throttle,
     Unreachable,
-    fault_schedule,
     wait_until,
 )
-from tests.testing.echo import LONG_S, SOON_S, Client, Server
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    running = Server()
-    yield running
-    running.close()
-
-
-@pytest.fixture
-def network() -> Iterator[FaultyNetwork]:
-    with FaultyNetwork() as running:
-        yield running
-
-
-@pytest.fixture
-def link(server: Server, network: FaultyNetwork) -> Link:
-    return network.link("echo", server.address)
-
-
-@pytest.fixture
-def connect(link: Link) -> Iterator[Callable[[], Client]]:
-    with ExitStack() as open_clients:
-
-        def connected() -> Client:
-            client = Client(link)
-            open_clients.enter_context(client.socket)
-            return client
-
-        yield connected
-
+from tests.testing.faulty_network.echo import LONG_S, SOON_S, Client, Server
 
 Connect = Callable[[], Client]
 
 
-def test_what_is_sent_arrives(link: Link, connect: Connect, server: Server) -> None:
+def test_a_link_without_faults_delivers_all_bytes(link: Link, connect: Connect, server: Server) -> None:
     client = connect()
     assert client.ask(1 << 20) == 1 << 20
     client.socket.shutdown(socket.SHUT_WR)
@@ -88,7 +53,9 @@ def test_a_server_that_is_not_there_resets(link: Link, connect: Connect, server:
 
 
 @pytest.mark.parametrize("fault", [Refuse(), Unreachable(), Silence(), HangInTls()], ids=str)
-def test_faults_of_new_connections_leave_those_that_stand(link: Link, connect: Connect, fault: Fault) -> None:
+def test_faults_of_new_connections_do_not_change_open_ones(
+    link: Link, connect: Connect, fault: Fault
+) -> None:
     standing = connect()
     assert standing.ask() == 5
     with link.apply(fault):
@@ -97,7 +64,7 @@ def test_faults_of_new_connections_leave_those_that_stand(link: Link, connect: C
     assert connect().ask() == 5
 
 
-def test_refuse(link: Link, connect: Connect) -> None:
+def test_refuse_refuses_connections(link: Link, connect: Connect) -> None:
     with link.apply(Refuse()):
         for _ in range(3):
             with pytest.raises(ConnectionRefusedError):
@@ -106,7 +73,7 @@ def test_refuse(link: Link, connect: Connect) -> None:
             connect()
 
 
-def test_unreachable(link: Link) -> None:
+def test_unreachable_leaves_connections_unmade(link: Link) -> None:
     """The connection is not refused, but not made either.
 
     A client that waits long enough is connected when the fault ends.
@@ -124,7 +91,7 @@ def test_unreachable(link: Link) -> None:
     assert link.accepted == 1
 
 
-def test_silence(link: Link, connect: Connect, server: Server) -> None:
+def test_silence_accepts_and_sends_nothing(link: Link, connect: Connect, server: Server) -> None:
     with link.apply(Silence()):
         client = connect()
         assert not client.is_answered()
@@ -133,7 +100,7 @@ def test_silence(link: Link, connect: Connect, server: Server) -> None:
         client.ask()
 
 
-def test_delay(link: Link, connect: Connect) -> None:
+def test_delay_holds_back_what_is_sent_to_the_client(link: Link, connect: Connect) -> None:
     """A delay holds back what is sent to the client, and releases what waits when it ends."""
     client = connect()
     client.ask()
@@ -146,7 +113,7 @@ def test_delay(link: Link, connect: Connect) -> None:
     assert client.receive(1) == 1
 
 
-def test_the_jitter_of_a_delay_comes_again() -> None:
+def test_a_seed_repeats_the_jitter_of_a_delay() -> None:
     import random
 
     delay = Delay(1, jitter_s=2, seed=7)
@@ -156,7 +123,7 @@ def test_the_jitter_of_a_delay_comes_again() -> None:
     assert delay.delay_s("to_server", random.Random(7)) == 0
 
 
-def test_throttle(link: Link, connect: Connect) -> None:
+def test_throttle_limits_bytes_per_second(link: Link, connect: Connect) -> None:
     client = connect()
     with link.apply(Throttle(50_000)):
         began = time.monotonic()
@@ -195,7 +162,7 @@ def test_a_black_hole_resets_when_it_ends(link: Link, connect: Connect, server: 
     assert connect().ask() == 5
 
 
-def test_the_end_of_a_server_is_no_news_in_a_black_hole(link: Link, connect: Connect) -> None:
+def test_a_black_hole_hides_the_end_of_the_server(link: Link, connect: Connect) -> None:
     client = connect()
     client.ask()
     with link.apply(BlackHole("to_client")):
@@ -207,7 +174,7 @@ def test_the_end_of_a_server_is_no_news_in_a_black_hole(link: Link, connect: Con
 
 
 @pytest.mark.parametrize("count", [0, 1, 4, 70_000])
-def test_a_cut_after_some_bytes_of_an_answer(
+def test_a_cut_ends_a_connection_after_some_bytes(
     link: Link, connect: Connect, server: Server, count: int
 ) -> None:
     """Exactly ``count`` bytes of the answer arrive; bytes from before the fault do not count.
@@ -228,7 +195,7 @@ def test_a_cut_after_some_bytes_of_an_answer(
     assert connect().ask() == 5
 
 
-def test_a_cut_may_reset_and_strike_all(link: Link, connect: Connect) -> None:
+def test_a_cut_may_reset_all_connections(link: Link, connect: Connect) -> None:
     with link.apply(CutAfter(3, times=None)) as applied:
         for _ in range(3):
             client = connect()
@@ -239,7 +206,9 @@ def test_a_cut_may_reset_and_strike_all(link: Link, connect: Connect) -> None:
         assert applied.cuts == 3
 
 
-def test_half_open_of_which_the_server_knows(link: Link, connect: Connect, server: Server) -> None:
+def test_the_client_does_not_see_a_connection_end_that_the_server_sees(
+    link: Link, connect: Connect, server: Server
+) -> None:
     client = connect()
     client.ask()
     with link.apply(HalfOpen("server")):
@@ -252,7 +221,9 @@ def test_half_open_of_which_the_server_knows(link: Link, connect: Connect, serve
     wait_until(lambda: link.connections == 1, "the link to forget it")
 
 
-def test_half_open_of_which_the_client_knows(link: Link, connect: Connect, server: Server) -> None:
+def test_the_server_does_not_see_a_connection_end_that_the_client_sees(
+    link: Link, connect: Connect, server: Server
+) -> None:
     client = connect()
     client.ask()
     with link.apply(HalfOpen("client")):
@@ -261,7 +232,9 @@ def test_half_open_of_which_the_client_knows(link: Link, connect: Connect, serve
     wait_until(lambda: server.ends == ["ConnectionResetError"], "the server to be told")
 
 
-def test_half_open_of_which_nobody_knows(link: Link, connect: Connect, server: Server) -> None:
+def test_neither_side_sees_the_end_of_a_half_open_connection(
+    link: Link, connect: Connect, server: Server
+) -> None:
     client = connect()
     client.ask()
     with link.apply(HalfOpen("neither")):
@@ -272,7 +245,7 @@ def test_half_open_of_which_nobody_knows(link: Link, connect: Connect, server: S
         client.receive(1)
 
 
-def test_hang_in_tls(network: FaultyNetwork, tmp_path: Path) -> None:
+def test_hang_in_tls_stops_a_handshake(network: FaultyNetwork, tmp_path: Path) -> None:
     certificate = self_signed(tmp_path)
     accepting = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     accepting.load_cert_chain(certificate)
@@ -321,95 +294,3 @@ def self_signed(folder: Path) -> str:
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
     (folder / "both.pem").write_bytes(pem + made.public_bytes(serialization.Encoding.PEM))
     return str(folder / "both.pem")
-
-
-def test_faults_last_together_and_end_one_by_one(link: Link, connect: Connect) -> None:
-    first, second = link.apply(BlackHole("to_server")), link.apply(BlackHole("to_client"))
-    client = connect()
-    assert not client.is_answered()
-    first.heal()
-    first.heal()
-    assert not client.is_answered()
-    second.heal()
-    assert client.receive(10) == 10
-    link.apply(BlackHole())
-    link.heal()
-    assert client.ask() == 5
-
-
-def test_all_links_are_cut_and_healed(
-    network: FaultyNetwork, link: Link, connect: Connect, server: Server
-) -> None:
-    client = connect()
-    client.ask()
-    network.cut("close")
-    assert client.receive(1) == 0
-    network.link("other", server.address).apply(Refuse())
-    link.apply(Refuse())
-    network.heal()
-    assert connect().ask() == 5
-    assert set(network.links) == {"echo", "other"}
-
-
-def test_a_link_may_lead_elsewhere(link: Link, connect: Connect, server: Server) -> None:
-    second = Server()
-    try:
-        connect().ask()
-        link.target = second.address
-        connect().ask(7)
-        assert (server.got, second.got) == (5, 7)
-        link.cut()
-    finally:
-        second.close()
-
-
-def test_a_schedule_is_played(network: FaultyNetwork, link: Link, connect: Connect) -> None:
-    client = connect()
-    client.ask()
-    plan = [PlannedFault(0, "echo", BlackHole(), 3600), PlannedFault(0, "echo", HalfOpen(), 0.01)]
-    with network.playing(plan):
-        wait_until(lambda: link.connections == 0, "the second fault to begin and to end")
-        assert not connect().is_answered()
-    assert connect().ask() == 5
-    with (
-        pytest.raises(ValueError, match="nowhere"),
-        network.playing([PlannedFault(0, "nowhere", Refuse(), 1)]),
-    ):
-        pass
-
-
-def test_a_seed_gives_the_same_schedule() -> None:
-    plan = fault_schedule(7, ["a", "b"], 1000, every_s=5, lasts_s=(1, 3))
-    assert plan == fault_schedule(7, ["a", "b"], 1000, every_s=5, lasts_s=(1, 3))
-    assert plan != fault_schedule(8, ["a", "b"], 1000, every_s=5, lasts_s=(1, 3))
-    assert 150 < len(plan) < 250
-    assert {type(planned.fault) for planned in plan} == {
-        *(Refuse, Unreachable, Silence, HangInTls),
-        *(Delay, Throttle, BlackHole, CutAfter, HalfOpen),
-    }
-    assert {planned.link for planned in plan} == {"a", "b"}
-    assert [planned.at_s for planned in plan] == sorted(planned.at_s for planned in plan)
-    assert all(planned.lasts_s <= min(3, 1000 - planned.at_s) for planned in plan)
-
-
-def test_a_network_that_was_not_entered_says_so() -> None:
-    with pytest.raises(ConnectorError, match="enter the context"):
-        FaultyNetwork().link("a", "127.0.0.1:1")
-
-
-def test_nothing_is_left_behind(server: Server) -> None:
-    before = set(threading.enumerate())
-    with FaultyNetwork() as network:
-        link = network.link("echo", server.address)
-        client = Client(link)
-        client.ask()
-        link.apply(HalfOpen())
-        link.apply(Silence())
-        with pytest.raises(ValueError, match="'echo' already"):
-            network.link("echo", server.address)
-    with client.socket, pytest.raises(ConnectionError):
-        client.ask()
-    with pytest.raises(ConnectionRefusedError):
-        Client(link)
-    left = set(threading.enumerate()) - before
-    assert not [thread for thread in left if thread.name == "flip27-faulty-network"]

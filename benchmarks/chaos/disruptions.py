@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from benchmarks.chaos.plan import Blow, Turn
+from benchmarks.chaos.plan import Disruption, Turn
 from benchmarks.chaos.world import World
 from benchmarks.soak.driver import Role
 from flip27_stream.testing import PlannedFault
@@ -32,7 +32,7 @@ class Done:
     undo: Undo | None = None
 
 
-class Blows:
+class Disruptions:
     """Kills, stops and changes of the servers and files of a run.
 
     Each method does one of them and counts it. It returns ``None`` if there was nothing that it could be done to.
@@ -55,16 +55,16 @@ class Blows:
         self.counts[f"fault {type(planned.fault).__name__}"] += 1
         return Done(f"{planned.fault} on {planned.link} for {planned.lasts_s:.1f} s", applied.heal)
 
-    def blow(self, blow: Blow) -> Done | None:
-        kind, _, target = blow.what.partition(" ")
+    def disruption(self, disruption: Disruption) -> Done | None:
+        kind, _, target = disruption.what.partition(" ")
         if kind == "kill":
-            done = self._kill(target, blow.pick)
+            done = self._kill(target, disruption.pick)
         elif kind == "stop":
-            done = self._stop(target, blow.pick)
+            done = self._stop(target, disruption.pick)
         else:
-            done = self._change(blow)
+            done = self._change(disruption)
         if done is not None:
-            self.counts[blow.what] += 1
+            self.counts[disruption.what] += 1
         return done
 
     def turn(self, turn: Turn) -> Done:
@@ -141,16 +141,16 @@ class Blows:
 
         return Done(f"{how} broker {node}", undo)
 
-    def _change(self, blow: Blow) -> Done | None:
+    def _change(self, disruption: Disruption) -> Done | None:
         files, table = self._world.files, self._world.table
-        if blow.what == "hide folder":
+        if disruption.what == "hide folder":
             files.hide()
             return Done("hide folder", files.show)
-        if blow.what in ("touch file", "remove file"):
-            did = (files.touch if blow.what == "touch file" else files.remove)(blow.pick)
-            return Done(blow.what) if did else None
-        (table.compact if blow.what == "compact table" else table.checkpoint)()
-        return Done(blow.what)
+        if disruption.what in ("touch file", "remove file"):
+            did = (files.touch if disruption.what == "touch file" else files.remove)(disruption.pick)
+            return Done(disruption.what) if did else None
+        (table.compact if disruption.what == "compact table" else table.checkpoint)()
+        return Done(disruption.what)
 
     def _picked(self, role: Role, pick: float) -> tuple[str, int] | None:
         """Returns a process of a driver program that runs, and the name of the program."""

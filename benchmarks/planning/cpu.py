@@ -2,7 +2,7 @@
 of its answers is not counted.
 
 It measures the planner alone, over views and in columns; then the coordinator's whole plan (offset in, offset out,
-positions, probes), unaligned and aligned, and with ten times as many splits. ``python -m benchmarks.planning_cpu``
+positions, probes), unaligned and aligned, and with ten times as many splits. ``python -m benchmarks.planning.cpu``
 """
 
 from __future__ import annotations

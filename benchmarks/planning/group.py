@@ -2,7 +2,7 @@
 their own.
 
 The others publish another watermark every second, as queries with small batches do, so that commits of the ten meet.
-They also take turns in maintaining the table. ``python -m benchmarks.group``
+They also take turns in maintaining the table. ``python -m benchmarks.planning.group``
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Benchmarks of what one driver does: plans, offsets, groups, reports, the split-watermark table."""

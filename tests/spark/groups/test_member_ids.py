@@ -1,0 +1,64 @@
+"""Sources with one id, and processes with one lineage. No JVM."""
+
+from __future__ import annotations
+
+import pytest
+
+from flip27_stream.errors import AlignmentError
+from tests.spark.support.driven_query import Query
+from tests.spark.support.members import Make, kill, member_of, several, step
+
+
+def meet(older: Query, younger: Query) -> None:
+    """Lets both queries plan; then the older one publishes another entry."""
+    assert [step(older), step(younger)] == [[], []]
+    entry = member_of(older).entry
+    step(older)
+    older.world.logs["a"] += [101]
+    step(older)
+    assert member_of(older).entry != entry
+
+
+def test_al_14_of_two_live_holders_of_one_id_the_younger_fails(make: Make) -> None:
+    """Of two live sources with the same id the younger one fails, and the older one goes on. The error names both."""
+    older, younger = make({"a": [100]}, source_id="clicks"), make({"b": [100, 101]}, source_id="clicks")
+    meet(older, younger)
+    with pytest.raises(AlignmentError, match=r"of group 'g' have the id 'clicks': process \d+ on ") as e:
+        several(younger)
+    for query in (older, younger):
+        assert f"lineage {member_of(query).entry.lineage}" in str(e.value)
+    younger.coordinator.close()
+    older.world.logs["a"] += [102]
+    assert step(older) == [102]
+
+
+def test_a_source_can_take_the_id_of_a_dead_one(make: Make) -> None:
+    """A source can take the id of a killed source at once. An entry that has not timed out yet does not prove that
+    its process is alive."""
+    dead, new = make({"a": [100]}, source_id="clicks"), make({"b": [100]}, source_id="clicks")
+    step(dead)
+    step(dead)
+    kill(dead)
+    assert [step(new), step(new)] == [[], [100]]
+
+
+def test_the_two_processes_of_a_self_join_are_two_members(make: Make) -> None:
+    """Fact 18: the two processes of a self-join are two members of the group. They have one definition, and each has
+    its own lineage."""
+    one, two = make({"a": [100]}, source_id="clicks"), make({"b": [100, 101]}, source_id="clicks")
+    object.__setattr__(two.spec, "definition", one.spec.definition)
+    meet(one, two)
+    assert step(two) == [100, 101]
+    assert len(member_of(two).view.members) == 2
+
+
+def test_a_copied_checkpoint_is_noticed(make: Make) -> None:
+    """Two live processes with one lineage, which come from a copied checkpoint, are noticed. The one whose place was
+    taken fails when it plans again."""
+    original, copy = make({"a": [100]}), make({"a": [100]})
+    step(original)
+    copy.offset = original.offset
+    step(copy)
+    original.world.logs["a"] += [101]
+    with pytest.raises(AlignmentError, match="from one checkpoint"):
+        several(original)
