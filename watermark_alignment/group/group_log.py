@@ -114,7 +114,9 @@ class GroupLog:
         }
         if not commits:
             raise TableNotFoundError(NO_TABLE)
-        newest = max(commits.values())
+        newest = commits[
+            max(commits)
+        ]  # not the greatest time: the store's clock may have been set back since
         is_another = self._next is None or max(commits) < self._next - 1
         read_up_to = 0 if is_another or self._next is None else self._next
         self._found = tuple(

@@ -199,11 +199,14 @@ def _short(text: str) -> str:
 
 
 def _replace(file: Path, rows: pa.Table) -> None:
-    """Writes ``rows`` to ``file``, which appears complete and on disk."""
+    """Writes ``rows`` to ``file``, which appears complete and on disk. Nothing is left where that fails."""
     unfinished = file.with_suffix(".unfinished")
-    with unfinished.open("wb") as data:
-        with pa.ipc.new_file(data, rows.schema) as writer:
-            writer.write_table(rows)
-        data.flush()
-        os.fsync(data.fileno())
-    unfinished.replace(file)
+    try:
+        with unfinished.open("wb") as data:
+            with pa.ipc.new_file(data, rows.schema) as writer:
+                writer.write_table(rows)
+            data.flush()
+            os.fsync(data.fileno())
+        unfinished.replace(file)
+    finally:
+        unfinished.unlink(missing_ok=True)

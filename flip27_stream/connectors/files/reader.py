@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from stat import S_ISREG
 
 import pyarrow as pa
 from pyarrow.fs import FileSystem
@@ -14,8 +15,7 @@ from flip27_stream.api import InputStatus, ReaderOutput, SourceReader, SourceRea
 from flip27_stream.connectors.files.formats.file_format import FileFormat, Malformed, written_anew
 from flip27_stream.connectors.files.formats.rows import read_rows
 from flip27_stream.connectors.files.split import FileSplit
-from flip27_stream.connectors.files.storage.found_file import time_text
-from flip27_stream.connectors.files.storage.local_listing import local_file
+from flip27_stream.connectors.files.storage.found_file import FoundFile, time_text
 from flip27_stream.connectors.files.tolerance import UNREADABLE, Tolerance, metric_of
 from flip27_stream.errors import Flip27Error
 from flip27_stream.reader import Records
@@ -104,8 +104,9 @@ class FileSourceReader(SourceReader[FileSplit]):
 
     def _rows(self, split: FileSplit) -> Iterator[Records]:
         what = f"{self._format.name} file {split.path}"
-        if self._compare_times:
-            _check_time(split, what)
+        opened = _status(split) if self._compare_times else None
+        if opened is not None:
+            _check_time(split, opened, what)
         dropped: list[Malformed] = []
         yield from read_rows(
             self._format,
@@ -118,6 +119,9 @@ class FileSourceReader(SourceReader[FileSplit]):
             size=split.size,
             dropped=dropped.append,
         )
+        now = _status(split) if opened is not None else None
+        if now is not None and opened is not None and now.st_ino == opened.st_ino:
+            _check_time(split, now, what)  # it may have been overwritten while it was read
         if dropped:
             self._leave_out(split, dropped)
 
@@ -137,14 +141,22 @@ class FileSourceReader(SourceReader[FileSplit]):
         self._context.metric_group().counter("malformed_records").inc(len(dropped))
 
 
-def _check_time(split: FileSplit, what: str) -> None:
-    """Checks that a local file was not modified since it was listed. Other errors are raised when the file is opened.
+def _status(split: FileSplit) -> os.stat_result | None:
+    """Returns the status of a local file; ``None`` if it is gone or no file, which is an error when it is opened."""
+    try:
+        status = os.stat(split.path)
+    except OSError:
+        return None
+    return status if S_ISREG(status.st_mode) else None
+
+
+def _check_time(split: FileSplit, status: os.stat_result, what: str) -> None:
+    """Checks that a local file was not modified since it was listed.
 
     Raises:
         DataLossError: The file was modified.
     """
-    with suppress(OSError):
-        found = local_file(split.path)
-        if found is not None and found.modified != split.modified:
-            before, now = time_text(split.modified), time_text(found.modified)
-            raise written_anew(what, f"had modification time {before}", f"has {now}")
+    found = FoundFile.of(split.path, status.st_mtime_ns, status.st_size)
+    if found.modified != split.modified:
+        before, now = time_text(split.modified), time_text(found.modified)
+        raise written_anew(what, f"had modification time {before}", f"has {now}")

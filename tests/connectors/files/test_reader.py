@@ -4,7 +4,8 @@ of failing the task."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.connectors.files.formats.format_options import file_format
 from flip27_stream.connectors.files.reader import FileSourceReader
 from flip27_stream.connectors.files.split import FileSplit
+from flip27_stream.connectors.files.storage.local_listing import local_file
 from flip27_stream.connectors.files.tolerance import Tolerance
 from flip27_stream.errors import CorruptRecordError, DataLossError, Flip27Error, RecordFormatError
 from flip27_stream.spark.execution.task import SplitTask, TaskContext, TaskOutput
@@ -34,10 +36,16 @@ class Task:
     def __init__(
         self, format: str, schema: pa.Schema = IDS, tolerance: Tolerance | None = None, **options: str
     ) -> None:
+        self.after_first: Callable[[], object] = lambda: None
         self.context = TaskContext(0)
         self._schema = schema
         self._reader = FileSourceReader(
-            self.context, LOCAL_FS, file_format(format, options, schema), schema, tolerance
+            self.context,
+            LOCAL_FS,
+            file_format(format, options, schema),
+            schema,
+            tolerance,
+            compare_times=tolerance is None,
         )
 
     def read(self, splits: Sequence[FileSplit]) -> list[dict[str, Any]]:
@@ -53,6 +61,8 @@ class Task:
             while status is not InputStatus.END_OF_INPUT:
                 status = self._reader.poll_next(output)
                 for batch in output.drain():
+                    if not rows:
+                        self.after_first()
                     rows += batch.to_pylist()
                 if status is InputStatus.NOTHING_AVAILABLE:
                     self._reader.is_available().result(10)
@@ -69,7 +79,9 @@ class Task:
 
 
 def _split(path: Path, start: int, end: int, partition: Sequence[tuple[str, str | None]] = ()) -> FileSplit:
-    return FileSplit(str(path), 1, path.stat().st_size, tuple(partition)).between(start, end)
+    found = local_file(str(path))
+    assert found is not None
+    return FileSplit(found.path, found.modified, found.size, tuple(partition)).between(start, end)
 
 
 @pytest.fixture
@@ -85,6 +97,44 @@ def test_ranges_are_read_one_after_the_other(numbers: Path, tmp_path: Path) -> N
     pq.write_table(pa.table({"id": range(5000, 5010)}), other)
     splits = [_split(numbers, 250, 650), _split(other, 3, 5), _split(numbers, 999, 1000)]
     assert [row["id"] for row in Task("parquet").read(splits)] == [*range(250, 650), 5003, 5004, 999]
+
+
+OLD, NEW = "old" * 16, "new" * 16
+LINES = 60_000
+BYTES = LINES * len(f"{OLD}\n")
+TEXT = pa.schema([("value", pa.string())])
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    """A file of lines that takes several batches to read, modified long ago."""
+    path = tmp_path / "lines.txt"
+    path.write_text(f"{OLD}\n" * LINES)
+    os.utime(path, (10**9, 10**9))
+    return path
+
+
+@pytest.mark.parametrize("text", [f"{NEW}\n" * LINES, ""], ids=["overwritten", "truncated"])
+def test_a_file_that_is_overwritten_while_it_is_read(lines: Path, text: str) -> None:
+    """A local file that is overwritten in its place, or truncated, while a task reads it fails the task. Its rows
+    would be old and new ones, or end early, without an error."""
+    task = Task("text", TEXT)
+    task.after_first = lambda: lines.write_text(text)
+    with pytest.raises(DataLossError, match=r"lines\.txt had modification time 2001-.* was overwritten"):
+        task.read([_split(lines, 0, BYTES)])
+
+
+def test_a_file_that_is_replaced_or_gone_while_it_is_read(lines: Path, tmp_path: Path) -> None:
+    """Another file in the place of one that a task reads, and its deletion, change nothing of what is read."""
+    (tmp_path / "new").write_text(f"{NEW}\n" * LINES)
+    task = Task("text", TEXT)
+    split = _split(lines, 0, BYTES)
+    task.after_first = lambda: (tmp_path / "new").rename(lines)
+    assert {row["value"] for row in task.read([split])} == {OLD}
+    os.utime(lines, (10**9, 10**9))
+    task = Task("text", TEXT)
+    task.after_first = lines.unlink
+    assert len(task.read([split])) == LINES
 
 
 def test_values_of_partitions_are_columns(numbers: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -117,6 +118,16 @@ def test_reading_begins_with_recent_entries(path: Path) -> None:
         at = newest - age_ms / 1000
         os.utime(path / "_delta_log" / f"{version:020d}.json", (at, at))
     assert [e.watermark for e in told(meeting(path))] == [2, 3]
+
+
+def test_a_clock_of_the_store_that_was_set_back_hides_no_entry(path: Path) -> None:
+    """I3: a new reader sees the members although older commits have times in the future."""
+    log = meeting(path)
+    for watermark in range(3):
+        log.publish(entry("a", watermark))
+    tomorrow = time.time() + 86_400
+    os.utime(path / "_delta_log" / f"{1:020d}.json", (tomorrow, tomorrow))
+    assert [e.watermark for e in told(meeting(path))] == [0, 1, 2]
 
 
 def test_a_reader_goes_on_after_the_log_was_shortened(path: Path) -> None:

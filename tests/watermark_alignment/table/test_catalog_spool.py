@@ -4,6 +4,7 @@ which commits are written together.
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -116,6 +117,22 @@ def test_rows_that_nobody_takes_are_bounded(spool: CatalogSpool, monkeypatch: py
         spool.append("a", batch, split_rows(batch), {})
     with pytest.raises(AlignmentError, match=f"'{NAME}' does not get its rows: 2 batches wait in"):
         spool.append("a", 2, split_rows(2), {})
+
+
+def test_a_full_disk_gets_no_fuller(spool: CatalogSpool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that cannot be written leave nothing in the folder. They are written once there is space."""
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        for batch in range(3):
+            with pytest.raises(AlignmentError, match=f"'{NAME}' cannot be put into .*: .*No space left"):
+                spool.append("a", batch, split_rows(batch), {})
+    assert list(spool.folder.iterdir()) == []
+    spool.append("a", 3, split_rows(3), {})
+    assert [commit.batch for (waiting,) in [spool.pending().values()] for commit in waiting] == [3]
 
 
 def test_without_a_writer_the_start_is_refused(spool: CatalogSpool, writer: FileLock) -> None:

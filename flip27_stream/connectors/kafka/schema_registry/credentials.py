@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from flip27_stream.connectors.kafka.security.sasl.oauthbearer import TOKEN_FORM
 from flip27_stream.connectors.kafka.security.tokens.token_cache import TOKENS, TokenProvider
 from flip27_stream.errors import AuthenticationError
+
+_BEARER: Final = "Bearer "
 
 
 class RegistryCredentials(Protocol):
@@ -23,8 +25,8 @@ class RegistryCredentials(Protocol):
         """
         ...
 
-    def refused(self) -> bool:
-        """Records that the registry refused the credentials. Returns whether another request may succeed."""
+    def refused(self, authorization: str) -> bool:
+        """Records that the registry refused a value of the header. Returns whether another request may succeed."""
         ...
 
 
@@ -46,12 +48,12 @@ class FixedCredentials:
     @classmethod
     def bearer(cls, token: str) -> FixedCredentials:
         """Returns the credentials for a bearer token."""
-        return cls(f"Bearer {token}")
+        return cls(f"{_BEARER}{token}")
 
     def authorization(self) -> str:
         return self.header
 
-    def refused(self) -> bool:
+    def refused(self, authorization: str) -> bool:
         return False
 
 
@@ -74,7 +76,7 @@ class RenewedToken:
                 "The token for the schema registry has characters that a bearer token cannot have. Check option "
                 f"'{self.option}'."
             )
-        return f"Bearer {token}"
+        return f"{_BEARER}{token}"
 
-    def refused(self) -> bool:
-        return TOKENS.refused(self.provider)
+    def refused(self, authorization: str) -> bool:
+        return TOKENS.refused(self.provider, authorization.removeprefix(_BEARER))

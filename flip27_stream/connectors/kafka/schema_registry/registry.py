@@ -84,13 +84,15 @@ class SchemaRegistry:
                 wait = min(2 * wait, _LONGEST_WAIT_S)
 
     def _answer(self, url: str, deadline: float) -> dict[str, Any]:
+        given = self.credentials
+        authorization = None if given is None else given.authorization()
         try:
-            answer = self._call(url, deadline)
+            answer = self._call(url, authorization, deadline)
         except HttpRefusal as refusal:
-            if refusal.code != 401 or self.credentials is None or not self.credentials.refused():
+            if refusal.code != 401 or given is None or not given.refused(authorization or ""):
                 raise _refused(url, refusal) from None
             try:
-                answer = self._call(url, deadline)
+                answer = self._call(url, given.authorization(), deadline)
             except HttpRefusal as again:
                 raise _refused(url, again) from None
         found = _object(answer)
@@ -100,10 +102,10 @@ class SchemaRegistry:
             )
         return found
 
-    def _call(self, url: str, deadline: float) -> bytes:
+    def _call(self, url: str, authorization: str | None, deadline: float) -> bytes:
         headers = dict(self.headers) | {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
-        if self.credentials is not None:
-            headers["Authorization"] = self.credentials.authorization()
+        if authorization is not None:
+            headers["Authorization"] = authorization
         context = SslOptions(self.trust).context() if url.startswith("https:") else None
         left = max(_FIRST_WAIT_S, min(_LONGEST_CALL_S, deadline - time.monotonic()))
         try:

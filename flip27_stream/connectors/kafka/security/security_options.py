@@ -95,8 +95,8 @@ class SaslCredentials(Protocol):
         """Returns a new authentication at the broker that was reached by the name ``host``."""
         ...
 
-    def refused(self) -> bool:
-        """Records that a broker refused the credentials. Returns whether a new connection may succeed."""
+    def refused(self, exchange: SaslExchange) -> bool:
+        """Records that a broker refused the credentials of ``exchange``. Returns whether a new one may succeed."""
         ...
 
 
@@ -121,7 +121,7 @@ class SaslOptions:
         exchange: SaslExchange = password_exchange(self.mechanism, self.username, self.password)
         return exchange
 
-    def refused(self) -> bool:
+    def refused(self, exchange: SaslExchange) -> bool:
         """Returns ``False``, since a password does not change."""
         return False
 

@@ -66,6 +66,7 @@ class FakeBroker:
         silent_about: Names of requests that it never answers.
         impatient: The number of requests that came while the client should have waited.
         refuses: Whether every password is wrong.
+        refused_tokens: The tokens of OAUTHBEARER that it refuses.
         versions: The greatest version of each request that it speaks.
         requests: The number of requests that it took, by name.
         connections: The number of connections that it accepted.
@@ -78,6 +79,7 @@ class FakeBroker:
         self.fetch_throttle_ms = 0
         self.silent_about: set[str] = set()
         self.refuses = False
+        self.refused_tokens: set[str] = set()
         self.versions = dict(VERSIONS)
         self.requests: Counter[str] = Counter()
         self.connections = 0
@@ -202,14 +204,17 @@ class FakeBroker:
         return ApiVersionsResponse(error_code=0, api_keys=keys, throttle_time_ms=0)
 
     def _SaslHandshakeRequest(self, request: Any) -> Any:
-        return SaslHandshakeResponse(error_code=0, mechanisms=["PLAIN"])
+        return SaslHandshakeResponse(error_code=0, mechanisms=["PLAIN", "OAUTHBEARER"])
 
     def _SaslAuthenticateRequest(self, request: Any) -> Any:
-        error, why = (
-            (58, "Authentication failed: Invalid username or password") if self.refuses else (0, None)
-        )
+        sent = request.auth_bytes
+        error, why, answer = 0, None, b""
+        if self.refuses or sent == b"\x01":  # the end of an exchange with a token that was refused
+            error, why = 58, "Authentication failed: Invalid username or password"
+        elif any(f"Bearer {token}\x01".encode() in sent for token in self.refused_tokens):
+            answer = b'{"status":"invalid_token"}'
         return SaslAuthenticateResponse(
-            error_code=error, error_message=why, auth_bytes=b"", session_lifetime_ms=0
+            error_code=error, error_message=why, auth_bytes=answer, session_lifetime_ms=0
         )
 
     def _MetadataRequest(self, request: Any) -> Any:

@@ -51,24 +51,27 @@ class Kerberos:
 
         try:
             broker = gssapi.Name(f"{self.service}@{host}", gssapi.NameType.hostbased_service)
+            tickets = TICKETS.cache(self) if self.keytab is not None else ""
             context = gssapi.SecurityContext(
-                name=broker, creds=self._credentials(), usage="initiate", mech=gssapi.MechType.kerberos
+                name=broker, creds=self._credentials(tickets), usage="initiate", mech=gssapi.MechType.kerberos
             )
-            return GssapiExchange(context, self)
+            return GssapiExchange(context, self, tickets)
         except GSSError as error:
             raise self._refusal(error, host) from error
 
-    def refused(self) -> bool:
+    def refused(self, exchange: SaslExchange) -> bool:
         """Drops the tickets from the keytab. Returns whether brokers accepted them before and may accept new ones."""
-        return self.keytab is not None and TICKETS.drop(self)
+        if self.keytab is None or not isinstance(exchange, GssapiExchange):
+            return False
+        return TICKETS.drop(self, exchange.tickets)
 
-    def _credentials(self) -> Any:
+    def _credentials(self, tickets: str) -> Any:
         import gssapi
 
         store: dict[str | bytes, str | bytes] = {}
         if self.keytab is not None:
             _check_readable(self.keytab)
-            store = {"client_keytab": f"FILE:{self.keytab}", "ccache": TICKETS.cache(self)}
+            store = {"client_keytab": f"FILE:{self.keytab}", "ccache": tickets}
         elif self.ticket_cache is not None:
             store = {"ccache": f"FILE:{self.ticket_cache}"}
         name = self.principal and gssapi.Name(self.principal, gssapi.NameType.kerberos_principal)
@@ -97,9 +100,11 @@ class GssapiExchange:
     Args:
         context: The security context of the package ``gssapi``, which was not begun.
         kerberos: Where the tickets came from.
+        tickets: The name of their cache in this process; empty for tickets of the machine.
     """
 
-    def __init__(self, context: Any, kerberos: Kerberos) -> None:
+    def __init__(self, context: Any, kerberos: Kerberos, tickets: str) -> None:
+        self.tickets = tickets
         self._context = context
         self._kerberos = kerberos
         self._token: bytes = context.step() or b""
@@ -118,7 +123,7 @@ class GssapiExchange:
         from gssapi.raw.misc import GSSError
 
         if self._is_last:
-            TICKETS.accepted(self._kerberos)
+            TICKETS.accepted(self._kerberos, self.tickets)
             self._is_done = True
             return
         try:
@@ -166,17 +171,24 @@ class Tickets:
                 self._caches[kerberos] = _Cache(f"MEMORY:flip27-{digest}-{next(self._numbers)}")
             return self._caches[kerberos].name
 
-    def accepted(self, kerberos: Kerberos) -> None:
-        """Records that a broker accepted a ticket."""
+    def accepted(self, kerberos: Kerberos, name: str) -> None:
+        """Records that a broker accepted a ticket of the cache ``name``."""
         with self._lock:
-            if kerberos in self._caches:
-                self._caches[kerberos].accepted = True
+            if (cache := self._caches.get(kerberos)) is not None and cache.name == name:
+                cache.accepted = True
 
-    def drop(self, kerberos: Kerberos) -> bool:
-        """Drops the ticket cache. Returns whether a broker accepted a ticket of it."""
+    def drop(self, kerberos: Kerberos, name: str) -> bool:
+        """Drops the ticket cache ``name``, and no successor of it.
+
+        Returns:
+            Whether a broker accepted a ticket of it, or it was dropped before, because of another broker.
+        """
         with self._lock:
-            dropped = self._caches.pop(kerberos, None)
-        return dropped is not None and dropped.accepted
+            cache = self._caches.get(kerberos)
+            if cache is None or cache.name != name:
+                return True
+            del self._caches[kerberos]
+        return cache.accepted
 
 
 TICKETS = Tickets()

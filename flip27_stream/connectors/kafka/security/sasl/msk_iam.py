@@ -119,7 +119,7 @@ class MskIam:
                 "the driver and on the executors."
             ) from error
 
-    def refused(self) -> bool:
+    def refused(self, exchange: SaslExchange) -> bool:
         """Returns ``False``, since boto3 renews credentials itself before they expire."""
         return False
 

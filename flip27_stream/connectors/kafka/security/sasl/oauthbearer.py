@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from flip27_stream.connectors.kafka.security.security_options import SaslExchange
 from flip27_stream.connectors.kafka.security.tokens.token_cache import TOKENS, TokenProvider
 from flip27_stream.errors import AuthenticationError
 
@@ -23,6 +24,7 @@ class OAuthBearerExchange:
     """
 
     def __init__(self, token: str, extensions: Sequence[tuple[str, str]]) -> None:
+        self.token = token
         fields = [("auth", f"Bearer {token}"), *extensions]
         self._message = "n,,\x01" + "".join(f"{name}={value}\x01" for name, value in fields) + "\x01"
         self._is_refused = self._is_done = False
@@ -80,6 +82,6 @@ class OAuthBearer:
             )
         return OAuthBearerExchange(token.value, self.extensions)
 
-    def refused(self) -> bool:
+    def refused(self, exchange: SaslExchange) -> bool:
         """Drops the token, which a broker refused. Returns whether a new one may be accepted."""
-        return TOKENS.refused(self.provider)
+        return isinstance(exchange, OAuthBearerExchange) and TOKENS.refused(self.provider, exchange.token)

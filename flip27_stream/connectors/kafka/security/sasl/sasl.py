@@ -57,6 +57,10 @@ def sasl_steps(broker: str, host: str, sasl: SaslCredentials, versions: BrokerVe
         if framed:
             request = SaslAuthenticateRequest(token)
             answer = yield request, _version_of(request, broker, versions)
+            if answer.error_code == _FAILED and sasl.refused(exchange):
+                raise CredentialsUncheckedError(
+                    f"the broker refused the {sasl.credentials}, which is renewed: {answer.error_message}"
+                )
             _check(answer.error_code, answer.error_message, broker, sasl)
             session_ms = answer.session_lifetime_ms or 0
             received = bytes(answer.auth_bytes)
@@ -109,8 +113,6 @@ def _check(error: int, why: str | None, broker: str, sasl: SaslCredentials) -> N
         raise AuthenticationError(
             f"The broker at {broker} takes no SASL here. Check option 'kafka.security.protocol'."
         )
-    if error == _FAILED and sasl.refused():
-        raise CredentialsUncheckedError(f"the broker refused the {sasl.credentials}, which is renewed: {why}")
     if error == _FAILED:
         raise AuthenticationError(
             f"The broker at {broker} refused the {sasl.credentials} by SASL/{sasl.mechanism}: {why}. "

@@ -105,15 +105,24 @@ class TokenCache:
             self._renew(provider, kept)
         return kept.token
 
-    def refused(self, provider: TokenProvider) -> bool:
-        """Drops the token of a provider, which a broker refused.
+    def refused(self, provider: TokenProvider, token: str) -> bool:
+        """Drops a token, which a broker refused.
+
+        All brokers may refuse it at once. The first refusal drops it, and the later ones do not drop its successor.
+
+        Args:
+            provider: The provider of the token.
+            token: The value of the token.
 
         Returns:
-            Whether a new token may be accepted, because the refused one was not new.
+            Whether a new token may be accepted, because the refused one was not new or was dropped before.
         """
         with self._lock:
-            kept = self._kept.pop(provider, None)
-        return kept is not None and not 0 <= self._clock() - kept.fetched_at <= _NEW_S
+            kept = self._kept.get(provider)
+            if kept is None or kept.token.value != token:
+                return True
+            del self._kept[provider]
+        return not 0 <= self._clock() - kept.fetched_at <= _NEW_S
 
     def _usable(self, provider: TokenProvider) -> _Kept | None:
         with self._lock:

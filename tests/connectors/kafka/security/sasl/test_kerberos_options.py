@@ -96,11 +96,26 @@ def test_a_ticket_that_a_broker_accepted_before_is_tried_again() -> None:
     tickets = Tickets()
     first = tickets.cache(ALICE)
     assert tickets.cache(ALICE) == first
-    assert not tickets.drop(ALICE)
+    assert not tickets.drop(ALICE, first)
 
     second = tickets.cache(ALICE)
-    tickets.accepted(ALICE)
-    assert tickets.drop(ALICE)
+    tickets.accepted(ALICE, first)
+    assert not tickets.drop(ALICE, second), "the broker accepted other tickets"
 
-    assert len({first, second, tickets.cache(ALICE)}) == 3
-    assert not tickets.drop(Kerberos("other"))
+    third = tickets.cache(ALICE)
+    tickets.accepted(ALICE, third)
+    assert tickets.drop(ALICE, third)
+    assert len({first, second, third, tickets.cache(ALICE)}) == 4
+
+
+def test_tickets_that_several_brokers_refuse_at_once() -> None:
+    """Each connection may try again, and the new tickets are kept."""
+    tickets = Tickets()
+    old = tickets.cache(ALICE)
+    tickets.accepted(ALICE, old)
+    assert tickets.drop(ALICE, old)
+    assert tickets.drop(ALICE, old)
+    new = tickets.cache(ALICE)
+    assert tickets.drop(ALICE, old)
+    assert tickets.cache(ALICE) == new
+    assert not tickets.drop(ALICE, new)

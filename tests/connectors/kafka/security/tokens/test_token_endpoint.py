@@ -171,11 +171,25 @@ def test_a_refused_token_is_forgotten() -> None:
     now = [1000.0]
     cache, provider = TokenCache(lambda: now[0]), Provider(now)
     cache.token(provider)
-    assert not cache.refused(provider)
+    assert not cache.refused(provider, "1")
     assert cache.token(provider).value == "2"
     now[0] += 61
-    assert cache.refused(provider)
+    assert cache.refused(provider, "2")
     assert cache.token(provider).value == "3"
+
+
+def test_a_token_that_several_brokers_refuse_at_once() -> None:
+    """A revoked token is refused on all connections. Each of them may try again, and the new token is kept."""
+    now = [1000.0]
+    cache, provider = TokenCache(lambda: now[0]), Provider(now)
+    cache.token(provider)
+    now[0] += 61
+    assert cache.refused(provider, "1")
+    assert cache.refused(provider, "1")
+    assert cache.token(provider).value == "2"
+    assert cache.refused(provider, "1")
+    assert cache.token(provider).value == "2"
+    assert not cache.refused(provider, "2")
 
 
 def test_a_clock_that_is_set_back_does_not_prolong_a_token() -> None:
@@ -193,7 +207,7 @@ def test_a_clock_that_is_set_back_does_not_prolong_a_token() -> None:
     provider.error = None
     assert cache.token(provider).value == "3"
     now[0] -= 3600
-    assert cache.refused(provider)
+    assert cache.refused(provider, "3")
 
 
 def test_connections_that_are_made_at_the_same_time_share_a_token(server: TokenServer) -> None:
