@@ -25,37 +25,59 @@ def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], no
         now: The clock (ms).
 
     Returns:
-        The warning; ``None`` if the times lie between the year 2000 and tomorrow, or if no single factor would move all
-        of them there.
+        The warning; ``None`` if the times lie between the year 2000 and tomorrow, or if no factor moves them there.
     """
-    found = {steps_off(time, now + _DAY_MS) for time in times}
-    steps = found.pop() if len(found) == 1 else None
-    if steps is None:
+    until = now + _DAY_MS
+    found = {steps_off(time, until, unit): time for time in times}
+    if len(found) > 1 and not _YEAR_2000_MS <= found.get(None, until) <= until:
         return None
-    what = f"{event_time_text(times[0])} is read of source {source} by {EVENT_TIME.name} '{event_time}'"
-    factor = f"1{',000' * abs(steps)} times too {'great' if steps > 0 else 'small'}"
+    off = next(((steps, time) for steps, time in found.items() if steps is not None), None)
+    if off is None:
+        return None
+    steps, time = off
     place = UNITS.index(unit) + steps
-    remedy = (
-        f"They look like {_NAMES[UNITS[place]]} that are read as {_NAMES[unit]}: set {EVENT_TIME_UNIT.name} to "
-        f"'{UNITS[place]}'."
-        if 0 <= place < len(UNITS)
-        else f"Set {EVENT_TIME_UNIT.name} to their unit."
-    )
+    factor = f"1{',000' * abs(steps)} times too {'great' if steps > 0 else 'small'}"
+    what = f"{event_time_text(time)} is read of source {source} by {EVENT_TIME.name} '{event_time}'"
+    if len(found) > 1:
+        return (
+            f"Some event times are {factor}: {what}, and other records have another unit. Let producers write one "
+            "unit, or let a function find the unit of each record (module:function)."
+        )
+    if not 0 <= place < len(UNITS):
+        return f"Event times are {factor}: {what}. Set {EVENT_TIME_UNIT.name} to their unit."
+    remedy = f"set {EVENT_TIME_UNIT.name} to '{UNITS[place]}'"
+    if _is_column(event_time):
+        remedy += (
+            " if the column is a bigint. A timestamp column has a unit of its own: correct what writes it, or compute "
+            "event times with module:function. A JSON integer in a timestamp column counts seconds, as in Spark: "
+            "declare the column as bigint where it counts another unit"
+        )
     return (
-        f"Event times are {factor}: {what}. {remedy} (A JSON integer in a timestamp column counts seconds, as in "
-        "Spark: declare the column as bigint where it counts another unit.)"
+        f"Event times are {factor}: {what}. They look like {_NAMES[UNITS[place]]} that are read as {_NAMES[unit]}: "
+        f"{remedy}."
     )
 
 
-def steps_off(time: int, until: int) -> int | None:
+def _is_column(event_time: str) -> bool:
+    """Returns whether an event time is a column, and not a JSON pointer or a function."""
+    return not event_time.startswith("/") and ":" not in event_time
+
+
+def steps_off(time: int, until: int, unit: str = "ms") -> int | None:
     """Returns how often ``time`` (ms) must be divided by 1,000 to lie between the year 2000 and ``until`` (ms).
 
+    Args:
+        time: An event time, as it was read.
+        until: The latest plausible event time.
+        unit: The unit that it was read as, one of :data:`UNITS`. It bounds the multiplications: the longest unit is the
+            second.
+
     Returns:
-        A number from -1 to 3, where -1 stands for a multiplication by 1,000; ``None`` if the time lies there as it is,
-        or if no such number moves it there.
+        A number from -3 to 3, where negative ones stand for multiplications by 1,000; ``None`` if the time lies there
+        as it is, or if no such number moves it there.
     """
-    for steps in (0, -1, 1, 2, 3):
-        moved = time * 1000 if steps < 0 else time // 1000**steps
+    for steps in (0, *range(-1, -UNITS.index(unit) - 1, -1), 1, 2, 3):
+        moved = time * 1000**-steps if steps < 0 else time // 1000**steps
         if _YEAR_2000_MS <= moved <= until:
             return steps or None
     return None
@@ -72,6 +94,28 @@ def no_event_time(source: str, event_time: str, records: int, sample: str) -> st
     """
     return (
         f"{EVENT_TIME.name} '{event_time}' gives no event time for any of the {records:,} records of source {source} "
-        f"that were read, so nothing is aligned. {sample + ' ' if sample else ''}Name the place where the time is: a "
-        "column, a JSON pointer to an integer or an ISO-8601 text, or module:function."
+        f"that were read, so nothing is aligned. {_place(sample)}"
+    )
+
+
+def no_event_time_in_split(source: str, event_time: str, records: int, split: str, sample: str) -> str:
+    """Returns the warning that none of the records of a split that a batch read has an event time.
+
+    Args:
+        source: The name of the source.
+        event_time: ``scan.watermark.event-time``.
+        records: The number of these records.
+        split: The id of the split.
+        sample: A sentence about one of these records, without its values.
+    """
+    return (
+        f"{EVENT_TIME.name} '{event_time}' gives no event time for any of the {records:,} records of split {split} of "
+        f"source {source} that one batch read, so these are not aligned; other records have one. {_place(sample)}"
+    )
+
+
+def _place(sample: str) -> str:
+    return (
+        f"{sample + ' ' if sample else ''}Name the place where the time is: a column, a JSON pointer to an integer or "
+        "an ISO-8601 text, or module:function."
     )

@@ -58,7 +58,8 @@ def timestamp_assigner(
             raise OptionError(
                 f"Option '{option}.unit' has no effect: event time is column '{column.name}', a timestamp, which has a "
                 "unit of its own. Leave it out. A JSON integer in a timestamp column counts seconds, as in Spark; "
-                "where it counts another unit, declare the column as bigint, and set this option."
+                "where it counts another unit, declare the column as bigint, and set this option. Timestamps that were "
+                "written in a wrong unit are corrected where they are written, or by module:function."
             )
         if record_timestamp_column is not None and column.name.lower() == record_timestamp_column.lower():
             return RecordTimestampAssigner(

@@ -8,14 +8,17 @@ from typing import Any, Final
 import pyarrow as pa
 
 from flip27_stream.api import TimestampAssigner
+from flip27_stream.decoding.frames import without_frames
 from flip27_stream.errors import shortened
 from flip27_stream.event_time.assigners import JsonTimestampAssigner
+from flip27_stream.event_time.json_pointer import JsonPointer
 
 _MOST_KEYS: Final = 20
+_KINDS: Final = {list: "an array", dict: "an object", bool: "a boolean", type(None): "null", str: "a text"}
 
 
 def sample_of(assigner: TimestampAssigner, records: pa.RecordBatch, row: int) -> str:
-    """Returns a sentence about one record, without any value of it; "" if there is nothing to say.
+    """Returns a sentence or two about one record, without any value of it; "" if there is nothing to say.
 
     Args:
         assigner: The assigner that found no event time in the record.
@@ -25,26 +28,58 @@ def sample_of(assigner: TimestampAssigner, records: pa.RecordBatch, row: int) ->
     if isinstance(assigner, JsonTimestampAssigner):
         if assigner.documents not in records.schema.names:  # a query may read other columns alone
             return ""
-        return _of_document(records.column(assigner.documents)[row].cast(pa.binary()).as_py())
+        document = records.column(assigner.documents).slice(row, 1).cast(pa.binary())
+        return _of_document(without_frames(document)[0].as_py(), assigner.pointer)
     return f"Its event-time column '{assigner.column}' is null or before 1970." if assigner.column else ""
 
 
-def _of_document(document: bytes | None) -> str:
+def _of_document(document: bytes | None, pointer: JsonPointer) -> str:
     if document is None:
         return "The value of one of them is null."
     try:
         value: Any = json.loads(document)
     except (ValueError, RecursionError):
         return "The value of one of them is not JSON."
-    if not isinstance(value, dict):
-        return f"The value of one of them is JSON, but not an object: {_KINDS.get(type(value), 'a number')}."
-    keys = ", ".join(repr(key) for key in list(value)[:_MOST_KEYS])
-    more = f" and {len(value) - _MOST_KEYS} more" if len(value) > _MOST_KEYS else ""
-    return (
-        f"The top-level keys of one of them: {shortened(keys)}{more}."
-        if value
-        else "One of them is empty: {}."
-    )
+    if isinstance(value, dict) and value:
+        keys = ", ".join(repr(key) for key in list(value)[:_MOST_KEYS])
+        more = f" and {len(value) - _MOST_KEYS} more" if len(value) > _MOST_KEYS else ""
+        said = f"The top-level keys of one of them: {shortened(keys)}{more}."
+    elif isinstance(value, dict):
+        return "One of them is empty: {}."
+    else:
+        said = f"The value of one of them is JSON, but not an object: {_KINDS.get(type(value), 'a number')}."
+    return f"{said} {_at(pointer, value)}".rstrip()
 
 
-_KINDS: Final = {list: "an array", str: "a text", bool: "a boolean", type(None): "null"}
+def _at(pointer: JsonPointer, value: Any) -> str:
+    """Returns a sentence about what the pointer finds in a document; "" if it does not get below the top."""
+    place = ""
+    for token, escaped in zip(pointer.tokens, pointer.text[1:].split("/"), strict=True):
+        if place and not isinstance(value, dict | list):
+            json_in_text = " Use module:function for JSON in a text." if isinstance(value, str) else ""
+            return f"At '{place}' it has {_KINDS.get(type(value), 'a number')}, not an object.{json_in_text}"
+        found, value = _step(value, token)
+        above, place = place, f"{place}/{escaped}"
+        if not found:
+            return f"It has {_KINDS[type(value)]} at '{above}', with nothing at '{place}'." if above else ""
+    return f"At '{place}' it has {_kind(value)}."
+
+
+def _step(value: Any, token: str) -> tuple[bool, Any]:
+    """Returns whether a value has a part, and that part, or else the value."""
+    if isinstance(value, dict):
+        return (token in value, value.get(token, value))
+    if isinstance(value, list) and token in map(str, range(len(value))):
+        return True, value[int(token)]
+    return False, value
+
+
+def _kind(value: Any) -> str:
+    """Returns what a value is that is not an event time."""
+    if isinstance(value, str):
+        return "digits in quotes" if value.strip().isdecimal() else "a text that is no ISO-8601 date and time"
+    if isinstance(value, float):
+        return "a number with a fraction or an exponent"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return "a number below 0" if value < 0 else "a number of more than 64 bits"
+    return _KINDS[type(value)]

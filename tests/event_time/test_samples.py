@@ -10,9 +10,9 @@ from flip27_stream.event_time.assigners import ColumnTimestampAssigner, timestam
 from flip27_stream.event_time.samples import sample_of
 
 
-def pointer_into(column: str) -> TimestampAssigner:
+def pointer_into(column: str, pointer: str = "/t") -> TimestampAssigner:
     schema = pa.schema([(column, pa.binary())])
-    return timestamp_assigner("/t", schema, "scan.watermark.event-time", None, column)
+    return timestamp_assigner(pointer, schema, "scan.watermark.event-time", None, column)
 
 
 @pytest.mark.parametrize("column", ["value", "data"])
@@ -21,6 +21,43 @@ def test_the_keys_of_a_document_are_named_and_no_values(column: str, kind: pa.Da
     records = pa.record_batch({column: pa.array(['{"t": 1}', '{"time": "secret", "user": 7}'], kind)})
     said = sample_of(pointer_into(column), records, 1)
     assert said == "The top-level keys of one of them: 'time', 'user'."
+
+
+@pytest.mark.parametrize(
+    ("pointer", "document", "said"),
+    [
+        ("/t", '{"t": 1790000000.5}', "At '/t' it has a number with a fraction or an exponent."),
+        ("/t", '{"t": 1e9}', "At '/t' it has a number with a fraction or an exponent."),
+        ("/t", '{"t": -1}', "At '/t' it has a number below 0."),
+        ("/t", '{"t": 9223372036854775808}', "At '/t' it has a number of more than 64 bits."),
+        ("/t", '{"t": "1790000000000"}', "At '/t' it has digits in quotes."),
+        ("/t", '{"t": "11/23/2026"}', "At '/t' it has a text that is no ISO-8601 date and time."),
+        ("/t", '{"t": null}', "At '/t' it has null."),
+        ("/t", '{"t": true}', "At '/t' it has a boolean."),
+        ("/t", '{"t": [5]}', "At '/t' it has an array."),
+        ("/t", '{"t": {"$date": 5}}', "At '/t' it has an object."),
+        ("/t/at", '{"t": {"time": 5}}', "It has an object at '/t', with nothing at '/t/at'."),
+        ("/t/1", '{"t": [5]}', "It has an array at '/t', with nothing at '/t/1'."),
+        ("/t/0/x", '{"t": [5]}', "At '/t/0' it has a number, not an object."),
+        ("/t/at", '{"t": 5}', "At '/t' it has a number, not an object."),
+        (
+            "/t/at",
+            '{"t": "{\\"at\\": 5}"}',
+            "At '/t' it has a text, not an object. Use module:function for JSON in a text.",
+        ),
+    ],
+)
+def test_what_is_at_the_pointer_is_said_without_its_value(pointer: str, document: str, said: str) -> None:
+    records = pa.record_batch({"value": pa.array([document.encode()], pa.binary())})
+    assert (
+        sample_of(pointer_into("value", pointer), records, 0)
+        == f"The top-level keys of one of them: 't'. {said}"
+    )
+
+
+def test_the_frame_of_a_schema_registry_is_no_part_of_a_document() -> None:
+    records = pa.record_batch({"value": [b"\0\0\0\0\x07" + b'{"time": 5}']})
+    assert sample_of(pointer_into("value"), records, 0) == "The top-level keys of one of them: 'time'."
 
 
 def test_a_sample_is_empty_without_the_column_of_documents() -> None:

@@ -29,7 +29,7 @@ class QueryWatermark:
         self._watermark: int | None = None
         self._greatest: int | None = None
         self._delay: int | None = None
-        self._batches: dict[frozenset[tuple[str, int]], tuple[int, int]] = {}
+        self._batches: dict[frozenset[tuple[str, int]], tuple[int, int, int]] = {}
         self._notes: dict[tuple[str, int], BatchNote] = {}
 
     def take_in(self, progress: Mapping[str, Any], sources: Sequence[SourceProgress]) -> None:
@@ -51,7 +51,9 @@ class QueryWatermark:
         self._greatest = greatest if self._greatest is None else max(self._greatest, greatest)
         if len(sources) == len(progress.get("sources", ())):
             read = frozenset((source.lineage, source.batch) for source in sources if source.moved)
-            self._batches[read] = int(progress["batchId"]), greatest
+            # Spark counts a null as the time 0.
+            least = max(_ms(told.get("min")) or 0, 0) or greatest
+            self._batches[read] = int(progress["batchId"]), least, greatest
         while len(self._batches) > _MOST_BATCHES:
             del self._batches[next(iter(self._batches))]
 
@@ -81,24 +83,25 @@ class QueryWatermark:
                 )
 
     def _other_column(self) -> Iterator[Finding]:
-        for read, (batch, greatest) in list(self._batches.items()):
+        for read, (batch, least, greatest) in list(self._batches.items()):
             notes = [self._notes[part] for part in read if part in self._notes]
             if not read or len(notes) < len(read):
                 continue
             del self._batches[read]
             least_read = [n.observed.min_event_time for n in notes if n.observed.min_event_time is not None]
             most_read = [n.observed.max_event_time for n in notes if n.observed.max_event_time is not None]
-            if len(most_read) < len(notes) or any(note.unreported for note in notes):
+            if len(most_read) < len(notes) or any(note.unreported or note.implausible for note in notes):
                 continue
-            if not min(least_read) - _ROUNDING_MS < greatest <= max(most_read):
+            if not min(least_read) - _ROUNDING_MS < least <= greatest <= max(most_read):
                 columns = ", ".join(sorted({f"'{note.observed.event_time}'" for note in notes}))
                 yield Finding(
                     ("column", self._query),
                     f"withWatermark in {self._query} uses another event time than alignment does: in batch {batch:,} "
-                    f"Spark's greatest event time was {event_time(greatest)}, while the records that were read have "
-                    f"event times from {event_time(min(least_read))} to {event_time(max(most_read))} by "
-                    f"scan.watermark.event-time ({columns}). So alignment does not keep rows from being dropped as "
-                    "late. Set scan.watermark.event-time to what withWatermark uses, or the other way round.",
+                    f"Spark's event times are from {event_time(least)} to {event_time(greatest)}, while the records "
+                    f"that were read have event times from {event_time(min(least_read))} to "
+                    f"{event_time(max(most_read))} by scan.watermark.event-time ({columns}). So alignment does not "
+                    "keep rows from being dropped as late. Set scan.watermark.event-time to what withWatermark uses, "
+                    "or the other way round.",
                 )
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from watermark_alignment.event_time_checks import no_event_time, wrong_unit
+from watermark_alignment.event_time_checks import no_event_time, no_event_time_in_split, wrong_unit
+from watermark_alignment.monitoring.formatting import name
 from watermark_alignment.table.behind import Behind
 
 KEY = "flip27.batch"
@@ -25,6 +26,9 @@ class Observed:
         bytes: The size of these records in memory.
         untimed: The number of these records that have no event time.
         sample: A sentence about one of the records without event time, without its values.
+        untimed_split: A split of which a batch read many records, and none of them had an event time; "" if there was
+            none.
+        untimed_in_split: The number of these records.
         min_event_time: The least event time of the batch.
         max_event_time: The greatest event time of the batch.
         implausible_example: The event time of one record that was beyond ``scan.watermark.max-future``.
@@ -36,6 +40,8 @@ class Observed:
     bytes: int = 0
     untimed: int = 0
     sample: str = ""
+    untimed_split: str = ""
+    untimed_in_split: int = 0
     min_event_time: int | None = None
     max_event_time: int | None = None
     implausible_example: int | None = None
@@ -54,11 +60,18 @@ class Observed:
         """
         if self.records and self.untimed == self.records:
             yield "untimed", no_event_time(source, self.event_time, self.records, self.sample)
+        elif self.untimed_split:
+            yield (
+                "untimed split",
+                no_event_time_in_split(
+                    source, self.event_time, self.untimed_in_split, name(self.untimed_split), self.sample
+                ),
+            )
         read = [time for time in (self.min_event_time, self.max_event_time) if time is not None]
         beyond = [] if self.implausible_example is None else [self.implausible_example]
-        for times in (read, beyond):
-            if times and (text := wrong_unit(source, self.event_time, self.unit, times, now)) is not None:
-                yield "unit", text
+        text = wrong_unit(source, self.event_time, self.unit, [*read, *beyond], now)
+        if text is not None:
+            yield "unit", text
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +147,16 @@ def _check(note: BatchNote) -> None:
     optional = seen.min_event_time, seen.max_event_time, seen.implausible_example
     numbers = (
         *(note.batch, note.max_drift_ms, note.unreported, note.max_out_of_orderness_ms),
-        *(seen.records, seen.untimed, seen.bytes),
+        *(seen.records, seen.untimed, seen.bytes, seen.untimed_in_split),
         *(behind.splits, behind.least, behind.greatest, behind.total, behind.bytes or 0),
         *(time or 0 for time in optional),
         *_object(note.implausible).values(),
         *_object(note.implausible_in_run).values(),
         *_object(note.metrics).values(),
     )
-    texts = note.group, note.source, note.lineage, note.reads, seen.event_time, seen.unit, seen.sample
+    texts = (
+        *(note.group, note.source, note.lineage, note.reads),
+        *(seen.event_time, seen.unit, seen.sample, seen.untimed_split),
+    )
     if not all(type(n) is int for n in numbers) or not all(type(t) is str for t in texts):
         raise ValueError(f"{note} has values of another type")

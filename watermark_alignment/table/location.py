@@ -38,12 +38,14 @@ _CREDENTIALS: Final = {
 _UNKNOWN_SCHEME: Final = "Unknown scheme"
 _SCHEMES: Final = (
     "delta-rs, which writes the table, does not know URIs of this kind. Give s3://bucket/folder, "
-    "abfss://container@account.dfs.core.windows.net/folder (for wasbs:// too), gs://bucket/folder, or an absolute path."
+    "abfss://container@account.dfs.core.windows.net/folder (for wasbs:// too), gs://bucket/folder, or an absolute path "
+    f"(option {TABLE_OPTION})."
 )
 _NOT_HERE: Final = {
-    "os error 13": "The user of this process may not write there. Grant that, or give another path.",
+    "os error 13": f"The user of this process may not write there. Grant that, or give another path ({TABLE_OPTION}).",
+    "os error 20": f"A part of the path is a file, and not a folder. Give another path ({TABLE_OPTION}).",
     "os error 28": "The disk is full. Make room.",
-    "os error 30": "The file system is read-only. Give another path.",
+    "os error 30": f"The file system is read-only. Give another path ({TABLE_OPTION}).",
 }
 
 

@@ -11,6 +11,9 @@ from watermark_alignment.table.batch_note import Observed
 
 log = logging.getLogger("flip27_stream.spark.reporting.recorder")
 
+_MANY = 100
+"""The number of records of a split, none with an event time, that is a mistake. A few can be deletions, for example."""
+
 
 class Observations:
     """Sums up reports, batch by batch.
@@ -28,6 +31,11 @@ class Observations:
         """Adds the reports of one more batch, and returns the sum."""
         known, told = self._newest, list(reports)
         example = next((r.implausible_example for r in told if r.implausible_example is not None), None)
+        untimed = next((r for r in told if _MANY <= r.rows == r.untimed), None)
+        if untimed is not None and not known.untimed_split:
+            known = replace(
+                known, untimed_split=untimed.split, untimed_in_split=untimed.rows, sample=untimed.sample
+            )
         self._newest = replace(
             known,
             records=known.records + sum(report.rows for report in told),

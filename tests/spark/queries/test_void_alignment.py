@@ -33,24 +33,26 @@ def iso(ms: int) -> str:
 
 
 class InSpark:
-    """A query with progress events as Spark makes them: they have the greatest event time and the watermark."""
+    """A query with progress events as Spark makes them: they have the least and the greatest event time, where a null
+    counts as the time 0, and the watermark."""
 
     def __init__(self, query: Query, delay: int, column: Callable[[int], int] = lambda time: time) -> None:
         self.watched = Watched(query)
         self._delay, self._column = delay, column
         self._watermark = 0
 
-    def step(self) -> None:
+    def step(self, limit: int = 10) -> None:
         query, start = self.watched.query, self.watched.query.offset
-        rows = query.batch(10)
+        rows = query.batch(limit)
         assert rows is not None
         recorder = query.coordinator._recorder
         assert recorder is not None
         recorder.flush()
-        times = [self._column(time) for _, time in rows if time is not None and time >= 0]
+        found = [time if time is not None and time >= 0 else None for _, time in rows]
+        times = [self._column(time) for time in found if time is not None]
         event_time: dict[str, Any] = {"watermark": iso(self._watermark)}
         if times:
-            event_time["max"] = iso(max(times))
+            event_time |= {"max": iso(max(times)), "min": iso(0 if None in found else min(times))}
             self._watermark = max(self._watermark, max(times) - self._delay)
         event = progress(start, query.offset, batch=self.watched.batches, event_time=event_time)
         self.watched.batches += 1
@@ -125,6 +127,28 @@ def test_a_watermark_on_another_column_is_warned_of(make: Make, warned: Warned, 
     assert "scan.watermark.event-time ('timestamp')" in warning
 
 
+def test_a_watermark_on_another_column_with_a_like_greatest_time(make: Make, warned: Warned) -> None:
+    """The greatest event times of two columns can be alike, as where some records come late. The least ones differ."""
+    made = make(logs(*range(IN_2026, IN_2026 + 100)), **{"scan.watermark.max-future": "0"})
+    query = InSpark(made, 10_000_000, lambda time: time if time % 2 else time - 3_600_000)
+    for _ in range(3):
+        query.step()
+    [warning] = warned()
+    assert "withWatermark in query 'counts' uses another event time than alignment does" in warning
+
+
+def test_event_times_beyond_max_future_are_no_other_column(make: Make, warned: Warned) -> None:
+    """Records with implausible event times that are passed on are in Spark's greatest event time, and not in what is
+    observed."""
+    times = [*range(1_000_000, 1_000_050), 4_100_000_000_000, *range(1_000_050, 1_000_100)]
+    options = {"scan.watermark.implausible-event-time": "pass"}
+    query = InSpark(make(logs(*times), **options), 10_000_000_000_000)
+    for _ in range(16):
+        query.step()
+    assert any(4_100_000_000_000 in dict.fromkeys(t for _, t in rows) for rows in query.watched.query.batches)
+    assert not [text for text in warned() if "another event time" in text]
+
+
 @pytest.mark.parametrize(
     "column",
     [lambda t: t, lambda t: t // 1000 * 1000, lambda t: min(t, 1_000_090)],
@@ -164,6 +188,22 @@ def test_some_records_without_an_event_time_are_not_warned_of(make: Make, warned
     assert warned() == [] == warned("flip27_stream.spark.reporting")
 
 
+def test_no_record_of_a_split_has_an_event_time(
+    make: Make, warned: Warned, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """If the records of a topic have no event time, and those of another topic have one, a warning names a split."""
+    world: dict[str, list[int | None]] = {"a": list(range(1_000_000, 1_000_400)), "b": [None] * 400}
+    query = InSpark(make(world), 1000)
+    for _ in range(3):
+        query.step(limit=400)
+    for logger in ("flip27_stream.spark.reporting", "watermark_alignment"):
+        [warning] = warned(logger)
+        assert "'timestamp' gives no event time for any of the " in warning
+        assert "records of split b of source " in warning
+    assert main(["status", str(query.watched.query.table)]) == 0
+    assert "records of split b of source" in " ".join(capsys.readouterr().out.split())
+
+
 def test_seconds_read_as_milliseconds_are_warned_of(make: Make, warned: Warned) -> None:
     made = make(logs(*range(IN_2026 // 1000, IN_2026 // 1000 + 50)))
     made.clock.advance(IN_2026)
@@ -174,6 +214,19 @@ def test_seconds_read_as_milliseconds_are_warned_of(make: Make, warned: Warned) 
         [warning] = warned(logger)
         assert "Event times are 1,000 times too small: 1970-01-21 " in warning
         assert "seconds that are read as milliseconds: set scan.watermark.event-time.unit to 's'" in warning
+
+
+def test_several_units_in_one_source(make: Make, warned: Warned) -> None:
+    """One unit cannot be right for all records, so the warning names none."""
+    times = [at // 1000 if at % 2 else at for at in range(IN_2026, IN_2026 + 50)]
+    made = make(logs(*times))
+    made.clock.advance(IN_2026)
+    query = InSpark(made, 1000)
+    for _ in range(12):
+        query.step()
+    [warning] = [text for text in warned() if "times too" in text]
+    assert "Some event times are 1,000 times too small: 1970-01-21 " in warning
+    assert "event-time.unit" not in warning
 
 
 @pytest.mark.parametrize(("unit", "factor"), [("us", 1000), ("ns", 1_000_000)])
@@ -203,15 +256,27 @@ def test_shorter_units_read_as_milliseconds_are_warned_of(
         ("ms", 0, None),
         ("ms", IN_2026 + 400 * DAY_MS, None),
         ("ms", IN_2026 // 1000, "s"),
+        ("ms", IN_2026 // 10**6, None),
         ("s", IN_2026 * 1000, "ms"),
         ("s", IN_2026 * 10**9, "ns"),
         ("us", IN_2026 // 1000, "ms"),
+        ("us", IN_2026 // 10**6, "s"),
+        ("ns", IN_2026 // 10**9, "s"),
     ],
 )
 def test_the_unit_is_found_by_the_factor(unit: str, time: int, steps: str | None) -> None:
     warning = wrong_unit("clicks", "/t", unit, [time], IN_2026 + DAY_MS)
     assert (warning is None) == (steps is None)
     assert steps is None or f"set scan.watermark.event-time.unit to '{steps}'" in str(warning)
+
+
+@pytest.mark.parametrize(
+    ("event_time", "is_column"), [("/t", False), ("times:of", False), ("timestamp", True)]
+)
+def test_the_unit_of_a_timestamp_column_is_not_set(event_time: str, is_column: bool) -> None:
+    """The unit of a timestamp column cannot be set, so the warning about a column says what to do there."""
+    warning = str(wrong_unit("clicks", event_time, "ms", [IN_2026 // 1000], IN_2026))
+    assert ("A timestamp column has a unit of its own" in warning) == is_column
 
 
 def observed(*documents: bytes | None, unit: str | None = None, until: int | None = None) -> dict[str, Any]:
@@ -227,6 +292,10 @@ def observed(*documents: bytes | None, unit: str | None = None, until: int | Non
     ("document", "sample"),
     [
         (b'{"Time": 5, "user": {"name": "Ada"}}', "The top-level keys of one of them: 'Time', 'user'."),
+        (
+            b'{"time": "2 May"}',
+            "The top-level keys of one of them: 'time'. At '/time' it has a text that is no ISO-8601 date and time.",
+        ),
         (b'[{"time": 5}]', "The value of one of them is JSON, but not an object: an array."),
         (b"secret", "The value of one of them is not JSON."),
         (None, "The value of one of them is null."),

@@ -310,6 +310,25 @@ def test_lines_have_a_gap_during_an_outage_among_few_batches(table: SplitWaterma
     assert edges[:3] == [START_MS - 1000, START_MS, START_MS + 17 * 60_000 - 1000]
 
 
+@pytest.mark.parametrize("batches", [2, 3])
+def test_an_outage_before_a_start_is_blank(table: SplitWatermarkTable, batches: int) -> None:
+    """Time before the start of the query that recorded a batch is blank, also if it lies between only two batches, or
+    between batches that take as long. The source tells its group when it was started.
+    """
+    started = START_MS + (batches - 1) * 1_000_000 - 400_000
+    for batch in range(batches):
+        at = START_MS + batch * 1_000_000
+        table.append("clicks/1", batch, [replace(row, recorded_at=at) for row in split_rows(batch)], {})
+    table.note({MEMBER: entry("clicks", group="web", began=started).to_text()})
+    figure = plot(table)
+    assert "no batch ran" in legend(figure)
+    [mesh] = [part for part in figure.axes[1].collections if isinstance(part, QuadMesh)]
+    shown: np.ma.MaskedArray[Any, Any] = np.ma.asarray(mesh.get_array()).reshape(4, -1)
+    edges = millis(np.asarray(mesh.get_coordinates(), dtype=np.float64)[0, :, 0])
+    blank = [(edges[n], edges[n + 1]) for n in range(shown.shape[1]) if shown[0].mask[n]]
+    assert blank == [(started - 600_000, started)]
+
+
 def test_lines_go_on_through_a_stall_that_has_ended(table: SplitWatermarkTable) -> None:
     """The lines of splits continue through a stall, also after it has ended: while splits are known to wait, their
     watermarks are known.

@@ -9,7 +9,6 @@ import numpy as np
 
 from watermark_alignment.monitoring.formatting import duration, name
 from watermark_alignment.monitoring.plotting.runs import STATES, SourceRun, least
-from watermark_alignment.monitoring.plotting.timeline import begins
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.recordings import natural
 
@@ -210,7 +209,7 @@ def _cells(run: SourceRun, over: Over) -> tuple[NDArray[Any], np.ma.MaskedArray[
     shown = np.ma.masked_less(run.states, 0)
     if over == "batch":
         return np.append(run.batches[:1] - 0.5, run.batches + 0.5), shown
-    first = begins(run.times)
+    first = run.begins
     gaps = run.gaps
     edges = np.insert(np.append(first[:1], run.times), gaps + 2, first[gaps + 1])
     return edges, np.ma.masked_less(np.insert(run.states, gaps + 1, -1, axis=1), 0)
@@ -221,7 +220,7 @@ def _draw_pauses(strips: Axes, run: SourceRun) -> None:
     if not len(run.times):
         return
     ends = run.times
-    starts = np.append(begins(run.times)[1:], np.datetime64("9999-12-31"))
+    starts = np.append(run.begins[1:], np.datetime64("9999-12-31"))
     for begin, end in zip(ends, starts, strict=True):
         for pause in run.pauses:
             left, right = max(pause.begin, begin), min(pause.end, end)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watermark_alignment.group.member_news import MemberNews, members_told_of
-from watermark_alignment.monitoring.plotting.timeline import Pause, begins, pauses
+from watermark_alignment.monitoring.plotting.timeline import Pause, begins, pauses, starts
 from watermark_alignment.monitoring.source_names import source_names
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.recordings import (
@@ -46,6 +47,7 @@ class SourceRun:
         max_drift_ms: The allowed drift (ms); ``None`` if it is unknown.
         name: The name of the source.
         pauses: The recent times in which splits waited.
+        starts: When its query was started, as far as that is known.
     """
 
     member: Member
@@ -57,11 +59,17 @@ class SourceRun:
     max_drift_ms: int | None
     name: str
     pauses: Sequence[Pause] = ()
+    starts: NDArray[np.datetime64] | None = None
+
+    @cached_property
+    def begins(self) -> NDArray[np.datetime64]:
+        """When each batch began, by estimate."""
+        return begins(self.times, self.starts)
 
     @property
     def gaps(self) -> NDArray[np.intp]:
         """The indices of the batches that no other batch followed for a long time."""
-        return np.flatnonzero(begins(self.times)[1:] > self.times[:-1])
+        return np.flatnonzero(self.begins[1:] > self.times[:-1])
 
     def waited_until(self, batches: NDArray[np.intp]) -> NDArray[np.datetime64]:
         """Returns until when splits are known to have waited after each of some batches.
@@ -69,7 +77,7 @@ class SourceRun:
         Args:
             batches: The indices of the batches. Of one after which no split waited, its own time is returned.
         """
-        following = np.append(begins(self.times)[1:], np.datetime64("9999-12-31"))
+        following = np.append(self.begins[1:], np.datetime64("9999-12-31"))
         known = [
             max(
                 min(pause.end, following[batch])
@@ -121,7 +129,10 @@ def read_runs(
         raise NothingToShowError.of(table, whose + where, {m: names[m] for m in there})
     rows = recordings.rows({m: _range(newest[m], batches) for m in members})
     runs = [_run(member, names[member], _of(rows, member), told.get(member)) for member in members]
-    return [replace(run, pauses=pauses(commits, run.member, run.splits)) for run in runs]
+    return [
+        replace(run, pauses=pauses(commits, run.member, run.splits), starts=starts(commits, run.member))
+        for run in runs
+    ]
 
 
 def _named(

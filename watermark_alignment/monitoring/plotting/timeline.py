@@ -16,6 +16,8 @@ from watermark_alignment.table.recordings import Member
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Times = NDArray[np.datetime64]
+
 _USUAL: Final = 3
 """If a batch was recorded after more than this many usual intervals, no batch ran in the time before it."""
 _SHORTEST_GAP: Final = np.timedelta64(10, "s")
@@ -36,19 +38,44 @@ class Pause(NamedTuple):
     splits: Sequence[int]
 
 
-def begins(times: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
+def begins(times: Times, starts: Times | None = None) -> Times:
     """Returns when each batch began, estimated from the times at which batches were recorded.
 
-    A batch is recorded at its end. It began at the end of the batch before. If that was unusually long ago, nothing ran
-    between the two, and the batch is assumed to have taken a usual interval. A single interval is always usual.
+    A batch is recorded at its end. It began at the end of the batch before, or when its query was started after that.
+    If that was unusually long ago, nothing ran between the two, and the batch is assumed to have taken a usual
+    interval. A single interval is always usual.
+
+    Args:
+        times: When the batches were recorded, in order.
+        starts: When the query was started, as far as that is known.
     """
     if not len(times):
         return times
-    intervals = np.diff(times)
-    usual = np.sort(intervals)[(len(intervals) - 1) // 2] if len(intervals) else _ONE_BATCH
-    is_gap = intervals > max(_USUAL * usual, _SHORTEST_GAP)
-    first = times[0] - (intervals[0] if len(intervals) and not is_gap[0] else usual)
-    return np.concatenate([[first], np.where(is_gap, times[1:] - usual, times[:-1])])
+    before = _starts_between(times, starts if starts is not None else times[:0])
+    is_started = before - times[:-1] > _SHORTEST_GAP
+    before = np.where(is_started, before, times[:-1])
+    took = times[1:] - before
+    usual = np.sort(took)[(len(took) - 1) // 2] if len(took) else _ONE_BATCH
+    is_long = took > max(_USUAL * usual, _SHORTEST_GAP)
+    first = times[0] - (took[0] if len(took) and not (is_long | is_started)[0] else usual)
+    return np.concatenate([[first], np.where(is_long, times[1:] - usual, before)])
+
+
+def _starts_between(times: Times, starts: Times) -> Times:
+    """Returns the last start between each two of these times, or if there is none, the first of the two."""
+    known = np.concatenate([times[:1], np.sort(starts)])
+    return np.maximum(known[np.searchsorted(known[1:], times[1:])], times[:-1])
+
+
+def starts(commits: Iterable[Mapping[str, Any]], member: Member) -> Times:
+    """Returns when the query of a source was started, as far as the log of its table tells.
+
+    Args:
+        commits: The commits of the table.
+        member: The source.
+    """
+    began = {entry.began for _, entry in entries_told_of(commits) if (entry.group, entry.source) == member}
+    return np.array(sorted(began), "datetime64[ms]").astype("datetime64[us]")
 
 
 def pauses(commits: Iterable[Mapping[str, Any]], member: Member, splits: Sequence[str]) -> list[Pause]:
