@@ -122,6 +122,25 @@ def test_a_server_that_hangs_up_or_does_not_speak_http(says: bytes, error: str) 
         thread.join(10)
 
 
+def test_a_server_that_is_slow_is_asked_again(server: TokenServer) -> None:
+    """An answer that does not come in time, or does not end in time, counts as none. A later one in time is taken."""
+    late = threading.Event()
+    impatient = replace(endpoint(server), timeout_ms=100, retry_max_ms=60_000)
+
+    def slow() -> tuple[int, bytes]:
+        late.wait(60)
+        return granted("late")
+
+    answers = chain([slow] * 2, repeat(lambda: granted("in time")))
+    server.answer = lambda: next(answers)()
+    assert impatient.fetch().value == "in time"
+    server.answer = slow
+    with pytest.raises(OSError, match=f"no token from {server.url}: .*timed out") as error:
+        replace(impatient, retry_max_ms=1).fetch()
+    late.set()
+    assert SECRET not in str(error.value)
+
+
 class Provider:
     """A provider that counts its tokens. Each token lives for 100 s."""
 
