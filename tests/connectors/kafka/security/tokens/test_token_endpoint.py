@@ -6,7 +6,7 @@ import base64
 import pickle
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain, repeat
 
@@ -131,7 +131,7 @@ def test_a_server_that_is_slow_is_asked_again(server: TokenServer) -> None:
         late.wait(60)
         return granted("late")
 
-    answers = chain([slow] * 2, repeat(lambda: granted("in time")))
+    answers: Iterator[Callable[[], tuple[int, bytes]]] = iter([slow, slow, lambda: granted("in time")])
     server.answer = lambda: next(answers)()
     assert impatient.fetch().value == "in time"
     server.answer = slow
