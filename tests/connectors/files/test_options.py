@@ -58,6 +58,7 @@ def test_names_are_in_any_case_and_paths_may_be_several() -> None:
         ({"source.monitor-interval": "5"}, r"'source.monitor-interval'.*duration"),
         ({"files.modified": "maybe"}, r"'files.modified'.*ignore, read, fail"),
         ({"maxFileAge": "7d"}, r"'maxFileAge' is not supported.*remembered"),
+        ({"files.format": "delta", "readChangeFeed": "true"}, "'readChangeFeed' is not supported.*data feed"),
         ({"startingVersion": "1"}, "'startingVersion' goes with files.format delta"),
         ({"files.format": "delta", "pathGlobFilter": "*"}, "'pathGlobFilter' goes with files of folders"),
         ({"files.format": "delta", "startingVersion": "-1"}, r"'startingVersion'.*latest"),

@@ -20,7 +20,9 @@ from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 pytestmark = pytest.mark.jvm
 
-PAGE = Path(__file__).parents[3] / "docs" / "pipelines.md"
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "pipelines.md"
+NOTEBOOK = ROOT / "notebooks" / "07_declarative_pipeline.py"
 _ROWS = 60
 
 
@@ -71,12 +73,39 @@ def test_the_example_of_the_page_runs_exactly_and_incrementally(tmp_path: Path) 
         assert "Run is COMPLETED" in said, said[-3000:]
         assert REDACTION_SETTING not in said, said[-3000:]
         for name, folder in files.items():
-            table = ds.dataset(project / "spark-warehouse" / name, format="parquet").to_table()
-            assert Counter(table["number"].to_pylist()) == Counter(range(runs * _ROWS)), name
+            numbers = rows_of(project, name)["number"].to_pylist()
+            assert Counter(numbers) == Counter(range(runs * _ROWS)), name
             write_file(folder, runs, T0 + 2 * HOUR)
-    rows = SplitWatermarkTable(str(tmp_path / "split_watermarks"), {}).rows().to_pylist()
-    read = {(row["group"], row["source"]) for row in rows if row["rows"]}
-    assert read == {("shop", name) for name in files}
+    assert members(tmp_path / "split_watermarks") == {("shop", name) for name in files}
+
+
+@pytest.mark.timeout(400)
+def test_the_notebook_runs_as_the_source_of_a_pipeline(tmp_path: Path) -> None:
+    names = ("clicks", "orders")
+    for ahead, name in enumerate(names):
+        write_file(tmp_path / name, 0, T0 + ahead * HOUR)
+    project = tmp_path / "project"
+    project.mkdir()
+    (specification,) = blocks("yaml")
+    specification = specification.replace("transformations/**", NOTEBOOK.name)
+    specification = specification.replace("/data", str(tmp_path)).rstrip() + f"\n  shop.folder: {tmp_path}\n"
+    (project / "spark-pipeline.yml").write_text(specification)
+    (project / NOTEBOOK.name).write_text(NOTEBOOK.read_text())
+    said = run(project)
+    assert "Run is COMPLETED" in said, said[-3000:]
+    counted = rows_of(project, "by_hour").to_pylist()
+    assert {(row["name"], row["rows"]) for row in counted} == {(name, _ROWS) for name in names}
+    assert members(tmp_path / "split_watermarks") == {("shop", name) for name in names}
+
+
+def rows_of(project: Path, table: str) -> pa.Table:
+    return ds.dataset(project / "spark-warehouse" / table, format="parquet").to_table()
+
+
+def members(split_watermarks: Path) -> set[tuple[str, str]]:
+    """Returns the group and the id of each source that read rows."""
+    rows = SplitWatermarkTable(str(split_watermarks), {}).rows().to_pylist()
+    return {(row["group"], row["source"]) for row in rows if row["rows"]}
 
 
 def test_the_page_has_the_redaction_setting() -> None:

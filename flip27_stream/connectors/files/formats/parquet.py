@@ -17,6 +17,7 @@ from flip27_stream.connectors.files.formats.file_format import (
     overlapping,
     units_of_rows,
 )
+from flip27_stream.connectors.files.formats.legacy_calendar import LegacyCalendar
 from flip27_stream.connectors.files.formats.schemas import Projection, spark_schema
 from flip27_stream.connectors.files.formats.units import FileUnits
 from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping
@@ -84,15 +85,15 @@ class ParquetFormat(FileFormat):
         if not groups:
             return
         row = int(borders[groups[0]])
+        columns = [names.get(name, name) for name in projection.columns]
+        calendar = LegacyCalendar.of(parquet, columns)
         for batch in parquet.iter_batches(
-            MAX_BATCH_ROWS,
-            row_groups=groups,
-            columns=[names.get(name, name) for name in projection.columns],
-            use_threads=False,
+            MAX_BATCH_ROWS, row_groups=groups, columns=columns, use_threads=False
         ):
             first, stop = max(start - row, 0), min(end - row, batch.num_rows)
             if first < stop:
                 part = batch.slice(first, stop - first)
+                part = part if calendar is None else calendar.converted(part)
                 part = projection.apply(part if mapping is None else mapping.renamed(part))
                 yield Records(part, positions=pa.array(np.arange(row + first, row + stop)))
             row += batch.num_rows

@@ -35,6 +35,23 @@ def table_with(*properties: str, columns: str = COLUMNS) -> str:
     return f"create table {{t}} {columns} tblproperties ({', '.join(properties)})"
 
 
+def old_dates(calendar: str, kind: str, zone: str) -> Step:
+    """Returns statements that add days of several centuries, in a calendar, a Parquet type and a time zone."""
+    days = ", ".join(
+        f"'{day}'" for day in ("0002-01-01", "0100-03-01", "1582-10-04", "1582-10-15", "1883-11-17")
+    )
+    return (
+        f"set spark.sql.session.timeZone={zone}",
+        f"set spark.sql.parquet.datetimeRebaseModeInWrite={calendar}",
+        f"set spark.sql.parquet.int96RebaseModeInWrite={calendar}",
+        f"set spark.sql.parquet.outputTimestampType={kind}",
+        "insert into {t} select 1, d, cast(d as timestamp) + interval '1' second, cast(d as timestamp_ntz), "
+        "array(d, null), map(d, named_struct('at', cast(d as timestamp), 'there', cast(d as timestamp_ntz))) "
+        f"from (select cast(explode(array({days})) as date) d)",
+        "set spark.sql.session.timeZone=UTC",
+    )
+
+
 def rows(first: int, last: int, *more: str) -> str:
     return f"insert into {{t}} select {', '.join(('id', at(), *more))} from range({first}, {last})"
 
@@ -215,6 +232,17 @@ TABLES: Final[dict[str, Sequence[Step]]] = {
         ),
         ("set spark.sql.parquet.outputTimestampType=TIMESTAMP_MILLIS", "insert into {t} select * from {t}"),
         ("set spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS", "insert into {t} select * from {t}"),
+    ),
+    "the calendar before 1582": (
+        (
+            "create table {t} (id long, d date, ts timestamp, n timestamp_ntz, a array<date>, "
+            "m map<date, struct<at: timestamp, there: timestamp_ntz>>) using delta",
+        ),
+        old_dates("LEGACY", "TIMESTAMP_MICROS", "UTC"),
+        old_dates("CORRECTED", "TIMESTAMP_MICROS", "UTC"),
+        old_dates("LEGACY", "INT96", "UTC"),
+        old_dates("LEGACY", "TIMESTAMP_MILLIS", "America/Los_Angeles"),
+        old_dates("LEGACY", "INT96", "Asia/Kolkata"),
     ),
     "no rows": (
         (table_with(VECTORS),),

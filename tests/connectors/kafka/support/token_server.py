@@ -8,14 +8,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from tests.connectors.support.http_answers import AnswerHandler, serving
+from tests.connectors.support.http_answers import AnswerHandler, QuietServer, serving
 
 
 def _base64(data: bytes) -> str:
@@ -85,7 +84,7 @@ def token_server(answer: Callable[[], Any]) -> Iterator[TokenServer]:
             running.asked.append(Asked({k.lower(): v for k, v in self.headers.items()}, form))
             self.send_answer(running.answer())
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with QuietServer(("127.0.0.1", 0), Handler) as server:
         running.url = f"http://127.0.0.1:{server.server_port}/oauth2/token"
         with serving(server):
             yield running

@@ -6,7 +6,7 @@ import base64
 import pickle
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain, repeat
 
@@ -123,6 +123,25 @@ def test_a_server_that_does_not_speak_http_is_an_error(says: bytes, error: str) 
             TokenEndpoint(url, "me", SECRET, timeout_ms=500, retry_ms=1, retry_max_ms=50).fetch()
         listening.shutdown(socket.SHUT_RDWR)
         thread.join(10)
+
+
+def test_a_server_that_is_slow_is_asked_again(server: TokenServer) -> None:
+    """An answer that does not come in time, or does not end in time, counts as none. A later one in time is taken."""
+    late = threading.Event()
+    impatient = replace(endpoint(server), timeout_ms=100, retry_max_ms=60_000)
+
+    def slow() -> tuple[int, bytes]:
+        late.wait(60)
+        return granted("late")
+
+    answers: Iterator[Callable[[], tuple[int, bytes]]] = iter([slow, slow, lambda: granted("in time")])
+    server.answer = lambda: next(answers)()
+    assert impatient.fetch().value == "in time"
+    server.answer = slow
+    with pytest.raises(OSError, match=f"no token from {server.url}: .*timed out") as error:
+        replace(impatient, retry_max_ms=1).fetch()
+    late.set()
+    assert SECRET not in str(error.value)
 
 
 class Provider:
