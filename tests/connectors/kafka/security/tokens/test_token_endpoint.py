@@ -7,6 +7,7 @@ import pickle
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, repeat
 
@@ -112,6 +113,11 @@ def test_a_server_that_hangs_up_or_does_not_speak_http(says: bytes, error: str) 
                 with connection:
                     connection.recv(4096)
                     connection.sendall(says)
+                    # Closing while the rest of the request is not read would reset the connection.
+                    connection.shutdown(socket.SHUT_WR)
+                    with suppress(ConnectionResetError):
+                        while connection.recv(4096):
+                            pass
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
