@@ -8,6 +8,7 @@ from benchmarks.kinesis import run
 from flip27_stream.testing.kinesis import skip_reason
 
 
+@pytest.mark.node
 def test_the_benchmark_counts_all_records_and_calls() -> None:
     if (reason := skip_reason()) is not None:
         pytest.skip(reason)

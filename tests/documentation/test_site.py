@@ -28,6 +28,7 @@ MODULES = (
 )
 
 
+@pytest.mark.docs
 @pytest.mark.timeout(700)
 def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
     sphinx = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going"]

@@ -283,9 +283,10 @@ class SourceCoordinator:
 
     def _look(self, start: AnyOffset | None, limits: ReadLimits, *, is_once: bool) -> PlanInput:
         """Returns the input of a plan, from one consistent look at all splits."""
-        enumerator, assigned = self._enumerator, self._context.splits
+        enumerator = self._enumerator
         assert enumerator is not None
         enumerator.admit(limits)
+        assigned = self._context.splits
         now = self._clock()
         known = start.splits if start is not None else {}
         if list(known) != list(assigned):

@@ -51,15 +51,28 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
         self._awaited = 0
         self._handled: dict[int, int] = {}
         self._numbers = itertools.count()
-        self.splits: dict[str, SourceSplit] = {}
-        """The assigned splits, by id, in the order of their ids, as in offsets. A plan goes through many mappings of
-        splits; where all have one order, it reads memory from front to back."""
+        self._splits: dict[str, SourceSplit] = {}
+        self._is_ordered = True
         self.events: dict[int, list[SourceEvent]] = {}
         """The events to send with the next micro-batch, by subtask."""
         self.retired: dict[str, SourceSplit] = {}
         """The splits that are no longer assigned but are still in the last offset, by id."""
         self._given_back: set[str] = set()
         self._no_more_splits: set[int] = set()
+
+    @property
+    def splits(self) -> dict[str, SourceSplit]:
+        """The assigned splits, by id, in the order of their ids, as in offsets.
+
+        A plan goes through many mappings of splits; where all have one order, it reads memory from front to back. The
+        splits are ordered here, and not as each is assigned, since an enumerator may assign them one by one.
+        """
+        if not self._is_ordered:
+            ordered = sorted(self._splits.items(), key=itemgetter(0))
+            self._splits.clear()
+            self._splits.update(ordered)
+            self._is_ordered = True
+        return self._splits
 
     def restore(self, splits: Mapping[str, SourceSplit]) -> None:
         """Adds the splits that an offset has as assigned."""
@@ -97,17 +110,15 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
                 f"Cannot assign {len(all_new)} splits: they have only {len(new)} different ids: {sorted(new)}"
             )
         again = new.keys() & self._given_back
-        twice = sorted((new.keys() - again) & self.splits.keys())
+        twice = sorted((new.keys() - again) & self._splits.keys())
         if twice:
             raise ValueError(f"Cannot assign splits {twice}: they are assigned already")
         retired = sorted(new.keys() & self.retired.keys())
         if retired:
             raise ValueError(f"Cannot assign splits {retired}: they were retired")
         self._given_back -= again
-        self.splits.update({name: split for name, split in new.items() if name not in again})
-        ordered = sorted(self.splits.items(), key=itemgetter(0))
-        self.splits.clear()
-        self.splits.update(ordered)
+        self._splits.update({name: split for name, split in new.items() if name not in again})
+        self._is_ordered = False
 
     def give_back(self, splits: Sequence[SourceSplit]) -> None:
         """Marks splits of a failed reader: they stay assigned, and may be assigned again."""

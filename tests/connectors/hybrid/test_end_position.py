@@ -23,6 +23,7 @@ from flip27_stream.connectors.hybrid import HybridSource, SourceSwitchContext
 from flip27_stream.errors import DataLossError
 from flip27_stream.testing import wait_until
 from tests.connectors.hybrid.kit import HybridQuery, live
+from tests.exploring import examples
 from tests.spark.support.sources.memory_source import SCHEMA
 
 FAR = int(datetime(2099, 1, 1, tzinfo=timezone.utc).timestamp() * 1000)
@@ -146,7 +147,7 @@ FILES = st.lists(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(200))
 @given(
     files=FILES,
     group=st.integers(1, 12),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.exploring import examples
 from tests.watermark_alignment.support.group_entries import entry
 from tests.watermark_alignment.support.group_lives import random_group
 from tests.watermark_alignment.support.group_world import TIMEOUT, GroupWorld, Seat
@@ -20,7 +21,7 @@ from watermark_alignment.planner import GROUP
 seeds = st.integers(0, 2**32).map(Random)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(300))
 @given(seeds)
 def test_i3_i6_i10_i11_hold_whatever_happens_to_a_group(rng: Random) -> None:
     """I1 to I3 and I5 to I11 hold while members stall, freeze, die, return silent and behind, finish and go idle, and

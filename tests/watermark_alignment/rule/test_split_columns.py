@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.exploring import examples
 from tests.watermark_alignment.rule.test_mutants import MUTANTS, Mutant, apply
 from tests.watermark_alignment.support.invariants import endless_ties, random_world
 from watermark_alignment import planner
 from watermark_alignment.planner import Plan, SplitView
 from watermark_alignment.split_columns import SplitColumns, plan_in_columns
 
-_LIVES, _MUTANT_LIVES = 60, 300
+_LIVES, _MUTANT_LIVES = examples(300), 300
 _TIMES = st.none() | st.integers(-3, 20) | st.sampled_from([2**63 - 1, 2**63 - 2, -(2**63) + 1])
 _SHARED = {"planner.share", "planner._greatest_fitting"}
 """Functions that both planners use, so that a mutant of them changes both."""

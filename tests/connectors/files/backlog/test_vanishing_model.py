@@ -19,6 +19,7 @@ from flip27_stream.connectors.files.formats.statistics import EventTimeOrder
 from flip27_stream.errors import DataLossError
 from tests.connectors.files.support.file_query import SECOND, FileQuery, write
 from tests.connectors.files.support.folder_model import BY_TIME, Folder, Query
+from tests.exploring import examples
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("id", pa.int64())])
 ROWS = 20
@@ -127,7 +128,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(200))
 @given(
     at_first=st.integers(1, 4),
     steps=STEPS,

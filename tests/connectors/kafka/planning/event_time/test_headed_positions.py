@@ -34,11 +34,12 @@ from tests.connectors.kafka.support.batch_bytes import (
     patched,
     v2,
 )
+from tests.exploring import examples
 
 PLAUSIBLE = 5_000
 MARKER = (b"\x00\x00\x00\x01", b"\x00\x00\x00\x00\x00\x00")  # COMMIT
 KINDS = ["plain"] * 12 + ["gzip", "appended", "transaction", "marker", "compacted"]
-CASES = 1000
+CASES = examples(5000)
 
 
 class Batch(NamedTuple):
