@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flip27_stream.api import ReadLimits, SourceSplit
+from flip27_stream.api import ReadLimits, SourceEvent, SourceSplit
+from flip27_stream.connectors.kinesis import KinesisSource
+from flip27_stream.connectors.kinesis.options.source_options import parse_kinesis_options
 from flip27_stream.connectors.kinesis.planning.enumerator import KinesisSourceEnumerator
 from flip27_stream.connectors.kinesis.planning.enumerator_state import KinesisEnumeratorState
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
@@ -16,6 +20,7 @@ from flip27_stream.spark.planning.query_clock import wall_clock
 from flip27_stream.testing import KinesisServer, wait_until
 from flip27_stream.testing.clock import ManualClock
 from flip27_stream.testing.source_query import SourceQuery, TaskRows
+from tests.connectors.kinesis.support.answers import answering
 from tests.connectors.kinesis.support.kit import data_of, numbered, source_of
 from watermark_alignment.options import AlignmentOptions
 
@@ -50,6 +55,77 @@ def process(
     return enumerator.snapshot_state()
 
 
+@contextmanager
+def restored(
+    source: KinesisSource, state: KinesisEnumeratorState, splits: Mapping[str, SourceSplit]
+) -> Iterator[tuple[KinesisSourceEnumerator, CoordinatorContext]]:
+    """Yields an enumerator that was restored and started, with its context."""
+    context = CoordinatorContext(2, "localhost")
+    context.restore(splits)
+    enumerator = source.restore_enumerator(context, state)
+    try:
+        enumerator.start()
+        yield enumerator, context
+    finally:
+        context.close()
+        enumerator.close()
+
+
+def test_kn04_a_restored_query_lists_all_shards(server: KinesisServer, stream: str) -> None:
+    """KN-04 adapted: the listing does not begin behind the last shard that was seen, since only a whole one shows
+    which shards have expired. A shard that is done is still not read again."""
+    server.create_stream(stream, 2)
+    server.put(stream, numbered(0, 10, 2))
+    server.split(stream, 0)
+    source, asked = source_of(server, stream), list[dict[str, Any]]()
+    with restored(source, KinesisEnumeratorState(), {}) as (enumerator, context):
+        state, splits = process(enumerator, context, 0), dict(context.splits)
+    connection = parse_kinesis_options({**server.options, "streamName": stream}).connection
+    with (
+        answering(connection, "ListShards", asked.append),
+        restored(source, state, splits) as (enumerator, context),
+    ):
+        wait_until(lambda: len(asked) > 2, "some listings")
+        context.run_due()
+        assert enumerator.snapshot_state().streams[stream].done == names(0)
+        assert context.splits == splits
+    assert not [call for call in asked if "ExclusiveStartShardId" in call]
+
+
+def test_kn08_what_readers_never_send(server: KinesisServer, stream: str) -> None:
+    """KN-08 adapted: a request for a split and an unknown event change nothing. No reader gives a split back, for
+    Spark reads a failed micro-batch again from its two offsets."""
+    server.create_stream(stream, 2)
+    server.put(stream, numbered(0, 10, 2))
+    with SourceQuery(source_of(server, stream)) as query:
+        with query.enumerator() as (enumerator, _):
+            before = enumerator.snapshot_state()
+            enumerator.handle_split_request(0, "localhost")
+            enumerator.handle_source_event(0, SourceEvent("unknown", [1]))
+            assert enumerator.snapshot_state() == before
+        batch = query.wait_for_batch()
+        tasks = query.tasks(*batch)
+        query.abandon(tasks[0])
+        rows = [row for task in tasks for row in query.read(task)]
+    assert sorted(map(int, data_of(rows))) == list(range(10))
+
+
+def test_kn10_shards_without_parents_are_begun_at_once(server: KinesisServer, stream: str) -> None:
+    """KN-10 adapted: the order of parents and children cannot be turned off. Shards that have no order are all
+    begun by the first discovery, and never again."""
+    server.create_stream(stream, 4)
+    server.split(stream, 3)
+    with SourceQuery(source_of(server, stream)) as query, query.enumerator() as (enumerator, splits):
+        assert {split.shard_id for split in splits} == names(0, 1, 2, 3)
+        (before,) = enumerator.snapshot_state().streams.values()
+        for _ in range(3):
+            assert len(enumerator.split_ranges(dict.fromkeys(splits))) == 4
+            enumerator.admit(ReadLimits())
+        (after,) = enumerator.snapshot_state().streams.values()
+        assert after.begun == names(0, 1, 2, 3)
+        assert (before.begun, after.done) == (names(), names())
+
+
 def test_kn07_a_query_without_a_plan_keeps_its_position(server: KinesisServer, stream: str) -> None:
     """KN-07 adapted: no task had run when the shards were found. LATEST stays the time at which the query began."""
     server.create_stream(stream, 2)
@@ -78,15 +154,8 @@ def test_kn09_children_wait_for_all_their_parents(server: KinesisServer, stream:
         ((2,), (3, 4, 5), (0, 1, 2)),
     )
     for finished, begun, done in steps:
-        context = CoordinatorContext(2, "localhost")
-        context.restore(splits)
-        enumerator = source.restore_enumerator(context, state)
-        try:
-            enumerator.start()
+        with restored(source, state, splits) as (enumerator, context):
             state, splits = process(enumerator, context, *finished), dict(context.splits)
-        finally:
-            context.close()
-            enumerator.close()
         assert state.streams[stream].begun == names(*begun)
         assert state.streams[stream].done == names(*done)
 

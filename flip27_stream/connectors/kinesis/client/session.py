@@ -6,7 +6,6 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from flip27_stream.connectors.kinesis.client.record_pages import parse_with
 from flip27_stream.connectors.kinesis.options.connection_options import KinesisConnectionOptions
 from flip27_stream.errors import ConnectorError, OptionError
 
@@ -30,7 +29,7 @@ def shared_client(options: KinesisConnectionOptions, read_timeout_s: float | Non
         read_timeout_s: The time limit (s) for reading an answer, if it is shorter than usual.
 
     Raises:
-        ConnectorError: boto3 is not installed.
+        ConnectorError: A package of the extra ``kinesis`` is not installed.
         OptionError: boto3 cannot create a client with these options.
     """
     try:
@@ -38,9 +37,12 @@ def shared_client(options: KinesisConnectionOptions, read_timeout_s: float | Non
         import botocore.session
         from botocore.config import Config
         from botocore.exceptions import BotoCoreError, NoRegionError
+
+        from flip27_stream.connectors.kinesis.client.record_pages import parse_with
     except ImportError as error:
         raise ConnectorError(
-            "Format 'flip27_kinesis' needs boto3. Install flip27-stream[kinesis] on the driver and the executors."
+            f"Format 'flip27_kinesis' needs boto3 and pybase64 ({error}). Install flip27-stream[kinesis] on "
+            "the driver and the executors."
         ) from error
     core = botocore.session.get_session()
     core.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_as_it_is)

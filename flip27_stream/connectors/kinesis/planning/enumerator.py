@@ -82,6 +82,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
             context, self._take_in, log, "shards", failed="Failed to list shards."
         )
         self._shards: dict[str, dict[str, Shard]] = {}
+        self._parents: dict[str, frozenset[str]] = {}
         self._logs: dict[str, ShardLog] = {}
         self._looked: dict[str, SplitRange] = {}
         self._processed: Mapping[str, int] = {}
@@ -150,6 +151,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
                 state = state.with_stream(stream, self._successor(stream, known, identity))
         for stream, shards in discovery.shards.items():
             self._shards[stream] = {shard.shard_id: shard for shard in shards}
+            self._parents[stream] = frozenset(parent for shard in shards for parent in shard.parents)
             if shards and stream in state.streams:
                 known = state.streams[stream].listed(frozenset(self._shards[stream]))
                 state = state.with_stream(stream, known)
@@ -265,8 +267,13 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
             return shard.look(position, frozen=frozen, is_closed=is_closed, limit=self._limits.max_rows)
         except (LostRecordError, NotThereError) as error:
             self._lose(split, position, error)
-        shard.skip_lost(position)
-        return shard.look(position, frozen=frozen, is_closed=is_closed, limit=self._limits.max_rows)
+        try:
+            shard.skip_lost(position)
+            return shard.look(position, frozen=frozen, is_closed=is_closed, limit=self._limits.max_rows)
+        except NotThereError:
+            if self._is_listed(split):
+                raise
+            return SplitRange(position, position, drained=True, final=True, rows=0)
 
     def _begin(self, split: KinesisShardSplit) -> int:
         """Returns the position where a new shard begins. A stream that was created again is read from its beginning."""
@@ -290,7 +297,11 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         report_data_loss(log, what, fail=self._options.fail_on_data_loss)
 
     def _has_children(self, split: KinesisShardSplit) -> bool:
-        return any(split.shard_id in shard.parents for shard in self._shards.get(split.stream, {}).values())
+        return split.shard_id in self._parents.get(split.stream, ())
+
+    def _is_listed(self, split: KinesisShardSplit) -> bool:
+        """Returns whether the service lists a shard, as it does until all records of a closed shard have expired."""
+        return split.shard_id in self._shards.get(split.stream, (split.shard_id,))
 
     def _take_in_children(self, closed: set[KinesisShardSplit]) -> None:
         """Lists the streams of closed shards again, to find the shards that replace them."""
@@ -298,8 +309,8 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         self._take_in(DiscoveredShards({stream: self._client.shards(stream) for stream in streams}, {}))
 
     def _checked_end(self, split: KinesisShardSplit, r: SplitRange) -> SplitRange:
-        """Returns the range of a shard, which is final only if the children of the shard are known."""
-        if not r.final or self._has_children(split):
+        """Returns the range of a shard, which is final only if its children are known, or if it has expired."""
+        if not r.final or self._has_children(split) or not self._is_listed(split):
             return r
         return SplitRange(r.position, r.end, r.drained, rows=r.rows)
 

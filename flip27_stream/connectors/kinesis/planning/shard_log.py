@@ -20,10 +20,11 @@ _COUNTED = 1000
 """The greatest distance (records) of a cut that is found by counting. A greater distance is estimated."""
 _LARGEST_PAGE = 10_000
 _TAIL_BYTES = 1 << 20
-_STEPS = 4
-"""The greatest number of requests in one plan to find the end of a shard that gets no records."""
-_STEPS_TO_FREEZE = 40
-"""The same number if the end must be found in this plan."""
+_PAGES, _STEPS = 1, 4
+"""In one plan, the greatest number of pages in which the end of a quiet shard is looked for, and of bisections before
+each of them."""
+_PAGES_TO_FREEZE, _STEPS_TO_FREEZE = 40, 40
+"""The same numbers if the end must be found in this plan."""
 _EMPTY_PAGES = 50
 _CLOSING_S = 30.0
 _CLOSING_POLL_S = 0.05
@@ -158,43 +159,53 @@ class ShardLog:
                 return
         self._busy = self._probe(_now() - self._settling_ms)
         if not self._busy:
-            self._search_tail(_STEPS)
+            self._search_tail(_PAGES, _STEPS)
 
-    def _search_tail(self, steps: int) -> bool:
-        """Looks for the end of a shard that got no records recently: bisects by time, then reads the last page.
+    def _search_tail(self, pages: int, steps: int) -> None:
+        """Looks for the end of a shard that got no records recently: bisects the time, then reads a page, and so on.
 
         Args:
-            steps: The greatest number of requests.
-
-        Returns:
-            Whether the end was found.
+            pages: The greatest number of pages.
+            steps: The greatest number of bisections before a page.
         """
-        if self._read_page(self._tail_page()):
-            return True
         nothing_since = _now() - self._settling_ms
-        for _ in range(steps):
-            last, rate = self._marks.last, self._marks.rate
-            if last is None or self._client.times_are_silent:
-                break
-            middle = (last.time + nothing_since) // 2
-            if middle <= last.time or (rate and rate * (nothing_since - last.time) < self._tail_page()):
-                break
-            if not self._probe(middle):
-                nothing_since = middle
-        return self._read_page(self._tail_page())
+        for _ in range(pages):
+            for _ in range(steps):
+                if (middle := self._middle(nothing_since)) is None:
+                    break
+                if not self._probe(middle):
+                    nothing_since = middle
+            if self._read_page(self._tail_page()):
+                return
+
+    def _middle(self, nothing_since: int) -> int | None:
+        """Returns the time (ms) to look at next for the end, which is before ``nothing_since``.
+
+        The result is ``None`` if the end is probably within a page of the last known record.
+        """
+        last, rate = self._marks.last, self._marks.rate
+        if last is None or self._client.times_are_silent:
+            return None
+        middle = (last.time + nothing_since) // 2
+        is_near = rate is not None and rate * (nothing_since - last.time) < self._tail_page()
+        return None if middle <= last.time or is_near else middle
 
     def _tail_page(self) -> int:
         """Returns how many records to read where the end may be: few large ones, since the quota counts bytes."""
         if self._client.times_are_silent:
             return _LARGEST_PAGE
-        return max(min(_COUNTED, int(_TAIL_BYTES / max(self.bytes_per_row, 1))), _LOOK_AHEAD)
+        if not self.bytes_per_row:
+            return _LOOK_AHEAD
+        return max(min(_COUNTED, int(_TAIL_BYTES / self.bytes_per_row)), _LOOK_AHEAD)
 
     def _go_to_tip(self, *, is_closed: bool = False) -> None:
         """Freezes the end behind the last record. For a closed shard, waits until the service reports its end."""
         if self._busy:
             self._probe(_now() - self._settling_ms)
+        elif self._marks.last is None:
+            self._read_page(_LOOK_AHEAD)
         while self._marks.tail is None:
-            self._search_tail(_STEPS_TO_FREEZE)
+            self._search_tail(_PAGES_TO_FREEZE, _STEPS_TO_FREEZE)
         deadline = time.monotonic() + _CLOSING_S
         while is_closed and not self.closed and time.monotonic() < deadline:
             self._read_page(_LARGEST_PAGE)

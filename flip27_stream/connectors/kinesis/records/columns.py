@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -52,19 +55,19 @@ class Rows:
 
 def rows_of(records: Sequence[Mapping[str, Any]], split: KinesisShardSplit, schema: pa.Schema) -> Rows:
     """Returns the rows of records, which are dictionaries of boto3. Aggregated records become several rows."""
-    data = pa.array([r["Data"] for r in records], pa.binary())
+    data = _binary([r["Data"] for r in records])
     if pc.any(pc.starts_with(data, MAGIC)).as_py():
         keys, data, numbers, timestamps, places = _taken_apart(records, split)
     else:
-        keys = pa.array([r["PartitionKey"] for r in records], pa.string())
-        numbers = pa.array([r["SequenceNumber"] for r in records], pa.string())
+        keys = _text([r["PartitionKey"] for r in records])
+        numbers = _text([r["SequenceNumber"] for r in records])
         timestamps = _arrival_times(records)
         places = pa.nulls(len(records), pa.int64())
     columns = {
         "partitionKey": keys,
         "data": data,
-        "stream": pa.repeat(pa.scalar(split.stream_name), len(keys)),
-        "shardId": pa.repeat(pa.scalar(split.shard_id), len(keys)),
+        "stream": _text([split.stream_name] * len(keys)),
+        "shardId": _text([split.shard_id] * len(keys)),
         "sequenceNumber": numbers,
         ARRIVAL: timestamps.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")),
         SUB_SEQUENCE_NUMBER: places,
@@ -75,8 +78,31 @@ def rows_of(records: Sequence[Mapping[str, Any]], split: KinesisShardSplit, sche
 
 def _arrival_times(records: Sequence[Mapping[str, Any]]) -> pa.Int64Array:
     """Returns the arrival times in milliseconds; the service gives seconds."""
-    seconds = pa.array([r["ApproximateArrivalTimestamp"] for r in records], pa.float64())
-    return pc.round(pc.multiply(seconds, 1000.0)).cast(pa.int64())
+    seconds = np.fromiter((r["ApproximateArrivalTimestamp"] for r in records), np.float64, len(records))
+    return _longs(np.rint(seconds * 1000).astype(np.int64))
+
+
+# pa.array() and pa.scalar() would import pandas, which takes half a second in each process of Spark's workers.
+
+
+def _binary(values: Sequence[bytes]) -> pa.BinaryArray:
+    return pa.Array.from_buffers(pa.binary(), len(values), _buffers(b"".join(values), map(len, values)))
+
+
+def _text(values: Sequence[str]) -> pa.StringArray:
+    joined = "".join(values)
+    data = joined.encode()
+    sizes = map(len, values) if len(data) == len(joined) else [len(value.encode()) for value in values]
+    return pa.Array.from_buffers(pa.string(), len(values), _buffers(data, sizes))
+
+
+def _buffers(data: bytes, sizes: Iterable[int]) -> list[pa.Buffer | None]:
+    ends = np.fromiter(accumulate(sizes, initial=0), np.int32)
+    return [None, pa.py_buffer(ends), pa.py_buffer(data)]
+
+
+def _longs(values: npt.NDArray[np.int64]) -> pa.Int64Array:
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
 
 
 def _taken_apart(
@@ -102,9 +128,9 @@ def _taken_apart(
         numbers += [number] * added
         arrived += [time] * added
     return (
-        pa.array(keys, pa.string()),
-        pa.array(data, pa.binary()),
-        pa.array(numbers, pa.string()),
-        pa.array(arrived, pa.int64()),
+        _text(keys),
+        _binary(data),
+        _text(numbers),
+        _longs(np.array(arrived, np.int64)),
         pa.array(places, pa.int64()),
     )

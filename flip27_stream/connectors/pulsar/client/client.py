@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from flip27_stream.connectors.pulsar.client.certificates import mistrust, not_trusted
 from flip27_stream.connectors.pulsar.client.session import shared_client
 from flip27_stream.connectors.pulsar.options.connection_options import PulsarConnectionOptions
-from flip27_stream.connectors.pulsar.positions import EARLIEST, entry_of, ledger_of, position_of
+from flip27_stream.connectors.pulsar.positions import EARLIEST, entry_of, ledger_of, position_at, position_of
 from flip27_stream.errors import AuthenticationError, ConnectorError, MissingTopicError, UnreachableError
 
 T = TypeVar("T")
@@ -82,6 +82,11 @@ class PulsarClient:
                 return self._available(reader, most, position, is_hidden=is_hidden)
 
         return self._retried(look)
+
+    def has_ledger(self, topic: str, ledger: int) -> bool:
+        """Returns whether a ledger of a partition exists and has messages."""
+        found = self.read(topic, position_at(ledger, 0), 1)
+        return len(found) > 0 and found[0].message_id().ledger_id() == ledger
 
     def tip(self, topic: str, *, was_hidden: bool = False) -> Tip:
         """Returns the end of a partition.

@@ -15,7 +15,7 @@ from flip27_stream.connectors.pulsar.options.source_options import PulsarOptions
 from flip27_stream.connectors.pulsar.positions import EARLIEST, described, ledger_of, position_of
 from flip27_stream.connectors.pulsar.records.columns import rows_of
 from flip27_stream.connectors.pulsar.split import PulsarPartitionSplit
-from flip27_stream.errors import UnreachableError
+from flip27_stream.errors import MissingTopicError, UnreachableError
 from flip27_stream.running_time import turns
 
 log = logging.getLogger(__name__)
@@ -102,13 +102,19 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
         data: list[bytes] = []
         size = 0
         while not reading.is_ended and len(messages) < _ROWS and size < _BYTES:
-            message = self._next_message(reading)
+            try:
+                message = self._next_message(reading)
+                why = "there is no further message"
+            except MissingTopicError:
+                message, why = None, "the topic does not exist any more"
             if message is None:
-                self._lose(reading, "there is no further message")
+                self._lose(reading, why)
                 reading.is_ended = True
                 break
             message_id = message.message_id()
             at = position_of(message_id)
+            if reading.position > reading.split.start and ledger_of(at) > ledger_of(reading.position):
+                self._check_ledger(reading)
             reading.is_ended = at >= reading.end - 1
             if reading.position <= at < reading.end:
                 messages.append(message)
@@ -165,6 +171,14 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
         if reading.position != EARLIEST and ledger_of(found) != ledger_of(reading.position):
             self._lose(reading, f"the first message there is now is at {described(found)}")
         return message
+
+    def _check_ledger(self, reading: _Reading) -> None:
+        """Checks that the ledger that was read last exists. Brokers delete the oldest ledgers first, so if it does, the
+        reader has skipped no message behind it.
+        """
+        ledger = ledger_of(reading.position)
+        if not self._client.has_ledger(reading.split.topic, ledger):
+            self._lose(reading, f"ledger {ledger} was deleted meanwhile")
 
     def _lose(self, reading: _Reading, why: str) -> None:
         what = (

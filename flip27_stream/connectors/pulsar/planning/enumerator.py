@@ -28,6 +28,7 @@ from flip27_stream.connectors.pulsar.planning.event_times import PulsarEventTime
 from flip27_stream.connectors.pulsar.planning.partition_log import PartitionLog
 from flip27_stream.connectors.pulsar.positions import EARLIEST, described
 from flip27_stream.connectors.pulsar.split import PulsarPartitionSplit
+from flip27_stream.errors import MissingTopicError
 from flip27_stream.threads import CallPool
 
 log = logging.getLogger(__name__)
@@ -151,9 +152,18 @@ class PulsarSourceEnumerator(
             found = self._logs[split.topic] = PartitionLog(self._client, split.topic, lose)
         if position is None:
             position = found.begin(self._options.start.of(split.topic)) if split.initial else EARLIEST
-        return found.look(position, self._limits.max_rows)
+        try:
+            return found.look(position, self._limits.max_rows)
+        except MissingTopicError:
+            if not isinstance(self._options.topics, TopicPattern):
+                raise
+            # The next discovery reports that the topic was deleted.
+            return SplitRange(position, position, drained=True, rows=0)
 
-    def _lose(self, topic: str, position: int, why: str) -> None:
+    def _lose(self, topic: str, position: int, why: str, was_drained: bool) -> None:
+        if was_drained:
+            self._doubt(topic, position, why)
+            return
         what = (
             f"Messages of {topic} are lost, or may be: wanted from {described(position)} on, and {why}. They are older "
             "than the topic's retention, or the topic was truncated, or deleted and made again."
@@ -164,6 +174,18 @@ class PulsarSourceEnumerator(
             fail=self._options.fail_on_data_loss,
             remedy="To go on at the first message that is there, set option 'failOnDataLoss' to false.",
         )
+
+    def _doubt(self, topic: str, position: int, why: str) -> None:
+        """Warns of messages that came after the last look and were trimmed before this one. Nobody can see them."""
+        if self._options.subscription is None:
+            log.warning(
+                "Nothing of %s followed %s at the last look, and %s. If messages came and went since then, they are "
+                "lost. Choose a retention that is longer than the time between two micro-batches, or set option "
+                "'predefinedSubscription'.",
+                topic,
+                described(position),
+                why,
+            )
 
     def positions_after(self, rows: Mapping[str, int]) -> Mapping[str, int]:
         return self._pool.results(

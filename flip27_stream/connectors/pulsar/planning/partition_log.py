@@ -12,7 +12,7 @@ from flip27_stream.connectors.pulsar.client.client import PulsarClient
 from flip27_stream.connectors.pulsar.options.start import AtTime, Begin, Place
 from flip27_stream.connectors.pulsar.planning.ledgers import Ledgers
 from flip27_stream.connectors.pulsar.planning.scan import Scan
-from flip27_stream.connectors.pulsar.positions import EARLIEST, ENTRY, ledger_of, position_at, position_of
+from flip27_stream.connectors.pulsar.positions import EARLIEST, ENTRY, ledger_of, position_of
 
 _HEAD = 100
 _VISIBLE = 5000
@@ -29,11 +29,11 @@ class PartitionLog:
     Args:
         client: Makes the calls to the brokers.
         topic: The partition.
-        lose: Called if messages are lost, or may be lost, with the wanted position and the reason. It raises an error,
-            or returns if the query is to go on.
+        lose: Called if messages are lost, or may be lost, with the wanted position, the reason, and whether nothing
+            followed the position at the last look. It raises an error, or returns if the query is to go on.
     """
 
-    def __init__(self, client: PulsarClient, topic: str, lose: Callable[[int, str], None]) -> None:
+    def __init__(self, client: PulsarClient, topic: str, lose: Callable[[int, str, bool], None]) -> None:
         self.client = client
         self.topic = topic
         self.scan = Scan()
@@ -98,13 +98,10 @@ class PartitionLog:
         first = self.scan.positions[0]
         if ledger_of(first) == ledger_of(position):
             return position
-        if position not in (EARLIEST, self._drained_at) and not self._is_there(ledger_of(position)):
-            self._lose(position, f"ledger {ledger_of(position)} does not exist any more")
+        if position != EARLIEST and not self.client.has_ledger(self.topic, ledger_of(position)):
+            why = f"ledger {ledger_of(position)} does not exist any more"
+            self._lose(position, why, position == self._drained_at)
         return first
-
-    def _is_there(self, ledger: int) -> bool:
-        first = self._first_at(position_at(ledger, 0))
-        return first is not None and ledger_of(first) == ledger
 
     def _first_at(self, position: int) -> int | None:
         found = self.client.read(self.topic, position, 1)

@@ -168,6 +168,37 @@ def test_expired_records_are_data_loss(filled: KinesisServer, stream: str) -> No
     assert len(set(data_of(rows))) == len(rows) == 28, "all but the record at each position"
 
 
+def test_a_shard_that_has_expired_is_data_loss(filled: KinesisServer, stream: str) -> None:
+    """The service does not know a closed shard any more that was not read to its end. With ``failOnDataLoss`` false,
+    its children and the other shards are read."""
+    with SourceQuery(source_of(filled, stream)) as query:
+        batch = query.wait_for_batch(10)
+        rows = [row for task in query.tasks(*batch) for row in query.read(task)]
+    filled.split(stream, 0)
+    filled.put(stream, numbered(40, 30, 3))
+    shards = filled.client.list_shards(StreamName=stream)["Shards"]
+    gone = shards[0]["ShardId"]
+    lost = {b"%d" % i for i in range(0, 40, 2)} - set(data_of(rows))
+    assert lost
+
+    def unknown(arguments: dict[str, Any]) -> Any:
+        return error("ResourceNotFoundException") if arguments["ShardId"] == gone else None
+
+    with (
+        answering(connection_of(filled), "ListShards", lambda _: (200, {"Shards": shards[1:]})),
+        answering(connection_of(filled), "GetShardIterator", unknown),
+    ):
+        with (
+            SourceQuery(source_of(filled, stream), batch[1]) as failing,
+            pytest.raises(DataLossError, match=gone),
+        ):
+            failing.run(1)
+        with SourceQuery(source_of(filled, stream, failOnDataLoss="false"), batch[1]) as going_on:
+            rows += going_on.run(70 - len(rows) - len(lost))
+            assert f"{stream}/{gone}" not in going_on.offset["splits"]
+    assert sorted(data_of(rows)) == sorted({b"%d" % i for i in range(70)} - lost)
+
+
 def test_records_that_expire_before_they_are_read(filled: KinesisServer, stream: str) -> None:
     """The range was planned, and its first record has expired when a task reads it."""
     source = source_of(filled, stream)

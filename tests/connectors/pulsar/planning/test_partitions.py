@@ -1,8 +1,7 @@
-"""Partitions of a real server: growth, unloads, batches, limits, trimmed ledgers, deleted topics, cursors."""
+"""Partitions of a real server: growth, unloads, batches, limits, cursors."""
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 from typing import Any
@@ -10,30 +9,13 @@ from typing import Any
 import pytest
 
 from flip27_stream.connectors.pulsar import PulsarSource
-from flip27_stream.errors import DataLossError, MissingTopicError
 from flip27_stream.testing import PulsarServer, wait_until
 from flip27_stream.testing.source_query import SourceQuery
-from tests.connectors.pulsar.support.kit import QUICK, counted, numbers, source_of
+from tests.connectors.pulsar.support.kit import QUICK, Writer, counted, numbers, source_of
 
 pytestmark = pytest.mark.jvm
 
 FULL = "persistent://public/default/"
-
-
-class Writer:
-    """Puts numbered messages into all partitions of a topic, in entries of one message and in batches."""
-
-    def __init__(self, server: PulsarServer, topic: str, partitions: int) -> None:
-        self._server, self._topic, self.partitions, self.count = server, topic, partitions, 0
-
-    def put(self, count: int = 6, batch: int = 1) -> None:
-        """Writes a number of messages to each partition."""
-        for number in range(self.partitions):
-            self._server.put(f"{self._topic}-partition-{number}", numbers(self.count, count), batch=batch)
-            self.count += count
-
-    def check(self, rows: list[dict[str, Any]]) -> None:
-        assert counted(rows) == dict.fromkeys(numbers(0, self.count), 1)
 
 
 def test_columns_are_those_of_streamnative_s_source(pulsar_server: PulsarServer, topic: str) -> None:
@@ -200,78 +182,6 @@ def test_a_new_query_begins_at_its_starting_position(pulsar_server: PulsarServer
     assert read(10, startingOffsets=f'{{"{topic}": "earliest"}}') == numbers(0, 10)
     stats = pulsar_server.admin("GET", f"persistent/public/default/{partition}/stats")
     assert not [s for s in stats["subscriptions"].values() if s["isDurable"]]
-
-
-def test_trimmed_ledgers_are_data_loss(
-    pulsar_server: PulsarServer, topic: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Pulsar's reader goes on silently at the first message that is left. The source compares
-    ids, and finds the loss."""
-    pulsar_server.create_topic(topic, 1)
-    partition = f"{topic}-partition-0"
-    pulsar_server.put(partition, numbers(0, 10))
-    source = source_of(pulsar_server, topic, maxRecordsPerTrigger="4")
-    with SourceQuery(source) as query:
-        assert len(query.step()) == 4
-        planned, offset = query.wait_for_batch(), query.offset
-    pulsar_server.truncate(partition)
-    pulsar_server.put(partition, numbers(20, 3))
-    with SourceQuery(source, offset) as query:
-        with pytest.raises(DataLossError, match=rf"{partition} are lost, or may be.*'failOnDataLoss'"):
-            query.run(3)
-        with pytest.raises(DataLossError, match="were lost while they were read"):
-            query.read(query.tasks(*planned)[0])
-    tolerant = source_of(pulsar_server, topic, failOnDataLoss="false")
-    with SourceQuery(tolerant, offset) as query, caplog.at_level(logging.WARNING):
-        assert [row["value"] for row in query.run(3)] == numbers(20, 3)
-    assert "are lost, or may be" in caplog.text
-
-
-def test_trimming_read_messages_is_no_loss(pulsar_server: PulsarServer, topic: str) -> None:
-    """A running query has seen that it read all messages. After a restart a ledger that still exists proves it."""
-    pulsar_server.create_topic(topic, 1)
-    partition = f"{topic}-partition-0"
-    pulsar_server.put(partition, numbers(0, 4))
-    source = source_of(pulsar_server, topic)
-    with SourceQuery(source) as query:
-        rows = query.run(4)
-        assert query.step() == []
-        pulsar_server.truncate(partition)
-        pulsar_server.put(partition, numbers(4, 4))
-        rows += query.run(4)
-        offset = query.offset
-    pulsar_server.unload(partition)
-    pulsar_server.put(partition, numbers(8, 4))
-    with SourceQuery(source, offset) as query:
-        rows += query.run(4)
-    assert [row["value"] for row in rows] == numbers(0, 12)
-
-
-def test_a_recreated_topic_is_data_loss(pulsar_server: PulsarServer, topic: str) -> None:
-    pulsar_server.create_topic(topic, 2)
-    writer = Writer(pulsar_server, topic, 2)
-    writer.put()
-    source = source_of(pulsar_server, topic)
-    with SourceQuery(source) as query:
-        query.run(writer.count)
-        offset = query.offset
-    pulsar_server.delete_topic(topic)
-    pulsar_server.create_topic(topic, 1)
-    pulsar_server.put(f"{topic}-partition-0", [b"new"])
-    with (
-        SourceQuery(source, offset) as query,
-        pytest.raises(DataLossError, match=f"{topic}-partition-1 do not exist any more"),
-    ):
-        query.run(1)
-    tolerant = source_of(pulsar_server, topic, failOnDataLoss="false")
-    with SourceQuery(tolerant, offset) as query:
-        assert [row["value"] for row in query.run(1)] == [b"new"]
-
-
-def test_a_missing_topic_is_named(pulsar_server: PulsarServer, topic: str) -> None:
-    source = source_of(pulsar_server, topic)
-    with SourceQuery(source) as query, pytest.raises(MissingTopicError, match=topic):
-        query.run(1)
 
 
 def test_topics_are_found_by_pattern(pulsar_server: PulsarServer, topic: str) -> None:

@@ -27,3 +27,19 @@ def numbers(first: int, count: int) -> list[bytes]:
 
 def counted(rows: Sequence[Mapping[str, Any]]) -> Counter[bytes]:
     return Counter(row["value"] for row in rows)
+
+
+class Writer:
+    """Puts numbered messages into all partitions of a topic, in entries of one message and in batches."""
+
+    def __init__(self, server: PulsarServer, topic: str, partitions: int) -> None:
+        self._server, self._topic, self.partitions, self.count = server, topic, partitions, 0
+
+    def put(self, count: int = 6, batch: int = 1) -> None:
+        """Writes a number of messages to each partition."""
+        for number in range(self.partitions):
+            self._server.put(f"{self._topic}-partition-{number}", numbers(self.count, count), batch=batch)
+            self.count += count
+
+    def check(self, rows: list[dict[str, Any]]) -> None:
+        assert counted(rows) == dict.fromkeys(numbers(0, self.count), 1)

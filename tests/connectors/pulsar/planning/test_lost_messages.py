@@ -1,0 +1,173 @@
+"""Messages that were trimmed, and topics that were deleted, on a real server: what is lost, or may be, is told."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from flip27_stream.connectors.pulsar import PulsarSource
+from flip27_stream.errors import DataLossError, MissingTopicError
+from flip27_stream.testing import PulsarServer, wait_until
+from flip27_stream.testing.source_query import SourceQuery, TaskRows
+from tests.connectors.pulsar.support.kit import QUICK, Writer, numbers, source_of
+
+pytestmark = pytest.mark.jvm
+
+FULL = "persistent://public/default/"
+
+
+def test_trimmed_ledgers_are_data_loss(
+    pulsar_server: PulsarServer, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Pulsar's reader goes on silently at the first message that is left. The source compares
+    ids, and finds the loss."""
+    pulsar_server.create_topic(topic, 1)
+    partition = f"{topic}-partition-0"
+    pulsar_server.put(partition, numbers(0, 10))
+    source = source_of(pulsar_server, topic, maxRecordsPerTrigger="4")
+    with SourceQuery(source) as query:
+        assert len(query.step()) == 4
+        planned, offset = query.wait_for_batch(), query.offset
+    pulsar_server.truncate(partition)
+    pulsar_server.put(partition, numbers(20, 3))
+    with SourceQuery(source, offset) as query:
+        with pytest.raises(DataLossError, match=rf"{partition} are lost, or may be.*'failOnDataLoss'"):
+            query.run(3)
+        with pytest.raises(DataLossError, match="were lost while they were read"):
+            query.read(query.tasks(*planned)[0])
+    tolerant = source_of(pulsar_server, topic, failOnDataLoss="false")
+    with SourceQuery(tolerant, offset) as query, caplog.at_level(logging.WARNING):
+        assert [row["value"] for row in query.run(3)] == numbers(20, 3)
+    assert "are lost, or may be" in caplog.text
+
+
+def test_ledgers_that_are_trimmed_while_a_task_reads(pulsar_server: PulsarServer, topic: str) -> None:
+    """The broker moves an open reader silently to the first ledger that is left, which is within the range."""
+    pulsar_server.create_topic(topic, 1)
+    partition = f"{topic}-partition-0"
+    for ledger in range(3):
+        pulsar_server.put(partition, [bytes([ledger]) * (1 << 20)] * 6)
+        if ledger < 2:
+            pulsar_server.unload(partition)
+    retention = "namespaces/public/default/retention"
+    source = source_of(pulsar_server, topic, **{"pulsar.reader.receiverQueueSize": "1"})
+    with SourceQuery(source) as query:
+        ((task,),) = query.tasks(*query.wait_for_batch())
+        output = TaskRows(source.schema, [task])
+        polls = query.poll([task], output)
+        next(polls)
+        assert 0 < len(output.rows) < 6
+        kept = pulsar_server.admin("GET", retention)
+        pulsar_server.admin("POST", retention, {"retentionTimeInMinutes": 0, "retentionSizeInMB": 0})
+        try:
+            pulsar_server.admin("POST", f"persistent/public/default/{partition}/trim")
+            stats = f"persistent/public/default/{partition}/internalStats"
+            wait_until(
+                lambda: len(pulsar_server.admin("GET", stats)["ledgers"]) == 1, "ledgers to be trimmed"
+            )
+        finally:
+            pulsar_server.admin("POST", retention, kept)
+        with pytest.raises(DataLossError, match="were lost while they were read"):
+            for _ in polls:
+                pass
+
+
+def test_trimming_between_two_looks_is_warned_of(
+    pulsar_server: PulsarServer, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A query that runs has read all messages. Nobody can see those that come and go before it looks again."""
+    pulsar_server.create_topic(topic, 1)
+    partition = f"{topic}-partition-0"
+    pulsar_server.put(partition, numbers(0, 4))
+    with SourceQuery(source_of(pulsar_server, topic)) as query, caplog.at_level(logging.WARNING):
+        rows = query.run(4)
+        assert query.step() == []
+        assert not caplog.text
+        pulsar_server.put(partition, numbers(4, 4))
+        pulsar_server.truncate(partition)
+        pulsar_server.put(partition, numbers(8, 4))
+        rows += query.run(4)
+    assert [row["value"] for row in rows] == numbers(0, 4) + numbers(8, 4)
+    assert "If messages came and went since then, they are lost" in caplog.text
+
+
+def test_trimming_read_messages_is_no_loss(pulsar_server: PulsarServer, topic: str) -> None:
+    """A running query has seen that it read all messages. After a restart a ledger that still exists proves it."""
+    pulsar_server.create_topic(topic, 1)
+    partition = f"{topic}-partition-0"
+    pulsar_server.put(partition, numbers(0, 4))
+    source = source_of(pulsar_server, topic)
+    with SourceQuery(source) as query:
+        rows = query.run(4)
+        assert query.step() == []
+        pulsar_server.truncate(partition)
+        pulsar_server.put(partition, numbers(4, 4))
+        rows += query.run(4)
+        offset = query.offset
+    pulsar_server.unload(partition)
+    pulsar_server.put(partition, numbers(8, 4))
+    with SourceQuery(source, offset) as query:
+        rows += query.run(4)
+    assert [row["value"] for row in rows] == numbers(0, 12)
+
+
+def test_a_recreated_topic_is_data_loss(pulsar_server: PulsarServer, topic: str) -> None:
+    pulsar_server.create_topic(topic, 2)
+    writer = Writer(pulsar_server, topic, 2)
+    writer.put()
+    source = source_of(pulsar_server, topic)
+    with SourceQuery(source) as query:
+        query.run(writer.count)
+        offset = query.offset
+    pulsar_server.delete_topic(topic)
+    pulsar_server.create_topic(topic, 1)
+    pulsar_server.put(f"{topic}-partition-0", [b"new"])
+    with (
+        SourceQuery(source, offset) as query,
+        pytest.raises(DataLossError, match=f"{topic}-partition-1 do not exist any more"),
+    ):
+        query.run(1)
+    tolerant = source_of(pulsar_server, topic, failOnDataLoss="false")
+    with SourceQuery(tolerant, offset) as query:
+        assert [row["value"] for row in query.run(1)] == [b"new"]
+
+
+def test_a_topic_of_a_pattern_that_is_deleted(
+    pulsar_server: PulsarServer, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A task that reads a deleted topic fails, or goes on with the other topics if ``failOnDataLoss`` is false. Then
+    the next plans go on, too."""
+    deleted, other = (f"{topic}-a", f"{topic}-b")
+    for name in (deleted, other):
+        pulsar_server.create_topic(name, 1)
+        pulsar_server.put(f"{name}-partition-0", [name.encode()])
+    options = {
+        **pulsar_server.options,
+        **QUICK,
+        "admin.url": pulsar_server.admin_url,
+        "topicsPattern": f"persistent://public/default/{topic}-.*",
+    }
+    tolerant = PulsarSource({**options, "failOnDataLoss": "false"})
+    with SourceQuery(tolerant) as query, caplog.at_level(logging.WARNING):
+        planned = query.wait_for_batch()
+        pulsar_server.delete_topic(deleted)
+        with SourceQuery(PulsarSource(options)) as failing, pytest.raises(DataLossError, match=deleted):
+            failing.read_all(*planned)
+        rows, query.offset = query.read_all(*planned), planned[1]
+        pulsar_server.put(f"{other}-partition-0", [b"later"])
+        rows += query.run(1)
+
+        def is_retired() -> bool:
+            query.step()
+            return f"{FULL}{deleted}-partition-0" not in query.offset["splits"]
+
+        wait_until(is_retired, "the deleted topic to leave the offset")
+    assert [row["value"] for row in rows] == [other.encode(), b"later"]
+    assert f"{deleted}-partition-0" in caplog.text
+
+
+def test_a_missing_topic_is_named(pulsar_server: PulsarServer, topic: str) -> None:
+    source = source_of(pulsar_server, topic)
+    with SourceQuery(source) as query, pytest.raises(MissingTopicError, match=topic):
+        query.run(1)
