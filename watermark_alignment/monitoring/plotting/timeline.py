@@ -64,7 +64,8 @@ def begins(times: Times, starts: Times | None = None) -> Times:
 def _starts_between(times: Times, starts: Times) -> Times:
     """Returns the last start between each two of these times, or if there is none, the first of the two."""
     known = np.concatenate([times[:1], np.sort(starts)])
-    return np.maximum(known[np.searchsorted(known[1:], times[1:])], times[:-1])
+    between: Times = np.maximum(known[np.searchsorted(known[1:], times[1:])], times[:-1])
+    return between
 
 
 def starts(commits: Iterable[Mapping[str, Any]], member: Member) -> Times:
