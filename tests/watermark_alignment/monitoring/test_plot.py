@@ -359,6 +359,19 @@ def test_minutes_are_shown_without_seconds(table: SplitWatermarkTable, tmp_path:
         assert {len(text.get_text()) for text in axis.get_ticklabels() if text.get_text()} == {len("12:30")}
 
 
+@pytest.mark.parametrize("seconds", [8, 11, 47, 100, 290, 340, 550, 700, 1500, 3000, 5000, 20_000, 90_000])
+def test_each_axis_has_several_ticks(table: SplitWatermarkTable, seconds: int) -> None:
+    for batch in range(8):
+        at = START_MS + 17_000 + batch * seconds * 1000 // 7
+        rows = [replace(row, recorded_at=at, watermark=at) for row in split_rows(batch)]
+        table.append("clicks/1", batch, rows, {})
+    figure = plot(table)
+    figure.canvas.draw()
+    panel, strips = figure.axes
+    for axis, (least, most) in ((panel.yaxis, panel.get_ylim()), (strips.xaxis, strips.get_xlim())):
+        assert sum(least <= tick <= most for tick in axis.get_majorticklocs()) >= 2
+
+
 def test_axes_are_labelled_and_the_drift_is_said_in_words(table: SplitWatermarkTable) -> None:
     """The allowed drift is written in words, however small it is at the scale of the picture."""
     fill(table, "clicks")

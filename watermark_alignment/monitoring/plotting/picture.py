@@ -235,12 +235,14 @@ def _draw_pauses(strips: Axes, run: SourceRun) -> None:
 
 
 def _show_times(axes: Axes, which: Literal["x", "y"]) -> None:
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+    from matplotlib.dates import MINUTELY, SECONDLY, AutoDateLocator, ConciseDateFormatter
 
     axis = axes.yaxis if which == "y" else axes.xaxis
     width = axes.get_position().width * axes.get_figure(root=True).get_size_inches()[0]  # type: ignore[union-attr]
-    fewest, most = (5, 11) if which == "y" else (2, max(3, min(7, int(width))))
+    fewest, most = (5, 11) if which == "y" else (2, max(3, min(7, int(width) + 1)))
     locator = AutoDateLocator(tz="UTC", minticks=fewest, maxticks=most)  # type: ignore[no-untyped-call]
+    for unit in (MINUTELY, SECONDLY):  # Matplotlib goes from 1 to 5, which can leave a single tick
+        locator.intervald[unit] = [1, 2, 5, 10, 15, 30]
     axis.set_major_locator(locator)
     formatter = ConciseDateFormatter(locator, tz="UTC")  # type: ignore[no-untyped-call]
     formatter.formats = ["%Y", "%b", "%d %b", "%H:%M", "%H:%M", "%H:%M:%S.%f"]
