@@ -9,6 +9,7 @@ import numpy as np
 
 from watermark_alignment.monitoring.formatting import duration, name
 from watermark_alignment.monitoring.plotting.runs import STATES, SourceRun, least
+from watermark_alignment.monitoring.plotting.timeline import SHORTEST_GAP
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.recordings import natural
 
@@ -124,14 +125,22 @@ def _with_gaps(
     along = _along(run, over)
     if over == "batch" or not len(along):
         return along, heights
-    gaps = run.gaps
-    ends = np.append(gaps, len(along) - 1)
-    until = run.waited_until(ends)
-    waited = until > along[ends]
-    unknown = np.full(len(gaps), np.datetime64("NaT"), heights.dtype)
-    places = np.concatenate([ends[waited], gaps]) + 1
-    along = np.insert(along, places, np.concatenate([until[waited], until[:-1]]))
-    return along, np.insert(heights, places, np.concatenate([heights[ends[waited]], unknown]))
+    points: list[tuple[int, Any, bool]] = []  # the batch before, the time, and whether the height is known
+    newest = len(along) - 1
+    for batch in (*run.gaps, newest):
+        last = along[batch]
+        for begin, end in run.waits(batch):
+            if begin - last > SHORTEST_GAP:
+                points += [(batch, last, False), (batch, begin, True)]
+            points.append((batch, end, True))
+            last = end
+        if batch < newest:
+            points.append((batch, last, False))
+    if not points:
+        return along, heights
+    before, times, is_known = (np.array(column) for column in zip(*points, strict=True))
+    inserted = np.where(is_known, heights[before], np.datetime64("NaT"))
+    return np.insert(along, before + 1, times), np.insert(heights, before + 1, inserted)
 
 
 def _point_out_slowest(panel: Axes, run: SourceRun, over: Over) -> None:
