@@ -15,6 +15,9 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+# delta-rs reads it when it is imported. Its warnings about a store would come before the error that says what to do.
+os.environ.setdefault("RUST_LOG", "error")
+
 from flip27_stream.errors import AlignmentError, Flip27Error, MissingExtraError, OptionError
 from flip27_stream.extras import check_installed
 from watermark_alignment.monitoring.plotting.plot import plot

@@ -41,16 +41,17 @@ _SCHEMES: Final = (
     "abfss://container@account.dfs.core.windows.net/folder (for wasbs:// too), gs://bucket/folder, or an absolute path "
     f"(option {TABLE_OPTION})."
 )
+_OS_ERROR: Final = re.compile(r"os error (\d+)|Os \{ code: (\d+)")
 _NOT_HERE: Final = {
-    "os error 13": f"The user of this process may not write there. Grant that, or give another path ({TABLE_OPTION}).",
-    "os error 20": f"A part of the path is a file, and not a folder. Give another path ({TABLE_OPTION}).",
-    "os error 28": "The disk is full. Make room.",
-    "os error 30": f"The file system is read-only. Give another path ({TABLE_OPTION}).",
+    errno.EACCES: f"The user of this process may not write there. Grant that, or give another path ({TABLE_OPTION}).",
+    errno.ENOTDIR: f"A part of the path is a file, and not a folder. Give another path ({TABLE_OPTION}).",
+    errno.ENOSPC: "The disk is full. Make room.",
+    errno.EROFS: f"The file system is read-only. Give another path ({TABLE_OPTION}).",
 }
 
 
 _NAME: Final = re.compile(r"(?:\w+|`[^`/]+`)(?:\.(?:\w+|`[^`/]+`)){1,2}")
-_ABSOLUTE: Final = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
+_ABSOLUTE: Final = re.compile(r"/|(?:file|dbfs):/|[A-Za-z][A-Za-z0-9+.-]*://")
 _NO_PATH: Final = re.compile(r"[][|^\x00-\x1f\x7f]")
 _NO_URI: Final = re.compile(rf"{_NO_PATH.pattern}|[#?]")
 _SECRET: Final = re.compile(r"(?<=://)[^/@]*:.*@")
@@ -59,6 +60,10 @@ _SECRET: Final = re.compile(r"(?<=://)[^/@]*:.*@")
 def _file_name(location: str) -> str:
     names: list[str] = re.findall(r"[\w-]+", location)
     return names[-1] if names else "split_watermarks"
+
+
+def _table_name(location: str) -> str:
+    return _file_name(location).replace("-", "_")
 
 
 def catalog_name(location: str) -> str | None:
@@ -100,7 +105,7 @@ def parse_location(text: str, option: str) -> str:
             "A relative path would lie wherever the driver happens to run. Write an absolute path such as "
             f"/Volumes/main/streaming/files/{_file_name(location)}, or a URI such as "
             f"s3://bucket/{_file_name(location)}; or, for a single source, the name of a table in a catalog, such as "
-            f"main.streaming.{_file_name(location)}.",
+            f"main.streaming.{_table_name(location)}.",
         )
     found = (_NO_URI if "://" in location else _NO_PATH).search(location)
     if found:
@@ -134,12 +139,25 @@ def is_unknown_scheme(cause: str) -> bool:
     return cause.startswith(_UNKNOWN_SCHEME)
 
 
-def check_mount(location: str) -> None:
-    """Checks that a path of Databricks is mounted. Otherwise delta-rs would create a local folder with that name.
+def check_folder(location: str) -> None:
+    """Checks that a path has no file where a folder must be, and that a path of Databricks is mounted.
+
+    Otherwise delta-rs would say that the path does not exist, or create a local folder with the name of the mount.
 
     Raises:
-        AlignmentError: The path is not mounted on this machine.
+        AlignmentError: There is a file, or the path is not mounted on this machine.
     """
+    folder = local_folder(location)
+    file = (
+        next((p for p in (folder, *folder.parents) if os.path.isfile(p)), None)
+        if folder is not None
+        else None
+    )
+    if file is not None:
+        raise AlignmentError(
+            f"Option '{TABLE_OPTION}' is '{location}', but '{file}' is a file. Give the path of a folder, which may be "
+            "new."
+        )
     for mount in _MOUNTS:
         if location.startswith(f"{mount}/") and not Path(mount).is_dir():
             raise AlignmentError(
@@ -207,9 +225,10 @@ def remedy(location: str, cause: str) -> str:
     if is_unknown_scheme(cause):
         return _SCHEMES
     for schemes, names in _CREDENTIALS.items():
-        if location.startswith(schemes):
+        if location.lower().startswith(schemes):
             return f"The store was not reached, or refused. {_GRANTS} (of {names})."
     if "os error 38" in cause or RENAME in cause:
         return f"The file system has no hard links. Set {TABLE_OPTION}.option.{RENAME} to true, or give another path."
-    known = next((text for error, text in _NOT_HERE.items() if error in cause), None)
+    code = _OS_ERROR.search(cause)
+    known = _NOT_HERE.get(int(code[1] or code[2])) if code is not None else None
     return known or f"Check that the driver can read and write it there (option {TABLE_OPTION})."

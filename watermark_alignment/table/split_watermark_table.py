@@ -29,8 +29,8 @@ from pyarrow.fs import FileSelector, PyFileSystem
 from flip27_stream.errors import AlignmentError
 from watermark_alignment.table.location import (
     RENAME,
+    check_folder,
     check_is_location,
-    check_mount,
     has_hard_links,
     is_unknown_scheme,
     remedy,
@@ -224,7 +224,7 @@ class SplitWatermarkTable:
         """Decides whether to commit by renaming files. Done once, before anything is created."""
         if self._renames or self._delta is not None:
             return
-        check_mount(self.uri)
+        check_folder(self.uri)
         if not has_hard_links(self.uri, self._options):
             self._renames, self._options[RENAME] = True, "true"
             if self.uri not in _TOLD:

@@ -17,7 +17,7 @@ from flip27_stream.connectors.files.formats.format_options import FORMAT_OPTIONS
 from flip27_stream.connectors.files.storage.glob import glob_regex
 from flip27_stream.errors import OptionError
 from flip27_stream.options.kinds import BOOLEAN, DURATION_OR_NEVER, any_text, one_of, whole, words
-from flip27_stream.options.option import Kind, Option
+from flip27_stream.options.option import Kind, Option, canonical_names
 
 
 def _paths(text: str, option: str) -> list[str]:
@@ -241,3 +241,6 @@ REFUSED: Final = {
     "withEventTimeOrder": "files are read in event-time order with option scan.watermark.alignment.group",
 }
 """Options of Spark's and Delta's sources that are not supported, and why."""
+
+KNOWN_OPTIONS: Final = canonical_names(OPTIONS) | {name.lower(): name for name in REFUSED}
+"""The canonical spelling of every name that is not a spelling mistake, by its name in lower case."""

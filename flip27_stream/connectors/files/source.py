@@ -27,7 +27,7 @@ from flip27_stream.connectors.files.formats.format_options import FileFormat, fi
 from flip27_stream.connectors.files.formats.partition_types import with_partition_columns
 from flip27_stream.connectors.files.formats.schemas import spark_schema
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
-from flip27_stream.connectors.files.option_list import OPTIONS
+from flip27_stream.connectors.files.option_list import KNOWN_OPTIONS
 from flip27_stream.connectors.files.options import FileOptions, parse_file_options
 from flip27_stream.connectors.files.planning.enumerator import EnumeratorOptions, FileSourceEnumerator
 from flip27_stream.connectors.files.planning.enumerator_state import FilesState, FilesStateSerializer
@@ -38,7 +38,6 @@ from flip27_stream.connectors.files.storage.store_parameters import OPTION_PREFI
 from flip27_stream.connectors.files.storage.watched_listing import WatchedListing
 from flip27_stream.connectors.files.tolerance import Tolerance
 from flip27_stream.errors import CorruptCheckpointError, OptionError
-from flip27_stream.options.option import canonical_names
 
 log = logging.getLogger(__name__)
 
@@ -203,7 +202,7 @@ class FileSourceFactory:
     """The factory of file sources for ``readStream.format("flip27_files")``."""
 
     name: ClassVar[str] = "flip27_files"
-    option_names: ClassVar[Mapping[str, str]] = canonical_names(OPTIONS)
+    option_names: ClassVar[Mapping[str, str]] = KNOWN_OPTIONS
     option_prefixes: ClassVar[tuple[str, ...]] = (OPTION_PREFIX,)
 
     def check(self, options: Mapping[str, str]) -> None:

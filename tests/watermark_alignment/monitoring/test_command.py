@@ -265,3 +265,15 @@ def test_the_module_runs_as_a_command(table: SplitWatermarkTable) -> None:
     command = [sys.executable, "-m", "watermark_alignment", "status", table.uri, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert len(json.loads(done.stdout)) == 4
+
+
+def test_nothing_stands_before_the_message_about_a_store() -> None:
+    """delta-rs logs pages of its own about a store without credentials. The first line is what to do."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("AWS_") and k != "RUST_LOG"}
+    environment["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = "http://127.0.0.1:1"
+    command = [sys.executable, "-m", "watermark_alignment", "status", "s3://bucket/table"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        "The split-watermark table at 's3://bucket/table' cannot be read. The store"
+    )

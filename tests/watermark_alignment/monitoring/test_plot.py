@@ -278,7 +278,7 @@ def test_waiting_splits_are_drawn_after_the_newest_batch(table: SplitWatermarkTa
     """
     now = time.time_ns() // 1_000_000
     for batch in range(3):
-        rows = [replace(row, recorded_at=now - 60_000 + batch * 1000) for row in split_rows(batch)]
+        rows = [replace(row, recorded_at=now - 2000 + batch * 1000) for row in split_rows(batch)]
         table.append("clicks/1", batch, rows, {})
     stalled = entry("clicks", group="web", waiting=3, held_by="clicks-0", timeout_ms=60_000)
     stalled = replace(stalled, waits=("clicks-0",), waits_all_but=True)
@@ -337,7 +337,7 @@ def test_lines_go_on_through_a_stall_that_has_ended(table: SplitWatermarkTable) 
     stalled = entry("clicks", group="web", waiting=3, held_by="clicks-0", timeout_ms=3_600_000)
     stalled = replace(stalled, waits=("clicks-0",), waits_all_but=True)
     for batch in range(4):
-        at = now - 600_000 + batch * 1000 if batch < 3 else now + 600_000
+        at = now - 2000 + batch * 1000 if batch < 3 else now + 600_000
         table.append("clicks/1", batch, [replace(row, recorded_at=at) for row in split_rows(batch)], {})
         if batch == 2:
             table.note({MEMBER: stalled.to_text()})
@@ -346,6 +346,22 @@ def test_lines_go_on_through_a_stall_that_has_ended(table: SplitWatermarkTable) 
     [gap] = np.flatnonzero(np.isnan(line[:, 1]))
     assert line[gap - 1, 1] == line[gap - 2, 1]
     assert now - 60_000 < millis(line[[gap - 1], 0])[0] < now + 300_000
+
+
+def test_an_outage_before_a_wait_is_blank(table: SplitWatermarkTable) -> None:
+    """A query that was stopped, and whose splits wait since it was started again, has a gap before the wait."""
+    now = time.time_ns() // 1_000_000
+    for batch in range(3):
+        rows = [replace(row, recorded_at=now - 600_000 + batch * 1000) for row in split_rows(batch)]
+        table.append("clicks/1", batch, rows, {})
+    stalled = entry("clicks", group="web", waiting=3, held_by="clicks-0", timeout_ms=60_000)
+    for told in (stalled, stalled.again()):
+        table.note({MEMBER: replace(told, waits=("clicks-0",), waits_all_but=True).to_text()})
+    line = drawn(plot(table).axes[0].lines[1])
+    assert np.isnan(line[:, 1]).tolist() == [False, False, False, True, False, False]
+    assert millis(line[[3], 0]) == [now - 598_000]
+    assert now - 60_000 < millis(line[[4], 0])[0] < now + 300_000
+    assert set(line[4:, 1]) == {line[2, 1]}
 
 
 def test_minutes_are_shown_without_seconds(table: SplitWatermarkTable, tmp_path: Path) -> None:
@@ -357,6 +373,19 @@ def test_minutes_are_shown_without_seconds(table: SplitWatermarkTable, tmp_path:
     figure.savefig(tmp_path / "plot.png")
     for axis in (figure.axes[0].yaxis, figure.axes[1].xaxis):
         assert {len(text.get_text()) for text in axis.get_ticklabels() if text.get_text()} == {len("12:30")}
+
+
+@pytest.mark.parametrize("seconds", [8, 11, 47, 100, 290, 340, 550, 700, 1500, 3000, 5000, 20_000, 90_000])
+def test_each_axis_has_several_ticks(table: SplitWatermarkTable, seconds: int) -> None:
+    for batch in range(8):
+        at = START_MS + 17_000 + batch * seconds * 1000 // 7
+        rows = [replace(row, recorded_at=at, watermark=at) for row in split_rows(batch)]
+        table.append("clicks/1", batch, rows, {})
+    figure = plot(table)
+    figure.canvas.draw()
+    panel, strips = figure.axes
+    for axis, (least, most) in ((panel.yaxis, panel.get_ylim()), (strips.xaxis, strips.get_xlim())):
+        assert sum(least <= tick <= most for tick in axis.get_majorticklocs()) >= 2
 
 
 def test_axes_are_labelled_and_the_drift_is_said_in_words(table: SplitWatermarkTable) -> None:

@@ -18,7 +18,7 @@ from flip27_stream.errors import AlignmentError, OptionError
 from tests.watermark_alignment.support.no_hard_links import CALLS
 from tests.watermark_alignment.support.table_rows import split_rows
 from watermark_alignment.table.location import (
-    check_mount,
+    check_folder,
     has_hard_links,
     parse_location,
     remedy,
@@ -32,7 +32,10 @@ OPTION = "scan.watermark.alignment.table"
 
 @pytest.mark.parametrize(
     "text",
-    ["split_watermarks", "./split_watermarks", "../split_watermarks/", "a/b.c", "delta.`/a/c`", r"C:\a\c"],
+    [
+        *("split_watermarks", "./split_watermarks", "../split_watermarks/", "~/split_watermarks"),
+        *("a/b.c", "delta.`/a/c`", r"C:\a\c", "C:/a/c", "file:c", "s3:/a/c", "jdbc:postgresql://a/c"),
+    ],
 )
 def test_a_relative_path_is_refused_with_a_remedy(text: str) -> None:
     with pytest.raises(OptionError) as refused:
@@ -43,8 +46,14 @@ def test_a_relative_path_is_refused_with_a_remedy(text: str) -> None:
         assert advice in str(refused.value)
 
 
+def test_a_name_with_a_hyphen_is_not_advised_again() -> None:
+    with pytest.raises(OptionError, match=r"such as main\.streaming\.split_watermarks\."):
+        parse_location("main.streaming.split-watermarks", OPTION)
+
+
 @pytest.mark.parametrize(
-    "text", ["/delta/t", "s3://bucket/t", "file:///t", "dbfs:/t", "abfss://c@a.dfs.core.windows.net/t"]
+    "text",
+    ["/delta/t", "s3://bucket/t", "file:///t", "file:/t", "dbfs:/t", "abfss://c@a.dfs.core.windows.net/t"],
 )
 def test_an_absolute_path_is_accepted(text: str) -> None:
     assert parse_location(f" {text} ", OPTION) == text
@@ -70,6 +79,13 @@ def test_an_unknown_scheme_is_refused(location: str, act: Callable[[SplitWaterma
         act(SplitWatermarkTable(location, {}))
     assert not isinstance(failed.value, NoTableError)
     assert "opendal" not in str(failed.value)
+
+
+@pytest.mark.parametrize("below", ["", "folder/table"])
+def test_a_file_in_the_way_is_named(tmp_path: Path, below: str) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(AlignmentError, match=f"Option '{OPTION}' is .*, but '{tmp_path}/file' is a file"):
+        SplitWatermarkTable(str(tmp_path / "file" / below), {}).open()
 
 
 def test_a_folder_that_cannot_be_made_has_a_remedy() -> None:
@@ -105,7 +121,7 @@ def test_a_dbfs_path_outside_databricks_is_refused(location: str) -> None:
 
 
 def test_other_paths_need_no_mount(tmp_path: Path) -> None:
-    check_mount(str(tmp_path))
+    check_folder(str(tmp_path))
 
 
 def test_the_trial_of_hard_links_leaves_no_file(tmp_path: Path) -> None:
@@ -179,6 +195,12 @@ def test_a_store_without_credentials_names_the_options() -> None:
     [
         ("abfss://c@a/t", "denied", "azure_storage_account_name"),
         ("gs://bucket/t", "denied", "google_service_account"),
+        ("S3://bucket/t", "denied", "aws_access_key_id"),
+        (
+            "/t",
+            'Os { code: 13, kind: PermissionDenied, message: "Permission denied" }',
+            "may not write there",
+        ),
         ("/t", "Function not implemented (os error 38)", f"Set {OPTION}.option.allow_unsafe_rename to true"),
         ("/t", "Permission denied (os error 13)", "may not write there"),
         ("/t", "No space left on device (os error 28)", "disk is full"),

@@ -9,6 +9,7 @@ import numpy as np
 
 from watermark_alignment.monitoring.formatting import duration, name
 from watermark_alignment.monitoring.plotting.runs import STATES, SourceRun, least
+from watermark_alignment.monitoring.plotting.timeline import SHORTEST_GAP
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.recordings import natural
 
@@ -124,14 +125,22 @@ def _with_gaps(
     along = _along(run, over)
     if over == "batch" or not len(along):
         return along, heights
-    gaps = run.gaps
-    ends = np.append(gaps, len(along) - 1)
-    until = run.waited_until(ends)
-    waited = until > along[ends]
-    unknown = np.full(len(gaps), np.datetime64("NaT"), heights.dtype)
-    places = np.concatenate([ends[waited], gaps]) + 1
-    along = np.insert(along, places, np.concatenate([until[waited], until[:-1]]))
-    return along, np.insert(heights, places, np.concatenate([heights[ends[waited]], unknown]))
+    points: list[tuple[int, Any, bool]] = []  # the batch before, the time, and whether the height is known
+    newest = len(along) - 1
+    for batch in (*run.gaps, newest):
+        last = along[batch]
+        for begin, end in run.waits(batch):
+            if begin - last > SHORTEST_GAP:
+                points += [(batch, last, False), (batch, begin, True)]
+            points.append((batch, end, True))
+            last = end
+        if batch < newest:
+            points.append((batch, last, False))
+    if not points:
+        return along, heights
+    before, times, is_known = (np.array(column) for column in zip(*points, strict=True))
+    inserted = np.where(is_known, heights[before], np.datetime64("NaT"))
+    return np.insert(along, before + 1, times), np.insert(heights, before + 1, inserted)
 
 
 def _point_out_slowest(panel: Axes, run: SourceRun, over: Over) -> None:
@@ -235,12 +244,14 @@ def _draw_pauses(strips: Axes, run: SourceRun) -> None:
 
 
 def _show_times(axes: Axes, which: Literal["x", "y"]) -> None:
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+    from matplotlib.dates import MINUTELY, SECONDLY, AutoDateLocator, ConciseDateFormatter
 
     axis = axes.yaxis if which == "y" else axes.xaxis
     width = axes.get_position().width * axes.get_figure(root=True).get_size_inches()[0]  # type: ignore[union-attr]
-    fewest, most = (5, 11) if which == "y" else (2, max(3, min(7, int(width))))
+    fewest, most = (5, 11) if which == "y" else (2, max(3, min(7, int(width) + 1)))
     locator = AutoDateLocator(tz="UTC", minticks=fewest, maxticks=most)  # type: ignore[no-untyped-call]
+    for unit in (MINUTELY, SECONDLY):  # Matplotlib goes from 1 to 5, which can leave a single tick
+        locator.intervald[unit] = [1, 2, 5, 10, 15, 30]
     axis.set_major_locator(locator)
     formatter = ConciseDateFormatter(locator, tz="UTC")  # type: ignore[no-untyped-call]
     formatter.formats = ["%Y", "%b", "%d %b", "%H:%M", "%H:%M", "%H:%M:%S.%f"]

@@ -71,22 +71,15 @@ class SourceRun:
         """The indices of the batches that no other batch followed for a long time."""
         return np.flatnonzero(self.begins[1:] > self.times[:-1])
 
-    def waited_until(self, batches: NDArray[np.intp]) -> NDArray[np.datetime64]:
-        """Returns until when splits are known to have waited after each of some batches.
+    def waits(self, batch: int) -> list[tuple[np.datetime64, np.datetime64]]:
+        """Returns the begins and ends of the times after a batch, and before the next one, in which splits waited.
 
         Args:
-            batches: The indices of the batches. Of one after which no split waited, its own time is returned.
+            batch: The index of the batch.
         """
-        following = np.append(self.begins[1:], np.datetime64("9999-12-31"))
-        known = [
-            max(
-                min(pause.end, following[batch])
-                for pause in (*self.pauses, Pause(self.times[batch], self.times[batch], ()))
-                if pause.begin < following[batch] and pause.end >= self.times[batch]
-            )
-            for batch in batches
-        ]
-        return np.array(known, self.times.dtype)
+        following = self.begins[batch + 1] if batch + 1 < len(self.times) else np.datetime64("9999-12-31")
+        bounds = [(max(pause.begin, self.times[batch]), min(pause.end, following)) for pause in self.pauses]
+        return sorted((begin, end) for begin, end in bounds if begin < end)
 
     @property
     def counting(self) -> NDArray[np.datetime64]:

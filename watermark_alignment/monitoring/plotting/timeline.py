@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _USUAL: Final = 3
 """If a batch was recorded after more than this many usual intervals, no batch ran in the time before it."""
-_SHORTEST_GAP: Final = np.timedelta64(10, "s")
+SHORTEST_GAP: Final = np.timedelta64(10, "s")
 _ONE_BATCH: Final = np.timedelta64(1, "s")
 
 
@@ -52,11 +52,11 @@ def begins(times: Times, starts: Times | None = None) -> Times:
     if not len(times):
         return times
     before = _starts_between(times, starts if starts is not None else times[:0])
-    is_started = before - times[:-1] > _SHORTEST_GAP
+    is_started = before - times[:-1] > SHORTEST_GAP
     before = np.where(is_started, before, times[:-1])
     took = times[1:] - before
     usual = np.sort(took)[(len(took) - 1) // 2] if len(took) else _ONE_BATCH
-    is_long = took > max(_USUAL * usual, _SHORTEST_GAP)
+    is_long = took > max(_USUAL * usual, SHORTEST_GAP)
     first = times[0] - (took[0] if len(took) and not (is_long | is_started)[0] else usual)
     return np.concatenate([[first], np.where(is_long, times[1:] - usual, before)])
 
@@ -64,7 +64,8 @@ def begins(times: Times, starts: Times | None = None) -> Times:
 def _starts_between(times: Times, starts: Times) -> Times:
     """Returns the last start between each two of these times, or if there is none, the first of the two."""
     known = np.concatenate([times[:1], np.sort(starts)])
-    return np.maximum(known[np.searchsorted(known[1:], times[1:])], times[:-1])
+    between: Times = np.maximum(known[np.searchsorted(known[1:], times[1:])], times[:-1])
+    return between
 
 
 def starts(commits: Iterable[Mapping[str, Any]], member: Member) -> Times:

@@ -1,0 +1,35 @@
+"""Options of other sources that are not supported are refused with the reason when Spark makes the source. No JVM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flip27_stream.connectors.files import FileSourceFactory
+from flip27_stream.connectors.files.option_list import REFUSED as OF_FILES
+from flip27_stream.connectors.kafka import KafkaSourceFactory
+from flip27_stream.connectors.kafka.options.java_client_options import FORBIDDEN as OF_KAFKA
+from flip27_stream.connectors.kinesis import KinesisSourceFactory
+from flip27_stream.connectors.kinesis.options.option_list import REFUSED as OF_KINESIS
+from flip27_stream.connectors.pulsar import PulsarSourceFactory
+from flip27_stream.connectors.pulsar.options.option_list import REFUSED as OF_PULSAR
+from flip27_stream.errors import OptionError
+from flip27_stream.spark.data_source import Flip27DataSource
+
+FORMATS: list[tuple[Any, dict[str, str], Any]] = [
+    (FileSourceFactory, {"path": "/data"}, OF_FILES),
+    (KafkaSourceFactory, {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t"}, OF_KAFKA),
+    (KinesisSourceFactory, {"streamName": "clicks", "region": "eu-west-1"}, OF_KINESIS),
+    (PulsarSourceFactory, {"service.url": "pulsar://localhost:6650", "topic": "t"}, OF_PULSAR),
+]
+
+
+@pytest.mark.parametrize(
+    ("factory", "options", "name"),
+    [(factory, options, name) for factory, options, names in FORMATS for name in names],
+)
+def test_a_refused_option_is_not_called_unknown(factory: Any, options: dict[str, str], name: str) -> None:
+    format_ = type("Format", (Flip27DataSource,), {"factory": factory()})
+    with pytest.raises(OptionError, match=r"is not supported|cannot be honoured"):
+        format_({**options, name: "true"})
