@@ -34,7 +34,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from watermark_alignment.monitoring.formatting import name
+from watermark_alignment.formatting import name
 from watermark_alignment.monitoring.status_view import render, to_json
 
 _LINES_AROUND = 8

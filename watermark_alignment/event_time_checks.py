@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from watermark_alignment.monitoring.formatting import event_time as event_time_text
+from watermark_alignment.formatting import event_time as event_time_text
 from watermark_alignment.options import EVENT_TIME, EVENT_TIME_UNIT
 
 UNITS: Final = ("s", "ms", "us", "ns")

@@ -12,7 +12,7 @@ from flip27_stream.event_time.units import UNITS
 from flip27_stream.options.durations import parse_duration
 from flip27_stream.options.kinds import BOOLEAN, DURATION, POSITIVE_DURATION, TEXT, time_unit, words
 from flip27_stream.options.option import Kind, Option
-from watermark_alignment.table.location import catalog_name, parse_location
+from watermark_alignment.table_location import catalog_name, parse_location
 
 _SHORTEST_TIMEOUT_S: Final = 1
 """A member renews its entry four times per timeout. A member that is slower stops counting again and again."""

@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 import flip27_stream
+from flip27_stream.demo.command import DemoResources
 from flip27_stream.demo.display import Screen, mark
 from flip27_stream.demo.run import BatchT, DemoRun
-from flip27_stream.demo.story import Stage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,39 +35,41 @@ class ComparedRun(DemoRun[BatchT]):
         """The progress of the run in one line."""
 
     @abstractmethod
-    def start(self, stage: Stage) -> StreamingQuery:
+    def start(self, resources: DemoResources) -> StreamingQuery:
         """Starts the query, which ends when all that was written has been read."""
 
     @abstractmethod
-    def count(self, stage: Stage) -> None:
+    def count(self, resources: DemoResources) -> None:
         """Counts the result of the query, which has ended."""
 
-    def records(self, stage: Stage, topic: str, group: str, max_drift: int, source_id: str) -> DataFrame:
+    def records(
+        self, resources: DemoResources, topic: str, group: str, max_drift: int, source_id: str
+    ) -> DataFrame:
         """Returns the records of a topic. Only ``flip27_kafka`` gets the options of alignment."""
         options = {
-            "kafka.bootstrap.servers": stage.broker.bootstrap_servers,
+            "kafka.bootstrap.servers": resources.broker.bootstrap_servers,
             "subscribe": topic,
             "startingOffsets": "earliest",
-            "maxOffsetsPerTrigger": str(stage.rows_per_batch),
+            "maxOffsetsPerTrigger": str(resources.rows_per_batch),
         }
         if self.format == ALIGNED:
-            options |= {**stage.alignment(group, max_drift), "scan.source.id": source_id}
-        return stage.spark.readStream.format(self.format).options(**options).load()
+            options |= {**resources.alignment(group, max_drift), "scan.source.id": source_id}
+        return resources.spark.readStream.format(self.format).options(**options).load()
 
 
-def compare(stage: Stage, runs: Sequence[RunT], shown: Callable[[], RenderableType]) -> None:
+def compare(resources: DemoResources, runs: Sequence[RunT], shown: Callable[[], RenderableType]) -> None:
     """Runs the job once for each run, and shows ``shown()`` meanwhile.
 
     Raises:
         StreamingQueryException: A query failed.
     """
-    flip27_stream.register(stage.spark)
-    with Screen(stage.console) as terminal:
+    flip27_stream.register(resources.spark)
+    with Screen(resources.console) as terminal:
         for run in runs:
-            query = run.start(stage)
+            query = run.start(resources)
             while not run.follow(query):
                 terminal.update(shown(), f"{NAMES[run.format]}: {run.so_far}")
-            run.count(stage)
+            run.count(resources)
             terminal.update(shown(), f"{NAMES[run.format]}: {run.so_far}, done")
 
 

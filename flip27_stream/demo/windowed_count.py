@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from flip27_stream.demo.command import DemoResources
 from flip27_stream.demo.event_time import MINUTE
-from flip27_stream.demo.story import Stage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +24,7 @@ Counts = Counter[tuple[int, int]]
 """The number of rows by partition and start of the window (ms)."""
 
 
-def writer(stage: Stage, records: DataFrame, name: str) -> DataStreamWriter:
+def writer(resources: DemoResources, records: DataFrame, name: str) -> DataStreamWriter:
     """Returns the query. It is not started."""
     from pyspark.sql.functions import window
 
@@ -32,21 +32,21 @@ def writer(stage: Stage, records: DataFrame, name: str) -> DataStreamWriter:
         window("timestamp", f"{WINDOW} milliseconds"), "partition"
     )
     query = windows.count().writeStream.format("delta").outputMode("append")
-    checkpoint = str(stage.folder / "checkpoints" / name)
-    return query.option("checkpointLocation", checkpoint).option("path", _table(stage, name))
+    checkpoint = str(resources.folder / "checkpoints" / name)
+    return query.option("checkpointLocation", checkpoint).option("path", _table(resources, name))
 
 
-def counted(stage: Stage, name: str) -> Counts:
+def counted(resources: DemoResources, name: str) -> Counts:
     """Returns the result of the query."""
-    rows = stage.spark.read.format("delta").load(_table(stage, name))
+    rows = resources.spark.read.format("delta").load(_table(resources, name))
     counts: Counts = Counter()
     for row in rows.selectExpr("partition", "unix_millis(window.start) AS start", "count").collect():
         counts[row["partition"], row["start"]] += row["count"]
     return counts
 
 
-def _table(stage: Stage, name: str) -> str:
-    return str(stage.folder / "counts" / name)
+def _table(resources: DemoResources, name: str) -> str:
+    return str(resources.folder / "counts" / name)
 
 
 def right_counts(event_times: Sequence[NDArray[np.int64]]) -> Counts:

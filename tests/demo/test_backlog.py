@@ -12,9 +12,9 @@ from rich.console import Console
 from flip27_stream.demo.comparison import ALIGNED, BUILT_IN
 from flip27_stream.demo.event_time import HOUR, MINUTE
 from flip27_stream.demo.skew.backlog import SkewedTopic
+from flip27_stream.demo.skew.demo import verdict
 from flip27_stream.demo.skew.display import result
 from flip27_stream.demo.skew.job import SkewRun
-from flip27_stream.demo.skew.story import verdict
 from flip27_stream.demo.windowed_count import WINDOW
 
 NOW = 1_700_000_000_000

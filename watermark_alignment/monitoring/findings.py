@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from watermark_alignment.monitoring.formatting import duration, event_time, name
+from watermark_alignment.formatting import duration, event_time, name
 from watermark_alignment.monitoring.status import SplitMetrics, Status, Wait
 from watermark_alignment.table.recordings import Member
 

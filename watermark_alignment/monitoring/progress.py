@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from offsets import FORMAT_VERSION, MARKER
-from watermark_alignment.monitoring.formatting import duration, event_time
+from watermark_alignment.formatting import duration, event_time
 from watermark_alignment.table.behind import Behind
 
 

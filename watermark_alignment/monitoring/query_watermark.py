@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from watermark_alignment.formatting import duration, event_time, name
 from watermark_alignment.monitoring.findings import Finding
-from watermark_alignment.monitoring.formatting import duration, event_time, name
 from watermark_alignment.monitoring.progress import SourceProgress, name_of
 from watermark_alignment.table.batch_note import BatchNote
 

@@ -12,8 +12,8 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
+from watermark_alignment.formatting import data_size, duration, event_time, name
 from watermark_alignment.group.member_news import MemberNews
-from watermark_alignment.monitoring.formatting import data_size, duration, event_time, name
 from watermark_alignment.monitoring.status import SplitMetrics, Status, Wait
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.behind import Behind

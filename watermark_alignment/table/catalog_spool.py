@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from flip27_stream.errors import AlignmentError
 from watermark_alignment.table.file_lock import FileLock
-from watermark_alignment.table.location import TABLE_OPTION, catalog_name
 from watermark_alignment.table.split_rows import SplitRow, as_table
+from watermark_alignment.table_location import TABLE_OPTION, catalog_name
 
 _SUFFIX: Final = ".arrow"
 _MOST_BYTES: Final = 256 << 20

@@ -23,10 +23,10 @@ from pyspark.sql.streaming.listener import (
 from flip27_stream.errors import AlignmentError, shortened
 from watermark_alignment.table.catalog_spool import PAUSE_S, CatalogSpool, SpooledCommit
 from watermark_alignment.table.file_lock import FileLock
-from watermark_alignment.table.location import catalog_name
 from watermark_alignment.table.split_rows import SCHEMA
 from watermark_alignment.table.spool_root import spool_root_of
 from watermark_alignment.table.written_batches import WrittenBatches
+from watermark_alignment.table_location import catalog_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -27,7 +27,8 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileSelector, PyFileSystem
 
 from flip27_stream.errors import AlignmentError
-from watermark_alignment.table.location import (
+from watermark_alignment.table.split_rows import SCHEMA, SplitRow, as_table
+from watermark_alignment.table_location import (
     RENAME,
     check_folder,
     check_is_location,
@@ -37,7 +38,6 @@ from watermark_alignment.table.location import (
     renames_instead,
     understood,
 )
-from watermark_alignment.table.split_rows import SCHEMA, SplitRow, as_table
 
 PROPERTIES: Mapping[str, str] = {
     "delta.logRetentionDuration": "interval 15 minutes",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from flip27_stream.demo.hybrid.story import tell
-from flip27_stream.demo.story import main
+from flip27_stream.demo.command import main
+from flip27_stream.demo.hybrid.demo import run_demo
 
 if __name__ == "__main__":
-    sys.exit(main(__package__, __doc__, tell, "hybrid.png", records=320_000, rows_per_batch=30_000))
+    sys.exit(main(__package__, __doc__, run_demo, "hybrid.png", records=320_000, rows_per_batch=30_000))

@@ -12,10 +12,10 @@ import flip27_stream
 from flip27_stream import FileSource, HybridSource, KafkaSource
 from flip27_stream.connectors.hybrid import SourceSwitchContext
 from flip27_stream.demo import event_time, run, windowed_count
+from flip27_stream.demo.command import DemoResources
 from flip27_stream.demo.event_time import MINUTE
 from flip27_stream.demo.hybrid.clicks import COLUMNS
 from flip27_stream.demo.run import Positions, positions_of
-from flip27_stream.demo.story import Stage
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -88,9 +88,9 @@ class HybridRun(run.DemoRun[HybridBatch]):
             seam=state.get("end"),
         )
 
-    def start(self, stage: Stage, source: HybridSource) -> StreamingQuery:
+    def start(self, resources: DemoResources, source: HybridSource) -> StreamingQuery:
         """Starts the query, which runs until it is stopped."""
-        stage.spark.dataSource.register(flip27_stream.data_source(source, self.format))
-        options = stage.alignment("demo", MAX_DRIFT)
-        records = stage.spark.readStream.format(self.format).options(**options).load()
-        return windowed_count.writer(stage, records, self.format).start()
+        resources.spark.dataSource.register(flip27_stream.data_source(source, self.format))
+        options = resources.alignment("demo", MAX_DRIFT)
+        records = resources.spark.readStream.format(self.format).options(**options).load()
+        return windowed_count.writer(resources, records, self.format).start()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from flip27_stream.demo.join.story import tell
-from flip27_stream.demo.story import main
+from flip27_stream.demo.command import main
+from flip27_stream.demo.join.demo import run_demo
 
 if __name__ == "__main__":
-    sys.exit(main(__package__, __doc__, tell, "join.png", records=1_000_000, rows_per_batch=20_000))
+    sys.exit(main(__package__, __doc__, run_demo, "join.png", records=1_000_000, rows_per_batch=20_000))

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flip27_stream.demo import event_time
+from flip27_stream.demo.command import DemoResources
 from flip27_stream.demo.comparison import ComparedRun
 from flip27_stream.demo.event_time import MINUTE
 from flip27_stream.demo.join.shop import ORDERS, PAID_WITHIN, PAYMENTS, PLACED
 from flip27_stream.demo.run import Positions, positions_of
-from flip27_stream.demo.story import Stage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -87,17 +87,17 @@ class JoinRun(ComparedRun[JoinBatch]):
             milliseconds=progress.batchDuration,
         )
 
-    def start(self, stage: Stage) -> StreamingQuery:
+    def start(self, resources: DemoResources) -> StreamingQuery:
         from pyspark.sql.functions import count, expr, lit
 
         orders = (
-            self._topic(stage, ORDERS)
+            self._topic(resources, ORDERS)
             .where(f"CAST(value AS STRING) = '{PLACED}'")
             .selectExpr("CAST(CAST(key AS STRING) AS LONG) AS placed_order", "timestamp AS placed_at")
             .withWatermark("placed_at", f"{DELAY} milliseconds")
         )
         payments = (
-            self._topic(stage, PAYMENTS)
+            self._topic(resources, PAYMENTS)
             .selectExpr("CAST(CAST(key AS STRING) AS LONG) AS paid_order", "timestamp AS paid_at")
             .withWatermark("paid_at", f"{DELAY} milliseconds")
         )
@@ -110,17 +110,17 @@ class JoinRun(ComparedRun[JoinBatch]):
             .observe(_METRIC, count(lit(1)).alias("rows"))
             .writeStream.format("memory")
             .queryName(f"paid_orders_{self.format}")
-            .option("checkpointLocation", str(stage.folder / "checkpoints" / self.format))
+            .option("checkpointLocation", str(resources.folder / "checkpoints" / self.format))
             .trigger(availableNow=True)
             .start()
         )
 
-    def count(self, stage: Stage) -> None:
+    def count(self, resources: DemoResources) -> None:
         from pyspark.sql.functions import count, count_distinct
 
-        joined = stage.spark.table(f"paid_orders_{self.format}")
+        joined = resources.spark.table(f"paid_orders_{self.format}")
         result = joined.agg(count("placed_order"), count_distinct("placed_order"))
         ((self.joined, self.distinct),) = result.collect()
 
-    def _topic(self, stage: Stage, topic: str) -> DataFrame:
-        return self.records(stage, topic, "shop", MAX_DRIFT, source_id=topic)
+    def _topic(self, resources: DemoResources, topic: str) -> DataFrame:
+        return self.records(resources, topic, "shop", MAX_DRIFT, source_id=topic)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from flip27_stream.demo import event_time, windowed_count
+from flip27_stream.demo.command import DemoResources
 from flip27_stream.demo.comparison import ComparedRun
 from flip27_stream.demo.event_time import MINUTE
 from flip27_stream.demo.run import Positions, positions_of
-from flip27_stream.demo.story import Stage
 from flip27_stream.demo.windowed_count import Counts
 
 if TYPE_CHECKING:
@@ -68,9 +68,9 @@ class SkewRun(ComparedRun[SkewBatch]):
             recorded_at=event_time.parse(progress.timestamp),
         )
 
-    def start(self, stage: Stage) -> StreamingQuery:
-        records = self.records(stage, TOPIC, GROUP, MAX_DRIFT, self.format)
-        return windowed_count.writer(stage, records, self.format).trigger(availableNow=True).start()
+    def start(self, resources: DemoResources) -> StreamingQuery:
+        records = self.records(resources, TOPIC, GROUP, MAX_DRIFT, self.format)
+        return windowed_count.writer(resources, records, self.format).trigger(availableNow=True).start()
 
-    def count(self, stage: Stage) -> None:
-        self.counts = windowed_count.counted(stage, self.format)
+    def count(self, resources: DemoResources) -> None:
+        self.counts = windowed_count.counted(resources, self.format)

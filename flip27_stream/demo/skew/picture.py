@@ -84,10 +84,10 @@ def _shade_dropped(panel: Axes, rows: pa.Table) -> None:
     panel.text(0.94, 0.05, text, transform=panel.transAxes, ha="right", color=DROPPED)
 
 
-def _point_at_laggard(panel: Axes, rows: pa.Table, split: str, story: str) -> None:
+def _point_at_laggard(panel: Axes, rows: pa.Table, split: str, remark: str) -> None:
     line = rows.filter(pc.equal(rows["split"], split))
     watermarks = line["watermark"].cast(pa.timestamp("us")).to_numpy()
     batches = line["batch"].to_numpy()
     half_way = int((watermarks < watermarks[0] + (watermarks[-1] - watermarks[0]) // 2).sum()) - 1
-    text, at = f"{split} {story}", (batches[half_way], watermarks[half_way])
+    text, at = f"{split} {remark}", (batches[half_way], watermarks[half_way])
     panel.annotate(text, at, xytext=(22, -34), textcoords="offset points", arrowprops=ARROW)

@@ -9,16 +9,19 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 
 from flip27_stream.api import SourceEvent
 from flip27_stream.api.planned_range import RangeKey
 from flip27_stream.errors import ConnectorError
-from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.spark.reporting.report_channel import ReportAddress
 from flip27_stream.spark.reporting.report_listener import ReportListener
 from flip27_stream.spark.reporting.reporting_splits import ReportCheck, Reporting
 from flip27_stream.spark.reporting.reports import TaskReport
 from flip27_stream.spark.source_spec import AnyEnumerator, Driver
+
+if TYPE_CHECKING:
+    from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 
 log = logging.getLogger(__name__)
 

@@ -64,7 +64,7 @@ class ExternalSystem(ABC):
     @property
     def bounded(self) -> Source[Any, Any] | None:
         """A source that reads all that exists now and ends, or ``None`` if the source cannot be bounded."""
-        raise _not_provided(self, "bounded", "the source as a bounded stage of a hybrid source")
+        raise _not_provided(self, "bounded", "the source as a bounded source of a hybrid source")
 
     def hide(self, split: int) -> str:
         """Makes a split disappear with all its records, until :meth:`restore`.

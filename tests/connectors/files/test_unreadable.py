@@ -64,7 +64,7 @@ def test_a_file_whose_place_something_else_takes(folder: Path, in_place: str, pl
         folder.touch()
     if end is not None:
         for task in query.coordinator.tasks(begin, end):
-            assert not list(read_task(query._job, replace(task, report_to=None)))
+            assert not list(read_task(query._spec, replace(task, report_to=None)))
         query.offset = end
     query.run()
     assert len(query.rows) == 100

@@ -161,7 +161,8 @@ def test_a_report_that_is_too_long_is_not_read(
 ) -> None:
     """The listener does not read a report that is too long or has length 0. It closes the connection before the text
     has arrived."""
-    monkeypatch.setattr(report_listener, "MAX_MESSAGE", 5000)
+    for side in (report_listener, report_sender):
+        monkeypatch.setattr(side, "MAX_MESSAGE", 5000)
     with connected(listener) as client:
         client.sendall(header(listener.address, greeted(client), b"x", length))
         assert is_hung_up_on(client)
@@ -284,7 +285,7 @@ def test_the_listener_is_busy_while_all_its_clients_are_new(
         wait_until(lambda: len(listener._clients) == 2, "two clients", 30)
         with connected(listener) as third:
             assert third.recv(40, socket.MSG_WAITALL) == b"flip27 -" + bytes(32)
-        replace_time(monkeypatch, "flip27_stream.spark.reporting.report_listener", sleep=pause)
+        replace_time(monkeypatch, "flip27_stream.spark.reporting.report_sender", sleep=pause)
         assert is_alive(listener)
     assert len(pauses) == 2
     assert 0.25 <= pauses[0] <= 0.5 <= pauses[1] <= 1.0

@@ -315,8 +315,8 @@ def test_assignments_to_unknown_readers_are_refused(slot: Any) -> None:
 def context(kind: str) -> SplitEnumeratorContext[Any]:
     """Returns the context of a query, or the context that a child of a hybrid source gets."""
     own = CoordinatorContext(2, "host")
-    stage = cast(Any, None)  # no call of these tests uses it
-    return own if kind == "own" else ChildContext(own, stage, {}, at_once=True)
+    active = cast(Any, None)  # no call of these tests uses it
+    return own if kind == "own" else ChildContext(own, active, {}, at_once=True)
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,11 @@ from watermark_alignment.options import AlignmentOptions
 from watermark_alignment.table import catalog_spool
 from watermark_alignment.table.catalog_spool import CatalogSpool, SpooledCommit
 from watermark_alignment.table.file_lock import FileLock
-from watermark_alignment.table.location import catalog_name
 from watermark_alignment.table.split_rows import as_table
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 from watermark_alignment.table.table_writer import TableWriter
 from watermark_alignment.table.written_batches import WrittenBatches
+from watermark_alignment.table_location import catalog_name
 
 NAME = "main.streaming.split_watermarks"
 HOLDER = """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from watermark_alignment.monitoring.formatting import duration, name
+from watermark_alignment.formatting import duration, name
 from watermark_alignment.monitoring.plotting.runs import STATES, SourceRun, least
 from watermark_alignment.monitoring.plotting.timeline import SHORTEST_GAP
 from watermark_alignment.states import SplitStatus

@@ -167,7 +167,7 @@ def test_column_mapping_that_is_turned_on_and_off(tmp_path: Path) -> None:
 def test_a_query_defined_before_a_rename_fails(table: Path) -> None:
     reading = query(table)
     commit(table, 2, metadata(columns(id="number"), by("name")))
-    coordinator = SourceCoordinator(reading._job)
+    coordinator = SourceCoordinator(reading._spec)
     with pytest.raises(SchemaChangedError, match=r"column 'number' \(int64\) is not among the query's"):
         coordinator.latest_offset(reading.offset, 1000)
     coordinator.close()

@@ -66,7 +66,7 @@ def test_a_definition_from_before_the_change(table: Path, begun: bool) -> None:
     reading = running(table) if begun else query(table)
     reading.coordinator.close()
     with_name(table, range(10, 20))
-    coordinator = SourceCoordinator(reading._job)
+    coordinator = SourceCoordinator(reading._spec)
     with pytest.raises(SchemaChangedError, match=r"The Delta table .*column 'name'.*load\(\)"):
         coordinator.latest_offset(reading.offset, 1000)
     coordinator.close()

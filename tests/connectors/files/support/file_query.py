@@ -106,8 +106,8 @@ class FileQuery:
             schema=schema,
             inferred=self._schema is None,
         )
-        self._job = SourceSpec(source, strategy, alignment, Driver())
-        coordinator = SourceCoordinator(self._job, greatest_pause_s=0)
+        self._spec = SourceSpec(source, strategy, alignment, Driver())
+        coordinator = SourceCoordinator(self._spec, greatest_pause_s=0)
         if self._available_now:
             coordinator.prepare_available_now()
         return coordinator
@@ -134,7 +134,7 @@ class FileQuery:
         tasks = self.coordinator.tasks(self.offset, end)
         for task in tasks:
             # Tasks send no reports: no test here needs them, and they take most of the time.
-            for batch in read_task(self._job, replace(task, report_to=None)):
+            for batch in read_task(self._spec, replace(task, report_to=None)):
                 self.rows += batch.to_pylist()
         self.offset = end
         ranges = [r for task in tasks for r in task.ranges]

@@ -55,10 +55,10 @@ def test_checkpoints_of_any_subscription_are_accepted(event_time: str | None) ->
         {"subscribePattern": "(a)|(b)"},
         {"assign": '{"a":[0,1]}'},
     ]
-    jobs = [spec(each, event_time) for each in options]
+    specs = [spec(each, event_time) for each in options]
     others = [spec(each, "/other" if event_time == "/t" else "/t") for each in options]
-    for now in jobs:
-        assert all(now.accepts_checkpoint_of(then.fingerprint) for then in jobs)
+    for now in specs:
+        assert all(now.accepts_checkpoint_of(then.fingerprint) for then in specs)
         assert not any(now.accepts_checkpoint_of(then.fingerprint) for then in others)
         for foreign in ("parquet files of /data", "Delta table /Kafka option 'subscribe' (a)", "Kafka"):
             assert not now.accepts_checkpoint_of(foreign)

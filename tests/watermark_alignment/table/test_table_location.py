@@ -17,14 +17,14 @@ import pytest
 from flip27_stream.errors import AlignmentError, OptionError
 from tests.watermark_alignment.support.no_hard_links import CALLS
 from tests.watermark_alignment.support.table_rows import split_rows
-from watermark_alignment.table.location import (
+from watermark_alignment.table.split_watermark_table import NoTableError, SplitWatermarkTable
+from watermark_alignment.table_location import (
     check_folder,
     has_hard_links,
     parse_location,
     remedy,
     understood,
 )
-from watermark_alignment.table.split_watermark_table import NoTableError, SplitWatermarkTable
 
 ROOT = Path(__file__).parents[3]
 OPTION = "scan.watermark.alignment.table"

@@ -6,12 +6,12 @@ import time
 from typing import TYPE_CHECKING
 
 from flip27_stream.demo import event_time, windowed_count
+from flip27_stream.demo.command import DemoResources
 from flip27_stream.demo.display import Screen
 from flip27_stream.demo.event_time import MINUTE, clock
 from flip27_stream.demo.hybrid import display, picture
 from flip27_stream.demo.hybrid.clicks import Clicks
 from flip27_stream.demo.hybrid.job import FORMAT, HybridRun, clicks_source
-from flip27_stream.demo.story import Stage
 from flip27_stream.demo.windowed_count import DELAY, WINDOW
 
 if TYPE_CHECKING:
@@ -20,38 +20,38 @@ if TYPE_CHECKING:
 _PORTION_S = 1.0
 
 
-def tell(stage: Stage) -> bool:
+def run_demo(resources: DemoResources) -> bool:
     """Runs the demo. Returns true if every record was counted once.
 
     Raises:
         StreamingQueryException: The query failed.
     """
-    clicks = Clicks.make("clicks", stage.folder / "history", stage.records, event_time.now())
-    stage.console.print(f"Writing {clicks.rows:,} records ...")
+    clicks = Clicks.make("clicks", resources.folder / "history", resources.records, event_time.now())
+    resources.console.print(f"Writing {clicks.rows:,} records ...")
     clicks.write_table()
-    clicks.write_topic(stage.broker)
-    _describe(stage, clicks)
+    clicks.write_topic(resources.broker)
+    _describe(resources, clicks)
 
-    servers = stage.broker.bootstrap_servers
-    source = clicks_source(str(clicks.table), servers, clicks.topic, stage.rows_per_batch)
+    servers = resources.broker.bootstrap_servers
+    source = clicks_source(str(clicks.table), servers, clicks.topic, resources.rows_per_batch)
     run = HybridRun(FORMAT)
-    query = run.start(stage, source)
+    query = run.start(resources, source)
     try:
-        _follow(stage, run, query, clicks)
+        _follow(resources, run, query, clicks)
     finally:
         query.stop()
 
-    counted = windowed_count.counted(stage, FORMAT)
+    counted = windowed_count.counted(resources, FORMAT)
     right = counted == clicks.counts()
     verdict = "no record lost, none read twice" if right else "counted WRONG"
     title = f"One query: a Delta table, then the live topic\n{clicks.rows:,} records, {verdict}"
-    picture.draw(clicks, run.batches, title, stage.picture)
-    stage.show(display.result(clicks, run.batches, counted))
+    picture.draw(clicks, run.batches, title, resources.picture)
+    resources.show(display.result(clicks, run.batches, counted))
     return right
 
 
-def _describe(stage: Stage, clicks: Clicks) -> None:
-    stage.console.print(
+def _describe(resources: DemoResources, clicks: Clicks) -> None:
+    resources.console.print(
         f"  Delta table   from {clock(clicks.begin)} to {display.seconds(clicks.table_end)} UTC, "
         "its files in no order\n"
         f"  topic         from {clock(clicks.topic_begin)} to {clock(clicks.live_begin)}, "
@@ -61,11 +61,11 @@ def _describe(stage: Stage, clicks: Clicks) -> None:
     )
 
 
-def _follow(stage: Stage, run: HybridRun, query: StreamingQuery, clicks: Clicks) -> None:
+def _follow(resources: DemoResources, run: HybridRun, query: StreamingQuery, clicks: Clicks) -> None:
     """Shows the progress of the query, and writes the live records once it reads the topic, until all is read."""
-    live = clicks.write_live(stage.broker)
+    live = clicks.write_live(resources.broker)
     written, next_portion = clicks.live_begin, 0.0
-    with Screen(stage.console) as terminal:
+    with Screen(resources.console) as terminal:
         while not run.follow(query):
             latest = run.batches[-1] if run.batches else None
             if latest and latest.index == 1 and time.monotonic() > next_portion:

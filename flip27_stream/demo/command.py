@@ -28,7 +28,7 @@ _CONF = {"spark.sql.shuffle.partitions": "2", "spark.sql.streaming.numRecentProg
 
 
 @dataclass(frozen=True)
-class Stage:
+class DemoResources:
     """The resources of a demo.
 
     Attributes:
@@ -72,19 +72,19 @@ class Stage:
         self.console.print(f"Picture: {self.picture}{remark}")
 
 
-Story = Callable[[Stage], bool]
+Demo = Callable[[DemoResources], bool]
 """Runs a demo, and returns whether every row was counted correctly."""
 
 
 def main(
-    module: str, description: str | None, story: Story, picture: str, *, records: int, rows_per_batch: int
+    module: str, description: str | None, demo: Demo, picture: str, *, records: int, rows_per_batch: int
 ) -> int:
     """Runs the command of a demo. The output goes to ``./demo-output``, which is emptied first.
 
     Args:
         module: The module of the command.
         description: The description for ``--help``.
-        story: Runs the demo.
+        demo: Runs the demo.
         picture: The file name of the picture.
         records: The default number of records.
         rows_per_batch: The default of ``maxOffsetsPerTrigger``.
@@ -106,7 +106,7 @@ def main(
     OUTPUT.mkdir()
     with _standard_error_to(LOG):
         try:
-            return 0 if _tell(story, console, OUTPUT / picture, options) else 1
+            return 0 if _run(demo, console, OUTPUT / picture, options) else 1
         except KeyboardInterrupt:
             return 130
         except (Flip27Error, PySparkException) as error:
@@ -116,12 +116,14 @@ def main(
             return 1
 
 
-def _tell(story: Story, console: Console, picture: Path, options: argparse.Namespace) -> bool:
+def _run(demo: Demo, console: Console, picture: Path, options: argparse.Namespace) -> bool:
     console.print("Starting a Kafka broker and Spark ...")
     with KafkaBroker() as broker:
         spark = local_session("flip27-demo", kafka_source=True, conf=_CONF)
         try:
-            right = story(Stage(console, broker, spark, options.records, options.rows_per_batch, picture))
+            right = demo(
+                DemoResources(console, broker, spark, options.records, options.rows_per_batch, picture)
+            )
         finally:
             spark.stop()
     if options.picture is not None:

@@ -5,43 +5,43 @@ from __future__ import annotations
 from rich.console import Console
 
 from flip27_stream.demo import event_time
+from flip27_stream.demo.command import DemoResources
 from flip27_stream.demo.comparison import ALIGNED, BUILT_IN, compare
 from flip27_stream.demo.event_time import MINUTE, clock
 from flip27_stream.demo.join import display, picture
 from flip27_stream.demo.join.job import DELAY, MAX_DRIFT, JoinRun
 from flip27_stream.demo.join.shop import ORDERS, PAID_WITHIN, PAYMENTS, Shop
-from flip27_stream.demo.story import Stage
 
 
-def tell(stage: Stage) -> bool:
+def run_demo(resources: DemoResources) -> bool:
     """Runs the demo. Returns true if ``flip27_kafka`` joined every order with its payment, once.
 
     Raises:
         StreamingQueryException: A query failed.
     """
-    shop = Shop.skewed(stage.records, stage.rows_per_batch, event_time.now())
-    stage.console.print(f"Writing {shop.rows:,} records ...")
-    shop.write(stage.broker)
-    _describe(stage, shop)
+    shop = Shop.skewed(resources.records, resources.rows_per_batch, event_time.now())
+    resources.console.print(f"Writing {shop.rows:,} records ...")
+    shop.write(resources.broker)
+    _describe(resources, shop)
 
-    stage.spark.conf.set("spark.sql.shuffle.partitions", "1")  # a join has four state stores for each
+    resources.spark.conf.set("spark.sql.shuffle.partitions", "1")  # a join has four state stores for each
     runs = [JoinRun(BUILT_IN), JoinRun(ALIGNED)]
-    compare(stage, runs, lambda: display.live(shop, runs))
+    compare(resources, runs, lambda: display.live(shop, runs))
 
-    picture.draw(shop, runs, stage.picture)
-    stage.show(display.result(shop, runs))
-    return verdict(stage.console, shop, runs[1])
+    picture.draw(shop, runs, resources.picture)
+    resources.show(display.result(shop, runs))
+    return verdict(resources.console, shop, runs[1])
 
 
-def _describe(stage: Stage, shop: Shop) -> None:
+def _describe(resources: DemoResources, shop: Shop) -> None:
     begins = {split: clock(int(records.times[0])) for split, records in shop.records.items()}
     number = shop.laggard.rpartition("-")[2]
-    stage.console.print(
+    resources.console.print(
         f"  {ORDERS} has four records for each order, {PAYMENTS} one, up to {PAID_WITHIN // MINUTE} minutes later.\n"
         f"  Partition {number} of both begins at {begins[shop.laggard]} UTC, the others at "
         f"{begins[f'{ORDERS}-0']}.\n"
         f"Joining {shop.pairs:,} placed orders with their payments ...\n"
-        f"  {stage.rows_per_batch:,} rows a batch of each, watermark delay {DELAY // MINUTE} minutes, "
+        f"  {resources.rows_per_batch:,} rows a batch of each, watermark delay {DELAY // MINUTE} minutes, "
         f"max-drift {MAX_DRIFT // MINUTE} minutes\n"
     )
 
