@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from watermark_alignment.event_time_checks import no_event_time, no_event_time_in_split, wrong_unit
-from watermark_alignment.monitoring.formatting import name
+from watermark_alignment.formatting import name
 from watermark_alignment.table.behind import Behind
 
 KEY = "flip27.batch"
