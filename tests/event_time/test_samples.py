@@ -47,7 +47,9 @@ def test_the_keys_of_a_document_are_named_and_no_values(column: str, kind: pa.Da
         ),
     ],
 )
-def test_what_is_at_the_pointer_is_said_without_its_value(pointer: str, document: str, said: str) -> None:
+def test_a_sample_describes_the_value_at_the_pointer_without_showing_it(
+    pointer: str, document: str, said: str
+) -> None:
     records = pa.record_batch({"value": pa.array([document.encode()], pa.binary())})
     assert (
         sample_of(pointer_into("value", pointer), records, 0)
@@ -55,7 +57,7 @@ def test_what_is_at_the_pointer_is_said_without_its_value(pointer: str, document
     )
 
 
-def test_the_frame_of_a_schema_registry_is_no_part_of_a_document() -> None:
+def test_a_sample_leaves_out_the_frame_of_a_schema_registry() -> None:
     records = pa.record_batch({"value": [b"\0\0\0\0\x07" + b'{"time": 5}']})
     assert sample_of(pointer_into("value"), records, 0) == "The top-level keys of one of them: 'time'."
 

@@ -115,7 +115,7 @@ def lines(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("text", [f"{NEW}\n" * LINES, ""], ids=["overwritten", "truncated"])
-def test_a_file_that_is_overwritten_while_it_is_read(lines: Path, text: str) -> None:
+def test_a_file_that_is_overwritten_while_it_is_read_fails_the_task(lines: Path, text: str) -> None:
     """A local file that is overwritten in its place, or truncated, while a task reads it fails the task. Its rows
     would be old and new ones, or end early, without an error."""
     task = Task("text", TEXT)
@@ -124,7 +124,9 @@ def test_a_file_that_is_overwritten_while_it_is_read(lines: Path, text: str) -> 
         task.read([_split(lines, 0, BYTES)])
 
 
-def test_a_file_that_is_replaced_or_gone_while_it_is_read(lines: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_replaced_or_deleted_while_it_is_read_is_read_to_its_end(
+    lines: Path, tmp_path: Path
+) -> None:
     """Another file in the place of one that a task reads, and its deletion, change nothing of what is read."""
     (tmp_path / "new").write_text(f"{NEW}\n" * LINES)
     task = Task("text", TEXT)

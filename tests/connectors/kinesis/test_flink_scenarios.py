@@ -92,7 +92,7 @@ def test_kn04_a_restored_query_lists_all_shards(server: KinesisServer, stream: s
     assert not [call for call in asked if "ExclusiveStartShardId" in call]
 
 
-def test_kn08_what_readers_never_send(server: KinesisServer, stream: str) -> None:
+def test_kn08_unknown_events_and_requests_change_nothing(server: KinesisServer, stream: str) -> None:
     """KN-08 adapted: a request for a split and an unknown event change nothing. No reader gives a split back, for
     Spark reads a failed micro-batch again from its two offsets."""
     server.create_stream(stream, 2)

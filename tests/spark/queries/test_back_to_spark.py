@@ -42,7 +42,7 @@ def back_to_spark(checkpoint: Path) -> None:
 
 
 @pytest.mark.parametrize("query", [self_join, windows, files_beside])
-def test_there_and_back_in_the_middle_of_batches(
+def test_a_query_changes_sources_in_the_middle_of_batches_and_back(
     queries: KafkaQueries, topic: MakeTopic, query: Callable[[World, str], DataFrame]
 ) -> None:
     """A batch of our source is read again by Spark's, the next one of Spark's by ours, and each row comes once."""
@@ -64,7 +64,9 @@ def test_there_and_back_in_the_middle_of_batches(
     assert rows == expected(query)
 
 
-def test_a_partition_that_the_batch_reads_first(queries: KafkaQueries, topic: MakeTopic) -> None:
+def test_a_batch_with_a_new_partition_is_read_by_the_other_source(
+    queries: KafkaQueries, topic: MakeTopic
+) -> None:
     name = topic(2)
     fill(queries, name, 2, 2)
     read = collect(queries.stream(name), queries.folder / "c")

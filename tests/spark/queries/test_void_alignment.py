@@ -127,7 +127,9 @@ def test_a_watermark_on_another_column_is_warned_of(make: Make, warned: Warned, 
     assert "scan.watermark.event-time ('timestamp')" in warning
 
 
-def test_a_watermark_on_another_column_with_a_like_greatest_time(make: Make, warned: Warned) -> None:
+def test_a_watermark_on_another_column_with_a_similar_greatest_time_is_warned_of(
+    make: Make, warned: Warned
+) -> None:
     """The greatest event times of two columns can be alike, as where some records come late. The least ones differ."""
     made = make(logs(*range(IN_2026, IN_2026 + 100)), **{"scan.watermark.max-future": "0"})
     query = InSpark(made, 10_000_000, lambda time: time if time % 2 else time - 3_600_000)
@@ -137,7 +139,7 @@ def test_a_watermark_on_another_column_with_a_like_greatest_time(make: Make, war
     assert "withWatermark in query 'counts' uses another event time than alignment does" in warning
 
 
-def test_event_times_beyond_max_future_are_no_other_column(make: Make, warned: Warned) -> None:
+def test_event_times_beyond_max_future_are_not_taken_for_another_column(make: Make, warned: Warned) -> None:
     """Records with implausible event times that are passed on are in Spark's greatest event time, and not in what is
     observed."""
     times = [*range(1_000_000, 1_000_050), 4_100_000_000_000, *range(1_000_050, 1_000_100)]
@@ -188,7 +190,7 @@ def test_some_records_without_an_event_time_are_not_warned_of(make: Make, warned
     assert warned() == [] == warned("flip27_stream.spark.reporting")
 
 
-def test_no_record_of_a_split_has_an_event_time(
+def test_a_split_without_any_event_time_is_warned_of(
     make: Make, warned: Warned, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """If the records of a topic have no event time, and those of another topic have one, a warning names a split."""
@@ -216,7 +218,7 @@ def test_seconds_read_as_milliseconds_are_warned_of(make: Make, warned: Warned) 
         assert "seconds that are read as milliseconds: set scan.watermark.event-time.unit to 's'" in warning
 
 
-def test_several_units_in_one_source(make: Make, warned: Warned) -> None:
+def test_several_units_in_one_source_are_warned_of_without_a_unit(make: Make, warned: Warned) -> None:
     """One unit cannot be right for all records, so the warning names none."""
     times = [at // 1000 if at % 2 else at for at in range(IN_2026, IN_2026 + 50)]
     made = make(logs(*times))

@@ -120,7 +120,7 @@ def test_reading_begins_with_recent_entries(path: Path) -> None:
     assert [e.watermark for e in told(meeting(path))] == [2, 3]
 
 
-def test_a_clock_of_the_store_that_was_set_back_hides_no_entry(path: Path) -> None:
+def test_entries_are_read_after_the_clock_of_the_store_was_set_back(path: Path) -> None:
     """I3: a new reader sees the members although older commits have times in the future."""
     log = meeting(path)
     for watermark in range(3):

@@ -267,7 +267,7 @@ def test_the_module_runs_as_a_command(table: SplitWatermarkTable) -> None:
     assert len(json.loads(done.stdout)) == 4
 
 
-def test_nothing_stands_before_the_message_about_a_store() -> None:
+def test_the_message_about_a_store_comes_first() -> None:
     """delta-rs logs pages of its own about a store without credentials. The first line is what to do."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("AWS_") and k != "RUST_LOG"}
     environment["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = "http://127.0.0.1:1"

@@ -119,7 +119,9 @@ def test_rows_that_nobody_takes_are_bounded(spool: CatalogSpool, monkeypatch: py
         spool.append("a", 2, split_rows(2), {})
 
 
-def test_a_full_disk_gets_no_fuller(spool: CatalogSpool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_a_full_disk_refuses_leave_no_file(
+    spool: CatalogSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Rows that cannot be written leave nothing in the folder. They are written once there is space."""
 
     def full(_: int) -> None:

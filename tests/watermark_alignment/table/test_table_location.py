@@ -46,7 +46,7 @@ def test_a_relative_path_is_refused_with_a_remedy(text: str) -> None:
         assert advice in str(refused.value)
 
 
-def test_a_name_with_a_hyphen_is_not_advised_again() -> None:
+def test_a_name_with_a_hyphen_is_corrected_in_the_advice() -> None:
     with pytest.raises(OptionError, match=r"such as main\.streaming\.split_watermarks\."):
         parse_location("main.streaming.split-watermarks", OPTION)
 
@@ -82,7 +82,7 @@ def test_an_unknown_scheme_is_refused(location: str, act: Callable[[SplitWaterma
 
 
 @pytest.mark.parametrize("below", ["", "folder/table"])
-def test_a_file_in_the_way_is_named(tmp_path: Path, below: str) -> None:
+def test_a_file_in_place_of_a_folder_is_named(tmp_path: Path, below: str) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(AlignmentError, match=f"Option '{OPTION}' is .*, but '{tmp_path}/file' is a file"):
         SplitWatermarkTable(str(tmp_path / "file" / below), {}).open()

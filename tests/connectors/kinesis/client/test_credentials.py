@@ -74,14 +74,18 @@ def check_reads(kinesis: KinesisServer, options: dict[str, str], access_key: str
     assert all(f"Credential={access_key}/" in header for header in headers)
 
 
-def test_the_chain_of_boto3(kinesis: KinesisServer, stream: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_of_the_environment_are_used_by_default(
+    kinesis: KinesisServer, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without options for credentials, those of the environment are used, for example."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "FROMTHECHAIN")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     check_reads(kinesis, options_without_keys(kinesis, stream), "FROMTHECHAIN")
 
 
-def test_a_role(kinesis: KinesisServer, stream: str, sts: str) -> None:
+def test_a_role_is_assumed_with_the_session_name_of_the_option(
+    kinesis: KinesisServer, stream: str, sts: str
+) -> None:
     """The STS server gives credentials of the role, for a session with the name of the option."""
     role = {
         "roleArn": "arn:aws:iam::123456789012:role/reader",

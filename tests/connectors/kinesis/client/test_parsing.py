@@ -34,7 +34,7 @@ COMPACT = (",", ":")
 
 
 @pytest.mark.parametrize("ascii_only", [True, False])
-def test_data_are_cut_out(*, ascii_only: bool) -> None:
+def test_data_are_found_among_similar_bytes(*, ascii_only: bool) -> None:
     """The marks before data may also be in data and in partition keys, where a quote has a backslash."""
     body = json.dumps(ANSWER, separators=COMPACT, ensure_ascii=ascii_only).encode()
     expected = [{**record, "Data": data} for record, data in zip(ANSWER["Records"], DATA, strict=True)]
@@ -54,7 +54,7 @@ def test_data_are_cut_out(*, ascii_only: bool) -> None:
         b"",
     ],
 )
-def test_what_is_written_in_another_way_is_left_to_botocore(body: bytes) -> None:
+def test_responses_of_another_form_are_left_to_botocore(body: bytes) -> None:
     with pytest.raises((ValueError, KeyError, TypeError)):
         parsed(body)
 

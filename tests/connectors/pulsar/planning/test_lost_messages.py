@@ -42,7 +42,9 @@ def test_trimmed_ledgers_are_data_loss(
     assert "are lost, or may be" in caplog.text
 
 
-def test_ledgers_that_are_trimmed_while_a_task_reads(pulsar_server: PulsarServer, topic: str) -> None:
+def test_ledgers_that_are_trimmed_while_a_task_reads_are_data_loss(
+    pulsar_server: PulsarServer, topic: str
+) -> None:
     """The broker moves an open reader silently to the first ledger that is left, which is within the range."""
     pulsar_server.create_topic(topic, 1)
     partition = f"{topic}-partition-0"
@@ -133,7 +135,7 @@ def test_a_recreated_topic_is_data_loss(pulsar_server: PulsarServer, topic: str)
         assert [row["value"] for row in query.run(1)] == [b"new"]
 
 
-def test_a_topic_of_a_pattern_that_is_deleted(
+def test_a_deleted_topic_of_a_pattern_is_data_loss(
     pulsar_server: PulsarServer, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A task that reads a deleted topic fails, or goes on with the other topics if ``failOnDataLoss`` is false. Then

@@ -52,7 +52,7 @@ def authenticated(tokens: Numbered) -> Iterator[tuple[FakeCluster, KafkaClient]]
 
 
 @pytest.mark.usefixtures("quick")
-def test_token_that_all_brokers_refuse_at_once(tokens: Numbered) -> None:
+def test_a_token_that_all_brokers_refuse_at_once_is_renewed_once(tokens: Numbered) -> None:
     """A revoked token is refused on all connections at once. It is renewed once, and the query goes on."""
     with authenticated(tokens) as (cluster, client):
         tokens.is_an_hour_old()
@@ -64,7 +64,7 @@ def test_token_that_all_brokers_refuse_at_once(tokens: Numbered) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_token_that_one_broker_refuses(tokens: Numbered) -> None:
+def test_a_broker_that_refuses_every_token_fails_the_query(tokens: Numbered) -> None:
     """A broker that refuses every token fails the query, also if the others accept them."""
     with authenticated(tokens) as (cluster, client):
         tokens.is_an_hour_old()

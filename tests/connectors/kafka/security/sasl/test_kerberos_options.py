@@ -108,7 +108,7 @@ def test_a_ticket_that_a_broker_accepted_before_is_tried_again() -> None:
     assert len({first, second, third, tickets.cache(ALICE)}) == 4
 
 
-def test_tickets_that_several_brokers_refuse_at_once() -> None:
+def test_tickets_that_several_brokers_refuse_at_once_are_renewed_once() -> None:
     """Each connection may try again, and the new tickets are kept."""
     tickets = Tickets()
     old = tickets.cache(ALICE)

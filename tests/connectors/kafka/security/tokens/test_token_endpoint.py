@@ -197,7 +197,7 @@ def test_a_refused_token_is_forgotten() -> None:
     assert cache.token(provider).value == "3"
 
 
-def test_a_token_that_several_brokers_refuse_at_once() -> None:
+def test_a_token_that_several_brokers_refuse_at_once_is_renewed_once() -> None:
     """A revoked token is refused on all connections. Each of them may try again, and the new token is kept."""
     now = [1000.0]
     cache, provider = TokenCache(lambda: now[0]), Provider(now)

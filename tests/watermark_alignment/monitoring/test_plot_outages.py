@@ -1,0 +1,149 @@
+"""Tests of plots of tables in which no batch ran for some time: outages, stalls and waits."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.collections import PolyCollection, QuadMesh
+
+from tests.watermark_alignment.support.group_entries import entry
+from tests.watermark_alignment.support.plots import drawn, legend, millis
+from tests.watermark_alignment.support.table_rows import START_MS, split_rows
+from watermark_alignment.group.group_log import KEY as MEMBER
+from watermark_alignment.monitoring.plotting.plot import plot
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> SplitWatermarkTable:
+    return SplitWatermarkTable(str(tmp_path / "table"), {})
+
+
+def with_an_outage(table: SplitWatermarkTable) -> None:
+    """Fills the table with ten batches a second apart, 17 minutes without a batch, and ten batches more."""
+    for batch in range(20):
+        later = 17 * 60_000 if batch >= 10 else 0
+        rows = [replace(row, recorded_at=row.recorded_at + later) for row in split_rows(batch)]
+        table.append("clicks/1", batch, rows, {})
+
+
+def test_lines_have_a_gap_during_an_outage(table: SplitWatermarkTable) -> None:
+    """Lines and strips have a gap for the time in which no batch ran."""
+    with_an_outage(table)
+    figure = plot(table, max_drift="5 s")
+    panel, strips = figure.axes
+    line = drawn(panel.lines[0])
+    [gap] = np.flatnonzero(np.isnan(line[:, 1]))
+    assert line[gap, 0] == line[gap - 1, 0]
+    assert millis(line[[gap - 1, gap + 1], 0]) == [START_MS + 9000, START_MS + 17 * 60_000 + 10_000]
+    assert panel.lines[0].get_drawstyle() == "steps-post"
+    [mesh] = [part for part in strips.collections if isinstance(part, QuadMesh)]
+    shown: np.ma.MaskedArray[Any, Any] = np.ma.asarray(mesh.get_array()).reshape(4, -1)
+    edges = millis(np.asarray(mesh.get_coordinates(), dtype=np.float64)[0, :, 0])
+    blank = [(edges[n], edges[n + 1]) for n in range(shown.shape[1]) if shown[0].mask[n]]
+    assert blank == [(START_MS + 9000, START_MS + 17 * 60_000 + 9000)]
+    assert "no batch ran" in legend(figure)
+
+
+def test_batches_that_take_longer_than_others_are_no_outage(table: SplitWatermarkTable) -> None:
+    for batch in range(10):
+        rows = [replace(row, recorded_at=START_MS + 1000 * batch**2 // 2) for row in split_rows(batch)]
+        table.append("clicks/1", batch, rows, {})
+    assert "no batch ran" not in legend(plot(table))
+
+
+def test_waiting_splits_are_drawn_after_the_newest_batch(table: SplitWatermarkTable) -> None:
+    """Splits that wait are drawn as paused after the newest batch: the source publishes that they wait, while no
+    batch runs and no row is written.
+    """
+    now = time.time_ns() // 1_000_000
+    for batch in range(3):
+        rows = [replace(row, recorded_at=now - 2000 + batch * 1000) for row in split_rows(batch)]
+        table.append("clicks/1", batch, rows, {})
+    stalled = entry("clicks", group="web", waiting=3, held_by="clicks-0", timeout_ms=60_000)
+    stalled = replace(stalled, waits=("clicks-0",), waits_all_but=True)
+    for told in (stalled, stalled.again()):
+        table.note({MEMBER: told.to_text()})
+    figure = plot(table)
+    panel, strips = figure.axes
+    assert "paused" in legend(figure)
+    bars = [part for part in strips.collections if isinstance(part, PolyCollection)]
+    waiting = sorted({round(float(np.asarray(bar.get_paths()[0].vertices)[:, 1].mean())) for bar in bars})
+    assert waiting == [1, 2, 3]
+    line = drawn(panel.lines[1])
+    assert line[-1, 1] == line[-2, 1]
+    assert line[-1, 0] > line[-2, 0]
+
+
+def test_lines_have_a_gap_during_an_outage_among_few_batches(table: SplitWatermarkTable) -> None:
+    """The usual interval between batches is computed without the outage, so that an outage among few batches is blank
+    too.
+    """
+    for batch, at in enumerate([0, 17 * 60_000, 17 * 60_000 + 1000]):
+        table.append(
+            "clicks/1", batch, [replace(r, recorded_at=START_MS + at) for r in split_rows(batch)], {}
+        )
+    figure = plot(table)
+    assert "no batch ran" in legend(figure)
+    [mesh] = [part for part in figure.axes[1].collections if isinstance(part, QuadMesh)]
+    edges = millis(np.asarray(mesh.get_coordinates(), dtype=np.float64)[0, :, 0])
+    assert edges[:3] == [START_MS - 1000, START_MS, START_MS + 17 * 60_000 - 1000]
+
+
+@pytest.mark.parametrize("batches", [2, 3])
+def test_an_outage_before_a_start_is_blank(table: SplitWatermarkTable, batches: int) -> None:
+    """Time before the start of the query that recorded a batch is blank, also if it lies between only two batches, or
+    between batches that take as long. The source tells its group when it was started.
+    """
+    started = START_MS + (batches - 1) * 1_000_000 - 400_000
+    for batch in range(batches):
+        at = START_MS + batch * 1_000_000
+        table.append("clicks/1", batch, [replace(row, recorded_at=at) for row in split_rows(batch)], {})
+    table.note({MEMBER: entry("clicks", group="web", began=started).to_text()})
+    figure = plot(table)
+    assert "no batch ran" in legend(figure)
+    [mesh] = [part for part in figure.axes[1].collections if isinstance(part, QuadMesh)]
+    shown: np.ma.MaskedArray[Any, Any] = np.ma.asarray(mesh.get_array()).reshape(4, -1)
+    edges = millis(np.asarray(mesh.get_coordinates(), dtype=np.float64)[0, :, 0])
+    blank = [(edges[n], edges[n + 1]) for n in range(shown.shape[1]) if shown[0].mask[n]]
+    assert blank == [(started - 600_000, started)]
+
+
+def test_lines_go_on_through_a_stall_that_has_ended(table: SplitWatermarkTable) -> None:
+    """The lines of splits continue through a stall, also after it has ended: while splits are known to wait, their
+    watermarks are known.
+    """
+    now = time.time_ns() // 1_000_000
+    stalled = entry("clicks", group="web", waiting=3, held_by="clicks-0", timeout_ms=3_600_000)
+    stalled = replace(stalled, waits=("clicks-0",), waits_all_but=True)
+    for batch in range(4):
+        at = now - 2000 + batch * 1000 if batch < 3 else now + 600_000
+        table.append("clicks/1", batch, [replace(row, recorded_at=at) for row in split_rows(batch)], {})
+        if batch == 2:
+            table.note({MEMBER: stalled.to_text()})
+            table.note({MEMBER: stalled.again().to_text()})
+    line = drawn(plot(table).axes[0].lines[1])
+    [gap] = np.flatnonzero(np.isnan(line[:, 1]))
+    assert line[gap - 1, 1] == line[gap - 2, 1]
+    assert now - 60_000 < millis(line[[gap - 1], 0])[0] < now + 300_000
+
+
+def test_an_outage_before_a_wait_is_blank(table: SplitWatermarkTable) -> None:
+    """A query that was stopped, and whose splits wait since it was started again, has a gap before the wait."""
+    now = time.time_ns() // 1_000_000
+    for batch in range(3):
+        rows = [replace(row, recorded_at=now - 600_000 + batch * 1000) for row in split_rows(batch)]
+        table.append("clicks/1", batch, rows, {})
+    stalled = entry("clicks", group="web", waiting=3, held_by="clicks-0", timeout_ms=60_000)
+    for told in (stalled, stalled.again()):
+        table.note({MEMBER: replace(told, waits=("clicks-0",), waits_all_but=True).to_text()})
+    line = drawn(plot(table).axes[0].lines[1])
+    assert np.isnan(line[:, 1]).tolist() == [False, False, False, True, False, False]
+    assert millis(line[[3], 0]) == [now - 598_000]
+    assert now - 60_000 < millis(line[[4], 0])[0] < now + 300_000
+    assert set(line[4:, 1]) == {line[2, 1]}
