@@ -86,7 +86,7 @@ def test_a_scheme_that_delta_rs_does_not_know(
 @pytest.mark.parametrize("below", ["", "folder/table"])
 def test_a_file_in_the_way_is_named(tmp_path: Path, below: str) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(AlignmentError, match=f"Option '{OPTION}' is .*, but '{tmp_path}/file' is a file"):
+    with pytest.raises(AlignmentError, match=f"cannot be opened: '{tmp_path}/file' is a file. .* {OPTION}"):
         SplitWatermarkTable(str(tmp_path / "file" / below), {}).open()
 
 
