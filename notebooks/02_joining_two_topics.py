@@ -7,8 +7,9 @@
 # MAGIC rows of the other pile up in the state. Two sources with the same group and table are aligned with each
 # MAGIC other: the fast one waits in Kafka, where waiting costs nothing.
 # MAGIC
-# MAGIC Fill in the two widgets: the brokers, and a folder that Spark and the driver's Python both reach, such as a
-# MAGIC volume.
+# MAGIC Fill in the widgets: the brokers, a folder that Spark and the driver's Python both reach, such as a volume, and
+# MAGIC a place for the split-watermark table. The two sources write to that table at the same time, which volumes do
+# MAGIC not support: so it is on the driver's disk, or in cloud storage (`s3://`, `abfss://`, `gs://`).
 
 # COMMAND ----------
 
@@ -26,6 +27,7 @@ def parameter(name: str, default: str) -> str:
 bootstrap_servers = parameter("bootstrap_servers", "localhost:9092")
 run = f"join_{datetime.now():%Y%m%d_%H%M%S}"
 folder = f"{parameter('folder', '/tmp/flip27')}/{run}"
+table = f"{parameter('place_of_table', '/tmp/flip27')}/{run}/split_watermarks"
 
 # COMMAND ----------
 
@@ -78,8 +80,6 @@ import flip27_stream
 
 flip27_stream.register(spark)
 spark.conf.set("spark.sql.shuffle.partitions", "1")  # there is little to join
-
-table = f"{folder}/split_watermarks"
 
 
 def records(name: str, aligned: bool) -> DataFrame:

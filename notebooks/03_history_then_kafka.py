@@ -68,7 +68,12 @@ for partition, times in files:
         pa.repeat(pa.scalar(partition, pa.int32()), len(times)),
         pa.array(times * 1000, columns.field("timestamp").type),
     ]
-    write_deltalake(f"{folder}/history", pa.table(rows, schema=columns), mode="append")
+    write_deltalake(
+        f"{folder}/history",
+        pa.table(rows, schema=columns),
+        mode="append",
+        storage_options={"allow_unsafe_rename": "true"},  # volumes have no hard links; safe for one writer
+    )
 
 # COMMAND ----------
 

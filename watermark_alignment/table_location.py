@@ -155,8 +155,8 @@ def check_folder(location: str) -> None:
     )
     if file is not None:
         raise AlignmentError(
-            f"Option '{TABLE_OPTION}' is '{location}', but '{file}' is a file. Give the path of a folder, which may be "
-            "new."
+            f"The split-watermark table at '{location}' cannot be opened: '{file}' is a file. Give another path in "
+            f"option {TABLE_OPTION}"
         )
     for mount in _MOUNTS:
         if location.startswith(f"{mount}/") and not Path(mount).is_dir():

@@ -30,7 +30,17 @@ def sample_of(assigner: TimestampAssigner, records: pa.RecordBatch, row: int) ->
             return ""
         document = records.column(assigner.documents).slice(row, 1).cast(pa.binary())
         return _of_document(without_frames(document)[0].as_py(), assigner.pointer)
-    return f"Its event-time column '{assigner.column}' is null or before 1970." if assigner.column else ""
+    if assigner.column is None:
+        return ""
+    said = f"Its event-time column '{assigner.column}' is null or before 1970."
+    if assigner.column in records.schema.names and pa.types.is_timestamp(
+        records.schema.field(assigner.column).type
+    ):
+        said += (
+            " What does not decode is null, too: a JSON integer in a timestamp column counts seconds, so one of "
+            "microseconds is too great. Declare such a column as bigint."
+        )
+    return said
 
 
 def _of_document(document: bytes | None, pointer: JsonPointer) -> str:

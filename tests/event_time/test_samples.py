@@ -72,3 +72,10 @@ def test_a_sample_is_empty_without_the_column_of_documents() -> None:
 def test_a_sample_names_the_column() -> None:
     records = pa.record_batch({"at": pa.array([None], pa.timestamp("us"))})
     assert "'at' is null or before 1970" in sample_of(ColumnTimestampAssigner("at"), records, 0)
+    assert "one of microseconds is too great" in sample_of(ColumnTimestampAssigner("at"), records, 0)
+
+
+def test_a_column_of_numbers() -> None:
+    records = pa.record_batch({"at": pa.array([None], pa.int64())})
+    said = sample_of(ColumnTimestampAssigner("at"), records, 0)
+    assert said == "Its event-time column 'at' is null or before 1970."

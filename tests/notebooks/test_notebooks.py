@@ -38,7 +38,13 @@ def run(broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> Run:
     """Returns a function that runs a notebook with the broker and returns the names that it defined."""
 
     def notebook(name: str) -> dict[str, Any]:
-        return executed(name, spark, bootstrap_servers=broker.bootstrap_servers, folder=str(tmp_path))
+        return executed(
+            name,
+            spark,
+            bootstrap_servers=broker.bootstrap_servers,
+            folder=str(tmp_path),
+            place_of_table=str(tmp_path / "disk"),
+        )
 
     return notebook
 
@@ -57,6 +63,7 @@ def test_the_quick_start_notebook_runs(run: Run) -> None:
 @pytest.mark.jvm
 def test_the_notebook_of_a_join_runs(run: Run) -> None:
     names = run("02_joining_two_topics.py")
+    assert names["table"].startswith(names["place_of_table"]), "volumes do not take two writers"
     assert names["pairs"] == [300, 300]
     assert max(names["aligned"]) < max(names["without"])
     assert [panel.get_title() for panel in names["picture"].axes[:2]] == ["views", "clicks"]

@@ -1,4 +1,4 @@
-"""A notebook runs on a file system without hard links, such as a volume.
+"""Notebooks run on a file system without hard links, such as a volume.
 
 The kernel refuses hard links to the JVM and to all Python processes of the test.
 """
@@ -10,23 +10,26 @@ import platform
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
 
+from flip27_stream.testing import KafkaBroker
 from tests.spark.support.processes import QUICK_START
 from tests.watermark_alignment.support.no_hard_links import CALLS
 
 ROOT = Path(__file__).parents[2]
-NOTEBOOK = ROOT / "notebooks" / "04_your_own_source.py"
+NOTEBOOKS = ROOT / "notebooks"
 SCRIPT = """
 import errno, os, sys
 from pathlib import Path
+from typing import Any
 from flip27_stream.testing import local_session
 from tests.watermark_alignment.support.no_hard_links import refuse_hard_links
 
 refuse_hard_links()
-folder, notebook = map(Path, sys.argv[1:])
+folder, notebook, bootstrap_servers, result = Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:]
 try:
     os.link(notebook, folder / "link")
 except OSError as error:
@@ -34,32 +37,63 @@ except OSError as error:
 else:
     raise AssertionError("hard links are not refused")
 spark = local_session("volume", conf={"spark.sql.shuffle.partitions": "1"})
-names = {"__name__": "__main__", "spark": spark, "folder": str(folder)}
+names = {"__name__": "__main__", "spark": spark, "folder": str(folder), "bootstrap_servers": bootstrap_servers}
 exec(compile(notebook.read_text(), str(notebook), "exec"), names)
-print("read", sorted((row["sensor"], row["count"]) for row in names["read"].collect()))
+print("result", eval(result, names))
 spark.stop()
 """
 
 
-@pytest.mark.jvm
-@pytest.mark.skipif(platform.machine() not in CALLS, reason="the numbers of its system calls are not known")
-def test_a_notebook_runs_as_written_without_hard_links(tmp_path: Path) -> None:
-    """The table, the checkpoint and the output of the notebook are complete, and a warning says which locations are
-    safe.
+READINGS = "sorted((row['sensor'], row['count']) for row in read.collect())"
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    """Returns the rows of the split-watermark table of the notebook that ran with this folder."""
+    (table,) = folder.glob("*/split_watermarks")
+    found: list[dict[str, Any]] = DeltaTable(str(table)).to_pyarrow_table().to_pylist()
+    return found
+
+
+def run(notebook: str, folder: Path, result: str, bootstrap_servers: str = "") -> str:
+    """Runs a notebook, and returns the value of an expression of its names.
+
+    The table has all batches, and a warning says which locations are safe.
     """
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path), str(NOTEBOOK)],
+        [sys.executable, "-c", SCRIPT, str(folder), str(NOTEBOOKS / notebook), bootstrap_servers, result],
         capture_output=True,
         text=True,
         env={**os.environ, **QUICK_START, "PYTHONPATH": str(ROOT)},
         timeout=170,
     )
     assert done.returncode == 0, done.stderr
-    assert "read [('boiler', 3600), ('hall', 720), ('roof', 360)]" in done.stdout
-    (folder,) = tmp_path.glob("own_source_*")
-    table = DeltaTable(str(folder / "split_watermarks")).to_pyarrow_table().to_pylist()
-    assert sum(row["rows"] for row in table) == 4680
-    batches = {row["batch"] for row in table}
-    assert len(batches) == len(list((folder / "checkpoint" / "commits").glob("[0-9]*"))) > 3
     assert "has no hard links" in done.stderr
     assert "safe as long as one source writes" in done.stderr
+    batches = {row["batch"] for row in rows(folder)}
+    assert max(batches) - min(batches) + 1 == len(batches) > 3, "each batch is in the table"
+    return done.stdout.partition("result ")[2].strip()
+
+
+pytestmark = [
+    pytest.mark.jvm,
+    pytest.mark.skipif(
+        platform.machine() not in CALLS, reason="the numbers of its system calls are not known"
+    ),
+]
+
+
+def test_a_notebook_runs_as_written_without_hard_links(tmp_path: Path) -> None:
+    said = run("04_your_own_source.py", tmp_path, READINGS)
+    assert said == "[('boiler', 3600), ('hall', 720), ('roof', 360)]"
+    assert sum(row["rows"] for row in rows(tmp_path)) == 4680
+    (commits,) = tmp_path.glob("*/checkpoint/commits")
+    assert len({row["batch"] for row in rows(tmp_path)}) == len(list(commits.glob("[0-9]*")))
+
+
+def test_a_notebook_that_writes_a_table_runs_without_hard_links(tmp_path: Path, broker: KafkaBroker) -> None:
+    counts = "[row['count'] for row in counted.collect()]"
+    assert run("03_history_then_kafka.py", tmp_path, counts, broker.bootstrap_servers) == str([3600] * 11)
+
+
+def test_the_quick_start_runs_without_hard_links(tmp_path: Path, broker: KafkaBroker) -> None:
+    assert run("01_quick_start.py", tmp_path, "aligned[2] > 1000", broker.bootstrap_servers) == "True"

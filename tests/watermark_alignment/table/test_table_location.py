@@ -84,7 +84,7 @@ def test_an_unknown_scheme_is_refused(location: str, act: Callable[[SplitWaterma
 @pytest.mark.parametrize("below", ["", "folder/table"])
 def test_a_file_in_place_of_a_folder_is_named(tmp_path: Path, below: str) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(AlignmentError, match=f"Option '{OPTION}' is .*, but '{tmp_path}/file' is a file"):
+    with pytest.raises(AlignmentError, match=f"cannot be opened: '{tmp_path}/file' is a file. .* {OPTION}"):
         SplitWatermarkTable(str(tmp_path / "file" / below), {}).open()
 
 
