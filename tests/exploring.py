@@ -12,7 +12,7 @@ _SHARE, _LEAST = (10, 10) if "FLIP27_QUICK" in os.environ else (5, 20)
 
 
 def examples(many: int) -> int:
-    """Returns ``many`` with ``FLIP27_EXPLORE=1``, a tenth of it (at least 10) with ``FLIP27_QUICK=1``, and otherwise a
-    fifth (at least 20).
+    """Returns ``many`` with ``FLIP27_EXPLORE=1``; at least 10 and a tenth of it with ``FLIP27_QUICK=1``; otherwise at
+    least 20 and a fifth of it.
     """
     return many if EXPLORES else max(many // _SHARE, _LEAST)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Hashable, Sequence
 from contextlib import closing
+from functools import cache
 from typing import Any
 
 from flip27_stream.api import (
@@ -155,6 +156,7 @@ def _check_event_times(
     )
     view = enumerator.event_time_positions(request)
 
+    @cache  # most answers are the same few positions
     def read(split: Any, start: int, end: int) -> list[int]:
         return believed(event_times(query, split, start, end, strategy), latest_plausible)
 

@@ -278,10 +278,10 @@ class GroupWorld:
         moves = bool(batch.moved()) and not batch.held
         seat.moved_at = self.now if moves else seat.moved_at
         progress = seat.number + 1 if moves else seat.said.progress
-        counted = {v.id for v in batch.counted()}
+        counted = {v.id for v in batch.counted}
         seat.counting = {split: seat.counting.get(split, self.now) for split in counted}
         seat.told = {split: at for split, at in seat.told.items() if split in counted}
-        seat.fronts = {v.id: at for v in batch.counted() if (at := front(v)) is not None}
+        seat.fronts = {v.id: at for v in batch.counted if (at := front(v)) is not None}
         said = seat.said.next(watermark, progress=progress)
         if not seat.has_joined or said.mark != seat.said.mark:
             self._say(seat, said)

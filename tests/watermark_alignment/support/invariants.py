@@ -81,7 +81,7 @@ class World:
 
     def _cover(self, batch: Batch, read_max: int | None) -> set[str]:
         """Returns the splits of the batch that have counted since before the others passed them."""
-        counted = {v.id: f for v in batch.counted() if (f := front(v)) is not None}
+        counted = {v.id: f for v in batch.counted if (f := front(v)) is not None}
         drift = batch.settings.max_drift
         now = {s for s, f in counted.items() if read_max is None or read_max - f <= drift}
         covered = now | (self._covered & set(counted))
@@ -103,9 +103,9 @@ def checks(b: Batch, last: Batch | None) -> Iterator[str]:
         yield f"I2 cost {b.moved()} > {limit}"
     yield from i5(b)
     if b.moved() == 0 and any(
-        v.position < v.end and (v.next is None or v.next < b.cap()) for v in b.views.values()
+        v.position < v.end and (v.next is None or v.next < b.cap) for v in b.views.values()
     ):
-        yield f"I6 nothing moves below {b.cap()}"
+        yield f"I6 nothing moves below {b.cap}"
     if not by_estimates and not (b.settings.budget and b.moved() == limit):
         yield from i7(b)
     if limit is None and not b.settings.sparse:
@@ -113,18 +113,22 @@ def checks(b: Batch, last: Batch | None) -> Iterator[str]:
     shuffled = dict(reversed(b.views.items())).values()
     if Member(b.settings, b.logs).ask(list(shuffled), b.now, b.floor, []) != b.plan:
         yield "I8 the order of splits matters"
+    resting_words = {SplitStatus.IDLE, SplitStatus.FINISHED}
+    went_on_counting = {v.id for v in b.counted} & {v.id for v in (last.counted if last is not None else ())}
     for s, v in b.views.items():
-        resting_words = {SplitStatus.IDLE, SplitStatus.FINISHED}
         if (b.plan.states[s] if b.plan.states[s] in resting_words else None) != resting(v, b):
             yield f"I9 {s} is {b.plan.states[s]} at {b.now}: {v}"
         if b.plan.states[s] is SplitStatus.IDLE and not proven_quiet(v, b):
             yield f"I9 {s} is idle at {b.now}, seen {b.sightings[s]}"
-        fallen = last is not None and s in {w.id for w in last.counted()} and s in {w.id for w in b.counted()}
         if (b.plan.fronts[s] is None) != (front(v) is None):
             yield f"I10 front of {s} is {b.plan.fronts[s]}: {v}"
-        elif fallen and last is not None and (b.plan.fronts[s] or 0) < (last.plan.fronts[s] or 0):
+        elif (
+            s in went_on_counting
+            and last is not None
+            and (b.plan.fronts[s] or 0) < (last.plan.fronts[s] or 0)
+        ):
             yield f"I10 front of {s} fell from {last.plan.fronts[s]} to {b.plan.fronts[s]}"
-    least = min((f for v in b.counted() if (f := front(v)) is not None), default=None)
+    least = min((f for v in b.counted if (f := front(v)) is not None), default=None)
     if b.plan.floor != (None if least is None else least - b.settings.out_of_orderness - 1):
         yield f"I11 others are told the floor {b.plan.floor}, the least front that counts is {least}"
     readable = any(v.position < v.end for v in b.views.values())
@@ -134,7 +138,7 @@ def checks(b: Batch, last: Batch | None) -> Iterator[str]:
 
 def holders(b: Batch) -> set[str]:
     """Returns who holds the others: those whose reach, or floor, and max-drift make the cap."""
-    return {name for name, cap in b.caps() if cap == b.cap()}
+    return {name for name, cap in b.caps() if cap == b.cap}
 
 
 def i3(b: Batch, before: int | None, after: int | None) -> Iterator[str]:
@@ -144,7 +148,7 @@ def i3(b: Batch, before: int | None, after: int | None) -> Iterator[str]:
     """
     if after is None or after == before:
         return
-    for v in b.counted():
+    for v in b.counted:
         reached = b.front_after(v)
         if reached is not None and after - reached > b.settings.max_drift:
             yield f"I3 {v.id} at {reached}, {after} was read"
@@ -166,10 +170,10 @@ def i5(b: Batch) -> Iterator[str]:
             yield f"I5 {s} is paused at {horizon} before {witness}"
     known = [v.next for v in b.views.values() if v.position < v.end and v.next is not None]
     earliest = [v.id for v in b.views.values() if v.position < v.end and v.next == min(known, default=None)]
-    if paused & set(earliest) and (b.plan.held_by is None or b.cap() > min(known)):
-        yield f"I5 earliest {earliest} is paused, held by {b.plan.held_by}, cap {b.cap()}"
+    if paused & set(earliest) and (b.plan.held_by is None or b.cap > min(known)):
+        yield f"I5 earliest {earliest} is paused, held by {b.plan.held_by}, cap {b.cap}"
     if b.plan.held_by is not None and b.plan.held_by not in holders(b):
-        yield f"I5 held by {b.plan.held_by}, which does not set the cap {b.cap()}"
+        yield f"I5 held by {b.plan.held_by}, which does not set the cap {b.cap}"
 
 
 def i7(b: Batch) -> Iterator[str]:
@@ -181,7 +185,7 @@ def i7(b: Batch) -> Iterator[str]:
     times = {t for v in b.views.values() for t in b.logs[v.id].times(v.position, v.end)}
     earliest = min((v.next for v in b.views.values() if v.position < v.end and v.next is not None), default=0)
     borders = sorted(times | {t + 1 for t in times})
-    steps = [*(t for t in borders if earliest < t < b.cap()), b.cap()]
+    steps = [*(t for t in borders if earliest < t < b.cap), b.cap]
     fitting = [step for step in steps if b.cost(b.ends_at(step)) <= limit]
     if fitting:
         if b.ends_at(fitting[-1]) != dict(b.plan.ends):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from watermark_alignment import planner
 from watermark_alignment.planner import Plan, PositionsAt, SparsePositions, SplitView
@@ -141,21 +142,23 @@ class Batch:
         time = int(min(horizon, 2**62))
         return {s: self.logs[s].first(v.position, v.end, time) for s, v in self.views.items()}
 
+    @cached_property
     def counted(self) -> list[SplitView]:
-        """Returns the splits that count: their event times are known, and they are neither finished nor proven idle."""
+        """The splits that count: their event times are known, and they are neither finished nor proven idle."""
         return [v for v in self.views.values() if front(v) is not None and not resting(v, self)]
 
     def caps(self) -> Iterator[tuple[str, int]]:
         """Yields the cap of rule 2 from each split, by id, and from the group."""
-        for v in self.counted():
+        for v in self.counted:
             reach = greatest(v.read_max, v.next, v.reach)
             if not v.final and reach is not None:
                 yield v.id, reach + self.settings.max_drift + 1
         if self.floor is not None:
             yield planner.GROUP, self.floor + self.settings.out_of_orderness + self.settings.max_drift + 2
 
+    @cached_property
     def cap(self) -> float:
-        """Returns the cap of rule 2, or infinity if there is none."""
+        """The cap of rule 2, or infinity if there is none."""
         return min((cap for _, cap in self.caps()), default=float("inf"))
 
     def front_after(self, view: SplitView) -> int | None:
@@ -169,7 +172,7 @@ class Batch:
 
 
 def greatest(*times: int | None) -> int | None:
-    return max((t for t in times if t is not None), default=None)
+    return max([t for t in times if t is not None], default=None)
 
 
 def front(view: SplitView) -> int | None:
