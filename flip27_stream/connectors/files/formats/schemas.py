@@ -114,8 +114,9 @@ def can_become(given: pa.DataType, wanted: pa.DataType) -> bool:
     if pt.is_map(spark) and pt.is_map(wanted):
         return can_become(spark.key_type, wanted.key_type) and can_become(spark.item_type, wanted.item_type)
     if pt.is_struct(spark) and pt.is_struct(wanted):
-        inner = {f.name: f.type for f in spark}
-        return all(f.name not in inner or can_become(inner[f.name], f.type) for f in wanted)
+        names = [f.name for f in spark]
+        found = ((find_column(names, f.name), f.type) for f in wanted)
+        return all(at is None or can_become(spark.field(at).type, kind) for at, kind in found)
     return (spark, wanted) in {
         (pa.float32(), pa.float64()),
         (pa.string(), pa.binary()),
@@ -253,12 +254,38 @@ def cast(array: pa.Array, field: pa.Field, what: str) -> pa.Array:
         return array
     if isinstance(array.type, pa.BaseExtensionType):
         return cast(array.storage, field, what)
+    named = _in_case_of(array.type, field.type)
+    if named != array.type:
+        array = array.view(named)
     try:
         return array.cast(options=pa.compute.CastOptions(field.type, allow_time_truncate=True))
     except pa.ArrowException as error:
         raise RecordFormatError(
             f"Column '{field.name}' of {what} does not convert to {field.type}: {error}"
         ) from error
+
+
+def _in_case_of(given: pa.DataType, wanted: pa.DataType) -> pa.DataType:
+    """Returns ``given`` with the names of its struct fields in the case in which ``wanted`` has them."""
+    if pt.is_struct(given) and pt.is_struct(wanted):
+        names, own = [f.name for f in wanted], {f.name for f in given}
+        return pa.struct([_field_in_case_of(f, wanted, find_column(names, f.name), own) for f in given])
+    if pt.is_list(given) and pt.is_list(wanted):
+        return pa.list_(given.value_field.with_type(_in_case_of(given.value_type, wanted.value_type)))
+    if pt.is_map(given) and pt.is_map(wanted):
+        return pa.map_(
+            given.key_field.with_type(_in_case_of(given.key_type, wanted.key_type)),
+            given.item_field.with_type(_in_case_of(given.item_type, wanted.item_type)),
+        )
+    return given
+
+
+def _field_in_case_of(field: pa.Field, wanted: pa.StructType, at: int | None, own: set[str]) -> pa.Field:
+    if at is None:
+        return field
+    name = wanted.field(at).name
+    kind = _in_case_of(field.type, wanted.field(at).type)
+    return field.with_type(kind).with_name(field.name if name in own else name)
 
 
 def constants(values: Mapping[str, str | None], schema: pa.Schema, what: str) -> Mapping[str, pa.Scalar]:

@@ -89,6 +89,37 @@ def test_columns_by_name_in_any_case_and_order(numbers: Path) -> None:
     assert read_rows(PARQUET, numbers, wanted)[7] == {"NAME": "n7", "Id": 7}
 
 
+def test_fields_by_name_in_any_case_and_order(tmp_path: Path) -> None:
+    """Fields within structs, lists and maps are found in any case, too. A name in the same case comes first."""
+    path = tmp_path / "fields.parquet"
+    inner = [{"InNer": 1, "b": "x"}, None]
+    columns = {
+        "s": inner,
+        "l": [inner, None],
+        "m": [[("k", {"InNer": 1})], None],
+        "two": [{"A": 1, "a": 2}] * 2,
+    }
+    kind = pa.struct({"InNer": pa.int32(), "b": pa.string()})
+    types = [kind, pa.list_(kind), pa.map_(pa.string(), pa.struct({"InNer": pa.int8()})), None]
+    pq.write_table(
+        pa.table({n: pa.array(v, t) for (n, v), t in zip(columns.items(), types, strict=True)}), path
+    )
+    wanted = pa.struct({"B": pa.string(), "inner": pa.int64()})
+    schema = pa.schema(
+        {
+            "s": wanted,
+            "l": pa.list_(wanted),
+            "m": pa.map_(pa.string(), pa.struct({"INNER": pa.int64()})),
+            "two": pa.struct({"a": pa.int64()}),
+        }
+    )
+    found = {"B": "x", "inner": 1}
+    assert read_rows(ParquetFormat(), path, schema, cuts=[1]) == [
+        {"s": found, "l": [found, None], "m": [("k", {"INNER": 1})], "two": {"a": 2}},
+        {"s": None, "l": None, "m": None, "two": {"a": 2}},
+    ]
+
+
 def test_rows_without_columns_are_counted(numbers: Path) -> None:
     """Without columns, as for a count or for partition columns only, batches have their number of rows."""
     assert sum(batch.num_rows for batch, _ in pieces_of(PARQUET, numbers, 10, 700, pa.schema([]))) == 690
