@@ -89,6 +89,7 @@ def test_a_folder_that_is_still_written_to_loses_no_figures(
     assert Path(table).parent == tmp_path
 
 
+@pytest.mark.long
 def test_planning_without_a_broker() -> None:
     assert len(_run(planning_cpu.measure, Stage(TINY))) == 7
     assert len(_run(group.measure, Stage(TINY))) == 1
