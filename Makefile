@@ -22,7 +22,7 @@ help:
 	@echo "make demo       one job, built-in Kafka source beside flip27_kafka, on a real broker"
 	@echo "make demo-hybrid   one query over a Delta table of history and a live topic"
 	@echo "make demo-join  two topics joined, hours apart: the state with and without alignment"
-	@echo "make test       the whole suite;  make test-fast: what needs no server, without the site of the documentation"
+	@echo "make test       the whole suite;  make test-fast: what needs no server and is not long"
 	@echo "make compat     a fast set of tests on each pair of Spark and Python, in environments in .compat"
 	@echo "make bench      rows per second beside Spark's own source"
 	@echo "make lint       ruff, mypy, import borders;  make format: let ruff rewrite"
@@ -68,7 +68,7 @@ test: setup
 	@$(PYTEST) $(ARGS)
 
 test-fast: $(VENV_READY)
-	@FLIP27_QUICK=1 $(PYTEST) --numprocesses=3 -m "not jvm and not node and not docs" $(ARGS)
+	@FLIP27_QUICK=1 $(PYTEST) --numprocesses=3 -m "not jvm and not node and not docs and not long" $(ARGS)
 
 compat: setup
 	@$(VENV_PYTHON) -m tests.compat $(ARGS)

@@ -35,6 +35,7 @@ def add_commit(table: Path, number: int) -> None:
     append(table, number * ROWS * SECOND + 1, number * ROWS, ROWS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "add"), [("parquet", add_file), ("delta", add_commit)])
 def test_files_that_come_slowly_are_read_once(
     tmp_path: Path, kind: str, add: Callable[[Path, int], None]

@@ -147,6 +147,7 @@ FILES = st.lists(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=examples(200))
 @given(
     files=FILES,

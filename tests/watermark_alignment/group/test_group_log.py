@@ -260,6 +260,7 @@ def test_a_look_that_finds_nothing_asks_for_one_commit(path: Path, monkeypatch: 
     assert asked == [2]
 
 
+@pytest.mark.long
 def test_members_that_publish_at_once_lose_nothing(path: Path) -> None:
     """Five writers add entries and rows at the same time, with maintenance.
 
@@ -269,7 +270,7 @@ def test_members_that_publish_at_once_lose_nothing(path: Path) -> None:
     def member(name: str) -> None:
         log, table = meeting(path), SplitWatermarkTable(str(path), {})
         maintenance = Maintenance(table, checkpoint_every=7, round_every=21, clock=lambda: START_MS)
-        for n in range(12):
+        for n in range(20):
             maintenance.committed(log.publish(entry(name, n)))
             assert table.append(f"{name}/1", n, split_rows(n, source=name), {})
             maintenance.committed(table.delta.version())
@@ -282,5 +283,5 @@ def test_members_that_publish_at_once_lose_nothing(path: Path) -> None:
         list(pool.map(member, names))
     read = told(reader)
     for name in names:
-        assert [e.watermark for e in read if e.source == name] == [*range(12)]
-    assert SplitWatermarkTable(str(path), {}).rows().num_rows == len(names) * 12 * 4
+        assert [e.watermark for e in read if e.source == name] == [*range(20)]
+    assert SplitWatermarkTable(str(path), {}).rows().num_rows == len(names) * 20 * 4

@@ -45,6 +45,7 @@ def keep_rows(table: SplitWatermarkTable, duration: str) -> None:
     table.delta.alter.set_table_properties({ROW_RETENTION: duration}, raise_if_not_exists=False)
 
 
+@pytest.mark.long
 def test_files_stay_few_over_many_batches(path: Path) -> None:
     """With 120 batches, rounds of 20 versions and retention 0, one data file is left after each round, and no row is
     lost.
@@ -67,6 +68,7 @@ def test_files_stay_few_over_many_batches(path: Path) -> None:
     assert found.group_by(["batch", "split"]).aggregate([]).num_rows == found.num_rows
 
 
+@pytest.mark.long
 def test_the_table_of_a_group_stays_small(path: Path) -> None:
     """At retention 0, the number of files of a group's table does not grow with the number of batches and entries."""
     DeltaTable.create(str(path), SCHEMA, configuration=KEEP_NOTHING)
@@ -151,6 +153,7 @@ def test_rows_older_than_their_retention_are_deleted(path: Path) -> None:
     assert left() == []
 
 
+@pytest.mark.long
 def test_members_survive_the_maintenance_of_each_other(path: Path) -> None:
     """Three members write and maintain one table at the same time, and no row is lost or doubled."""
 
@@ -235,6 +238,7 @@ def test_compaction_succeeds_beside_appends(path: Path) -> None:
     assert len(table.delta.file_uris()) == 2
 
 
+@pytest.mark.long
 def test_deleting_rows_while_others_write(path: Path) -> None:
     """Expiry deletes old rows only, while other members commit and maintain the table."""
 
@@ -256,6 +260,7 @@ def test_deleting_rows_while_others_write(path: Path) -> None:
     assert found.group_by(["source", "batch", "split"]).aggregate([]).num_rows == found.num_rows
 
 
+@pytest.mark.long
 def test_short_processes_maintain_the_table(path: Path) -> None:
     """Processes that make two commits each, as an AvailableNow run every minute does, maintain the table: rounds
     follow the versions of the table, not the life of a process.

@@ -160,6 +160,7 @@ print(table.rows().num_rows)
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(platform.machine() not in CALLS, reason="the numbers of its system calls are not known")
 @pytest.mark.parametrize("error", [errno.ENOSYS, errno.EPERM])
 def test_a_table_is_written_where_the_kernel_refuses_hard_links(tmp_path: Path, error: int) -> None:

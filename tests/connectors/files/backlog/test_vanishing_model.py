@@ -128,6 +128,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=examples(200))
 @given(
     at_first=st.integers(1, 4),

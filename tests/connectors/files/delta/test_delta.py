@@ -66,6 +66,7 @@ def test_statistics_of_the_log_order_the_snapshot(table: Path) -> None:
     assert firsts == sorted(range(6), key=lambda n: n * 5 % 6)
 
 
+@pytest.mark.long
 @settings(max_examples=10)
 @given(st.data())
 def test_a_query_restarts_after_any_batch_without_loss(

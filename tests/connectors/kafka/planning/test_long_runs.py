@@ -130,6 +130,7 @@ def positions(query: SourceQuery) -> dict[str, int]:
     return {split: next(iter(state)) for split, state in splits.items()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("in_payload", [False, True])
 def test_records_that_come_slowly_for_twenty_minutes_are_read_once(
     cluster: Cluster, tmp_path: Path, in_payload: bool

@@ -126,6 +126,7 @@ def test_most_damage_gets_past_the_checksums() -> None:
     assert min(found["rows"], found["deeper"]) > found.total() / 5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_a_decompression_bomb_is_refused(codec: str) -> None:
     """A batch of a size that fits a fetch is refused if it has far more zeros than a batch may have."""
