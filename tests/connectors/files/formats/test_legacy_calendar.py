@@ -1,4 +1,4 @@
-"""Files in the calendar before 1582. Other time zones and INT96 are compared with Spark in the tests of Delta tables."""
+"""Dates and times before 1582. Other time zones and INT96 are compared with Spark in the tests of Delta tables."""
 
 from __future__ import annotations
 
