@@ -49,7 +49,8 @@ class CannedStream:
                     "Data": data,
                     "PartitionKey": f"key-{i % 100}",
                     "SequenceNumber": "",
-                }
+                },
+                separators=(",", ":"),
             )[:-2].encode()
             for i in range(records)
         ]
@@ -147,7 +148,8 @@ class CannedKinesis:
     """The address of a running stand-in."""
 
     def __init__(self, port: int) -> None:
-        self.endpoint = f"http://127.0.0.1:{port}"
+        self.address = f"127.0.0.1:{port}"
+        self.endpoint = f"http://{self.address}"
 
     @property
     def options(self) -> dict[str, str]:

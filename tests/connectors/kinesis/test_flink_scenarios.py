@@ -78,6 +78,11 @@ def test_kn04_a_restored_query_lists_all_shards(server: KinesisServer, stream: s
     server.put(stream, numbered(0, 10, 2))
     server.split(stream, 0)
     source, asked = source_of(server, stream), list[dict[str, Any]]()
+
+    def has_listed() -> bool:
+        context.run_due()
+        return len(asked) > 2
+
     with restored(source, KinesisEnumeratorState(), {}) as (enumerator, context):
         state, splits = process(enumerator, context, 0), dict(context.splits)
     connection = parse_kinesis_options({**server.options, "streamName": stream}).connection
@@ -85,8 +90,7 @@ def test_kn04_a_restored_query_lists_all_shards(server: KinesisServer, stream: s
         answering(connection, "ListShards", asked.append),
         restored(source, state, splits) as (enumerator, context),
     ):
-        wait_until(lambda: len(asked) > 2, "some listings")
-        context.run_due()
+        wait_until(has_listed, "some listings")
         assert enumerator.snapshot_state().streams[stream].done == names(0)
         assert context.splits == splits
     assert not [call for call in asked if "ExclusiveStartShardId" in call]
