@@ -49,10 +49,10 @@ def parsed(body: bytes) -> Any:
     view, rest, data, at = memoryview(body), [], [], 0
     while (found := body.find(_DATA, at)) >= 0:
         start = found + len(_DATA)
-        rest.append(view[at:start])
+        rest.append(body[at:start])
         at = body.find(b'"', start)
         data.append(b64decode(view[start:at], None, True))
-    rest.append(view[at:])
+    rest.append(body[at:])
     answer = json.loads(b"".join(rest))
     for record, decoded in zip(answer["Records"], data, strict=True):
         record["Data"] = decoded
