@@ -2,8 +2,8 @@
 
 The calendar is Julian up to 1582-10-04 and Gregorian from 1582-10-15 on. Spark before 3.0 used it, and later releases
 use it where ``spark.sql.parquet.datetimeRebaseModeInWrite`` is ``LEGACY``. Readers get the same year, month and day in
-the Gregorian calendar, so the number of days changes. Times before 1900 have the offset that their time zone had in
-1900, as in ``java.util.TimeZone``.
+the Gregorian calendar, so the number of days changes. Times before 1900 have the present standard
+offset of their time zone, as in ``java.util.TimeZone``.
 """
 
 from __future__ import annotations
@@ -113,8 +113,7 @@ class LegacyCalendar:
             return array
         values = ticks.filter(old).to_numpy()
         try:
-            there = pc.local_timestamp(pa.array([_1900_US], pa.timestamp("us", self.zone)))
-            local = values + (there.cast(pa.int64())[0].as_py() - _1900_US)
+            local = values + _standard_offset(self.zone)
             days = local // _DAY_US
             local += (_in_gregorian(days) - days) * _DAY_US
             found = pc.assume_timezone(
@@ -126,6 +125,13 @@ class LegacyCalendar:
             ) from error
         moved = found.cast(pa.timestamp("us")).cast(pa.int64())
         return pc.replace_with_mask(ticks, old, moved).cast(pa.timestamp("us")).cast(array.type)
+
+
+def _standard_offset(zone: str) -> int:
+    """Returns the present standard offset of a time zone (us): the least one of a winter's and a summer's day."""
+    days = pa.array([(date(2026, month, 1).toordinal() - _EPOCH) * _DAY_US for month in (1, 7)])
+    there = pc.local_timestamp(days.cast(pa.timestamp("us", zone))).cast(pa.int64())
+    return int(pc.min(pc.subtract(there, days)).as_py())
 
 
 def _leaves(parquet: pq.ParquetFile) -> Mapping[str, Sequence[str]]:

@@ -47,7 +47,7 @@ def old_dates(calendar: str, kind: str, zone: str) -> Step:
         f"set spark.sql.parquet.outputTimestampType={kind}",
         "insert into {t} select 1, d, cast(d as timestamp) + interval '1' second, cast(d as timestamp_ntz), "
         "array(d, null), map(d, named_struct('at', cast(d as timestamp), 'there', cast(d as timestamp_ntz))) "
-        f"from (select cast(explode(array({days})) as date) d)",
+        f"from (select explode(cast(array({days}) as array<date>)) d)",
         "set spark.sql.session.timeZone=UTC",
     )
 
