@@ -1,10 +1,12 @@
 """Notebooks run on a file system without hard links, such as a volume.
 
-The kernel refuses hard links to the JVM and to all Python processes of the test.
+The kernel refuses hard links to the JVM and to all Python processes of the test. The notebook of a join is not among
+them: the table of its two sources must not lie on a volume, and the notebook says so.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import subprocess
@@ -15,21 +17,22 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from flip27_stream.testing import KafkaBroker
+from flip27_stream.testing import KafkaBroker, KinesisServer
+from flip27_stream.testing.kinesis import skip_reason
 from tests.spark.support.processes import QUICK_START
 from tests.watermark_alignment.support.no_hard_links import CALLS
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 SCRIPT = """
-import errno, os, sys
+import errno, json, os, sys
 from pathlib import Path
 from typing import Any
 from flip27_stream.testing import local_session
 from tests.watermark_alignment.support.no_hard_links import refuse_hard_links
 
 refuse_hard_links()
-folder, notebook, bootstrap_servers, result = Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:]
+folder, notebook, parameters, result = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3]), sys.argv[4]
 try:
     os.link(notebook, folder / "link")
 except OSError as error:
@@ -37,7 +40,7 @@ except OSError as error:
 else:
     raise AssertionError("hard links are not refused")
 spark = local_session("volume", conf={"spark.sql.shuffle.partitions": "1"})
-names = {"__name__": "__main__", "spark": spark, "folder": str(folder), "bootstrap_servers": bootstrap_servers}
+names = {"__name__": "__main__", "spark": spark, "folder": str(folder), **parameters}
 exec(compile(notebook.read_text(), str(notebook), "exec"), names)
 print("result", eval(result, names))
 spark.stop()
@@ -54,13 +57,21 @@ def rows(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-def run(notebook: str, folder: Path, result: str, bootstrap_servers: str = "") -> str:
-    """Runs a notebook, and returns the value of an expression of its names.
+def run(notebook: str, folder: Path, result: str, **parameters: str) -> str:
+    """Runs a notebook with parameters, and returns the value of an expression of its names.
 
     Batches are in the table, and a warning says which locations are safe.
     """
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(folder), str(NOTEBOOKS / notebook), bootstrap_servers, result],
+        [
+            sys.executable,
+            "-c",
+            SCRIPT,
+            str(folder),
+            str(NOTEBOOKS / notebook),
+            json.dumps(parameters),
+            result,
+        ],
         capture_output=True,
         text=True,
         env={**os.environ, **QUICK_START, "PYTHONPATH": str(ROOT)},
@@ -91,8 +102,23 @@ def test_a_notebook_runs_as_written_without_hard_links(tmp_path: Path) -> None:
 
 def test_a_notebook_that_writes_a_table_runs_without_hard_links(tmp_path: Path, broker: KafkaBroker) -> None:
     counts = "[row['count'] for row in counted.collect()]"
-    assert run("03_history_then_kafka.py", tmp_path, counts, broker.bootstrap_servers) == str([3600] * 11)
+    servers = broker.bootstrap_servers
+    assert run("03_history_then_kafka.py", tmp_path, counts, bootstrap_servers=servers) == str([3600] * 11)
 
 
 def test_the_quick_start_runs_without_hard_links(tmp_path: Path, broker: KafkaBroker) -> None:
-    assert run("01_quick_start.py", tmp_path, "aligned[2] > 1000", broker.bootstrap_servers) == "True"
+    servers = broker.bootstrap_servers
+    assert run("01_quick_start.py", tmp_path, "aligned[2] > 1000", bootstrap_servers=servers) == "True"
+
+
+def test_the_notebook_of_monitoring_runs_without_hard_links(tmp_path: Path, broker: KafkaBroker) -> None:
+    stalls = "any('stalls group' in line for line in said)"
+    servers = broker.bootstrap_servers
+    assert run("05_watching_alignment.py", tmp_path, stalls, bootstrap_servers=servers) == "True"
+
+
+@pytest.mark.node
+@pytest.mark.skipif(skip_reason() is not None, reason=skip_reason() or "")
+def test_the_kinesis_notebook_runs_without_hard_links(tmp_path: Path) -> None:
+    with KinesisServer() as server:
+        assert run("06_kinesis.py", tmp_path, "distinct", **server.options) == "1000"
