@@ -12,7 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from flip27_stream.connectors.kafka.schema_registry.registered_schemas import SchemaCache
 from flip27_stream.connectors.kafka.schema_registry.registry import SchemaRegistry
+from flip27_stream.connectors.kafka.values import value_registry
 from flip27_stream.connectors.kafka.values.value_decoder import DecodedValues, ValueDecoder
 from flip27_stream.connectors.kafka.values.value_registry import (
     AvroRegistryDecoder,
@@ -44,7 +46,10 @@ FIELDS = pa.schema([("id", pa.int64()), ("note", pa.string()), ("at", pa.timesta
 
 
 @pytest.fixture
-def server() -> Iterator[RegistryServer]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RegistryServer]:
+    """A registry. Nothing is kept of an earlier one, which may have had the same port."""
+    monkeypatch.setattr(value_registry, "SCHEMAS", SchemaCache())
+    monkeypatch.setattr(value_registry, "_WARNED", set())
     with registry_server() as running:
         yield running
 
@@ -323,11 +328,8 @@ def test_an_id_that_is_registered_later_is_found(
     server: RegistryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An id that the registry did not have is asked for again after a minute."""
-    from flip27_stream.connectors.kafka.schema_registry.registered_schemas import SCHEMAS, SchemaCache
-
     now = [0.0]
-    cache = SchemaCache(lambda: now[0])
-    monkeypatch.setattr(SCHEMAS, "schema", cache.schema)
+    monkeypatch.setattr(value_registry, "SCHEMAS", SchemaCache(lambda: now[0]))
     server.fault = lambda *_: missing(40403)
     decoding = decoder(server)
     values = pa.array([written(READER, {"id": 7, "note": None, "at": 5}, 1)])
