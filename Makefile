@@ -68,7 +68,7 @@ test: setup
 	@$(PYTEST) $(ARGS)
 
 test-fast: $(VENV_READY)
-	@FLIP27_QUICK=1 $(PYTEST) --numprocesses=3 -m "not jvm and not node and not docs and not long" $(ARGS)
+	@FLIP27_QUICK=1 $(PYTEST) --numprocesses=4 -m "not jvm and not node and not docs and not long" $(ARGS)
 
 compat: setup
 	@$(VENV_PYTHON) -m tests.compat $(ARGS)
