@@ -96,7 +96,7 @@ def run(arguments: Sequence[str] | None = None) -> Table:
     """
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--partitions", type=int, default=2)
-    parser.add_argument("--records", type=int, default=200_000)
+    parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--bytes", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args(arguments)

@@ -23,6 +23,7 @@ from flip27_stream.errors import ContractError
 from flip27_stream.reader.drive import AVAILABILITY_TIMEOUT_S, read_ranges, some_of
 from flip27_stream.reader.split_outputs import SplitOutputs
 from flip27_stream.spark.execution.event_times import EventTimeObserver, ImplausibleEventTimes
+from flip27_stream.spark.execution.worker_socket import without_delayed_acknowledgements
 from flip27_stream.spark.reporting.report_channel import ReportAddress
 from flip27_stream.spark.reporting.report_sender import send_report
 from flip27_stream.spark.reporting.reports import SplitReport, TaskReport
@@ -65,6 +66,7 @@ def read_task(spec: SourceSpec, task: SplitTask) -> Iterator[pa.RecordBatch]:
         ContractError: The reader returned a value of the wrong type, or ended before all was read.
         Exception: Any error of the reader.
     """
+    without_delayed_acknowledgements()
     context = TaskContext(task.subtask)
     output = TaskOutput(spec, task)
     try:
