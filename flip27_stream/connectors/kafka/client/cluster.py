@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from flip27_stream.connectors.kafka.client.backoff import Backoff
-from flip27_stream.connectors.kafka.client.connections.broker_connections import BrokerConnections
-from flip27_stream.connectors.kafka.client.connections.connection_options import ConnectionOptions
-from flip27_stream.connectors.kafka.client.connections.diagnosis import diagnose
 from flip27_stream.connectors.kafka.client.first_answer import FirstAnswer
 from flip27_stream.connectors.kafka.client.protocol import TopicMetadata, topics_in, unsure_topics
+from flip27_stream.connectors.kafka.connections.broker_connections import BrokerConnections
+from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.connections.diagnosis import diagnose
 from flip27_stream.connectors.kafka.kafka_python.messages import MetadataRequest, bootstrap_addresses
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.errors import ConnectorError, UnreachableError

@@ -22,13 +22,13 @@ from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorRespo
 from flip27_stream.api import PositioningRequest
 from flip27_stream.connectors.kafka.client import answer_deadlines
 from flip27_stream.connectors.kafka.client.client import KafkaClient
-from flip27_stream.connectors.kafka.client.connections import broker_connections
-from flip27_stream.connectors.kafka.client.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.client.protocol import FetchFrom
+from flip27_stream.connectors.kafka.connections import broker_connections
+from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.event_time import event_time_probe
 from flip27_stream.connectors.kafka.fetching.broker_pauses import BrokerPauses
 from flip27_stream.connectors.kafka.kafka_python.throttling import LONGEST_THROTTLE_MS
 from flip27_stream.connectors.kafka.planning import group_coordinator
-from flip27_stream.connectors.kafka.planning.event_time import event_time_probe
 from flip27_stream.connectors.kafka.planning.group_coordinator import GroupCoordinator
 from flip27_stream.connectors.kafka.planning.group_offsets import GroupCommitter
 from flip27_stream.connectors.kafka.split import LATEST

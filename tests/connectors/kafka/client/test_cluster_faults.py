@@ -21,7 +21,7 @@ import flip27_stream
 from flip27_stream.api import InputStatus
 from flip27_stream.connectors.kafka import KafkaSource
 from flip27_stream.connectors.kafka.client.client import KafkaClient
-from flip27_stream.connectors.kafka.client.connections.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit
 from flip27_stream.errors import ConnectorError, UnreachableError
 from flip27_stream.testing import (

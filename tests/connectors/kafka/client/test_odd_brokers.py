@@ -18,15 +18,15 @@ from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, 
 
 from flip27_stream.api import InputStatus
 from flip27_stream.connectors.kafka import KafkaSource
-from flip27_stream.connectors.kafka.client import answer_deadlines as patience
-from flip27_stream.connectors.kafka.client import calls
+from flip27_stream.connectors.kafka.client import answer_deadlines, calls
 from flip27_stream.connectors.kafka.client.client import KafkaClient
-from flip27_stream.connectors.kafka.client.connections import diagnosis
-from flip27_stream.connectors.kafka.client.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.client.protocol import FetchFrom, TopicMetadata
+from flip27_stream.connectors.kafka.connections import diagnosis
+from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.fetching import client_pool, fetcher
 from flip27_stream.connectors.kafka.planning.group_coordinator import GroupCoordinator
-from flip27_stream.connectors.kafka.security.security_options import SaslOptions, SecurityOptions
+from flip27_stream.connectors.kafka.sasl.sasl_credentials import SaslOptions
+from flip27_stream.connectors.kafka.security.security_options import SecurityOptions
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
 from flip27_stream.errors import AuthenticationError, ConnectorError, UnreachableError
 from tests.connectors.kafka.support import fake_cluster as fakes
@@ -53,8 +53,8 @@ Change = Callable[[Any], object]
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "FULL_S", 60.0)
-    monkeypatch.setattr(patience, "_GLANCE_S", 60.0)
+    monkeypatch.setattr(answer_deadlines, "FULL_S", 60.0)
+    monkeypatch.setattr(answer_deadlines, "_GLANCE_S", 60.0)
     monkeypatch.setattr(calls, "_SUSPICIOUS_S", 0.3)
     monkeypatch.setattr(diagnosis, "_PATIENCE_S", 0.3)
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
 from flip27_stream.connectors.kafka import KafkaSource
-from flip27_stream.connectors.kafka.client import answer_deadlines as patience
+from flip27_stream.connectors.kafka.client import answer_deadlines
 from flip27_stream.connectors.kafka.client.client import KafkaClient
-from flip27_stream.connectors.kafka.client.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.client.protocol import OffsetAndTimestamp
+from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.split import LATEST, TopicPartition
 from tests.connectors.kafka.support.fake_cluster import FakeCluster
 from tests.connectors.kafka.support.kit import Query, running
@@ -63,7 +63,7 @@ def end_of_second(client: KafkaClient) -> OffsetAndTimestamp:
 
 def full_waits(waits: dict[float, float]) -> int:
     """Returns the number of rounds that may wait in full."""
-    return sum(allowed >= patience.FULL_S for allowed in waits.values())
+    return sum(allowed >= answer_deadlines.FULL_S for allowed in waits.values())
 
 
 @contextmanager
