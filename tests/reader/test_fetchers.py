@@ -17,12 +17,13 @@ from flip27_stream.reader import (
 from flip27_stream.reader.fetcher import SplitFetcher
 from flip27_stream.reader.hand_over import HandOverQueue
 from flip27_stream.testing import wait_until
+from flip27_stream.testing.task_rows import TaskRows
 from tests.reader.kit import (
     PATIENCE_S,
+    SCHEMA,
     Numbers,
     NumbersReader,
     NumbersSourceReader,
-    Output,
     Waiting,
     poll_until,
     read_all,
@@ -114,19 +115,19 @@ def test_fetchers_run_ahead_by_no_more_than_the_queue_holds(capacity: int) -> No
     """Fetchers run ahead by as many fetches as the queue holds, and by one more, which waits for room in it."""
     made = NumbersReader(per_fetch=1)
     manager = SingleThreadFetcherManager(lambda: made, queue_capacity=capacity)
-    reader, output = NumbersSourceReader(manager), Output()
+    reader, output = NumbersSourceReader(manager), TaskRows(SCHEMA)
     reader.add_splits(splits((0, 30)))
     wait_until(lambda: made.fetches == capacity + 1, "a fetcher that has run ahead as far as it can")
     ahead = []
 
     def look(status: InputStatus) -> bool:
-        ahead.append(made.fetches - len(output.values["s0"]))
+        ahead.append(made.fetches - output.table.num_rows)
         return bool(output.released)
 
     poll_until(reader, output, look)
     assert max(ahead) <= capacity + 1
     reader.close()
-    assert output.values["s0"] == list(range(30))
+    assert output.column("value") == list(range(30))
 
 
 # ---- idle, closed -----------------------------------------------------------------------------------------------
@@ -191,13 +192,13 @@ def test_sr15_a_split_reader_is_closed_only_after_its_last_records_were_emitted(
     buffers."""
     made = NumbersReader(per_fetch=5)
     reader = NumbersSourceReader(SingleThreadFetcherManager(lambda: made))
-    output = Output()
+    output = TaskRows(SCHEMA)
     reader.add_splits(splits((0, 5)))
     reader.notify_no_more_splits()
     while not output.released:
         assert not made.closed.is_set()
         reader.poll_next(output)
-    assert output.values["s0"] == list(range(5))
+    assert output.column("value") == list(range(5))
     poll_until(reader, output, lambda status: status is InputStatus.END_OF_INPUT)
     assert made.closed.is_set()
 
@@ -250,11 +251,11 @@ def test_idle_fetchers_end_and_new_ones_start() -> None:
         return made[-1]
 
     reader = NumbersSourceReader(SingleThreadFetcherManager(make))
-    output = Output()
+    output = TaskRows(SCHEMA)
     for number, split in enumerate(splits((0, 3), (0, 3))):
         reader.add_splits([split])
         poll_until(reader, output, lambda status, n=number: n < len(made) and made[n].closed.is_set())  # type: ignore[misc]
-    assert output.all_values == [0, 1, 2, 10, 11, 12]
+    assert sorted(output.column("value")) == [0, 1, 2, 10, 11, 12]
     reader.close()
 
 
@@ -270,8 +271,8 @@ def test_splits_beyond_the_greatest_number_of_fetchers_share_them() -> None:
     reader.add_splits(splits(*[(0, 4)] * 5))
     both.set()
     reader.notify_no_more_splits()
-    output = Output()
+    output = TaskRows(SCHEMA)
     poll_until(reader, output, lambda status: status is InputStatus.END_OF_INPUT)
     reader.close()
-    assert len(output.all_values) == 20
+    assert output.table.num_rows == 20
     assert sorted(sum(len(c.splits) for c in m.changes) for m in made) == [2, 3]

@@ -10,7 +10,8 @@ from flip27_stream.testing.conformance.attempt import attempt
 from flip27_stream.testing.conformance.checks import RECORDS, Checks, check_all_read, check_rows
 from flip27_stream.testing.conformance.survey import survey
 from flip27_stream.testing.conformance.system import ExternalSystem
-from flip27_stream.testing.source_query import Row, SourceQuery
+from flip27_stream.testing.source_query import SourceQuery
+from flip27_stream.testing.task_rows import Row
 
 _PARTS = 3
 _NOTICED_S = 30.0

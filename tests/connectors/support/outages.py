@@ -13,7 +13,8 @@ import pytest
 from flip27_stream.api import Source
 from flip27_stream.errors import UnreachableError
 from flip27_stream.testing import BlackHole, CutAfter, Fault, Link, Refuse, Silence
-from flip27_stream.testing.source_query import Row, SourceQuery
+from flip27_stream.testing.source_query import SourceQuery
+from flip27_stream.testing.task_rows import Row
 
 OUTAGES: dict[str, Fault] = {
     "refused": Refuse(),

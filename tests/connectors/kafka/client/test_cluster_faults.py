@@ -38,7 +38,8 @@ from flip27_stream.testing import (
     write_bulk,
 )
 from flip27_stream.testing.kafka.topics import Topics
-from tests.connectors.kafka.support.kit import Output, Query, running
+from flip27_stream.testing.task_rows import TaskRows
+from tests.connectors.kafka.support.kit import Query, check_rows, planned, running
 from tests.reader.kit import ReaderContext
 
 if TYPE_CHECKING:
@@ -118,15 +119,17 @@ class Reading:
     """A task that reads a whole topic, step by step."""
 
     def __init__(self, made: KafkaSource, topic: str, partitions: int) -> None:
-        self.output, self.partitions = Output(), partitions
+        splits = [KafkaPartitionSplit(topic, n, 0, COUNT) for n in range(partitions)]
+        self.output = TaskRows(made.schema, [planned(split) for split in splits])
+        self.partitions = partitions
         self.reader = made.create_reader(ReaderContext())
         self.reader.start()
-        self.reader.add_splits([KafkaPartitionSplit(topic, n, 0, COUNT) for n in range(partitions)])
+        self.reader.add_splits(splits)
         self.reader.notify_no_more_splits()
 
     @property
     def rows(self) -> int:
-        return sum(batch.num_rows for batch in self.output.batches)
+        return self.output.table.num_rows
 
     def to_the_middle(self) -> None:
         """Reads until there are rows, and some partition has more to come. A slow leader holds back no
@@ -148,20 +151,20 @@ class Reading:
 
     def assert_complete(self) -> None:
         """Checks that each record was read once, in order, with its value."""
+        check_rows(self.output)
         assert self._offsets() == {n: list(range(COUNT)) for n in range(self.partitions)}
-        for batch in self.output.batches:
-            at = zip(batch["partition"].to_pylist(), batch["offset"].to_pylist(), strict=True)
-            expected = [b"%d:%d" % each for each in at]
-            assert [value.rstrip(b"x") for value in batch["value"].to_pylist()] == expected
+        expected = [b"%d:%d" % each for each in self._places()]
+        assert [value.rstrip(b"x") for value in self.output.column("value")] == expected
 
     def _offsets(self) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}
-        for batch in self.output.batches:
-            for partition, offset in zip(
-                batch["partition"].to_pylist(), batch["offset"].to_pylist(), strict=True
-            ):
-                found.setdefault(partition, []).append(offset)
+        for partition, offset in self._places():
+            found.setdefault(partition, []).append(offset)
         return found
+
+    def _places(self) -> list[tuple[int, int]]:
+        """Returns the partition and offset of each row."""
+        return list(zip(self.output.column("partition"), self.output.column("offset"), strict=True))
 
 
 @contextmanager

@@ -28,7 +28,9 @@ from flip27_stream.connectors.kafka.planning.group_coordinator import GroupCoord
 from flip27_stream.connectors.kafka.sasl.sasl_credentials import SaslOptions
 from flip27_stream.connectors.kafka.security.security_options import SecurityOptions
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
+from flip27_stream.connectors.kafka.values.rows import SCHEMA
 from flip27_stream.errors import AuthenticationError, ConnectorError, UnreachableError
+from flip27_stream.testing.task_rows import TaskRows
 from tests.connectors.kafka.support import fake_cluster as fakes
 from tests.connectors.kafka.support.batch_bytes import some_rows, v2
 from tests.connectors.kafka.support.fake_cluster import FakeBroker, FakeCluster, fake_cluster
@@ -42,7 +44,6 @@ from tests.connectors.kafka.support.fetch_server import (
     records,
     response,
 )
-from tests.connectors.kafka.support.kit import Output
 from tests.reader.kit import ReaderContext
 
 FIRST = TopicPartition("t", 0)
@@ -204,7 +205,7 @@ def test_replicas_that_name_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def read_all(reader: Any) -> None:
-    while reader.poll_next(Output()) is not InputStatus.END_OF_INPUT:
+    while reader.poll_next(TaskRows(SCHEMA)) is not InputStatus.END_OF_INPUT:
         pass
 
 
