@@ -35,7 +35,7 @@ from watermark_alignment.options import AlignmentOptions
 
 T = TypeVar("T")
 
-_PATIENCE_S = 30.0
+_TIME_LIMIT_S = 30.0
 _AVAILABILITY_S = 30.0
 _EMPTY_BATCHES = 20
 _PAUSE_S = 0.02
@@ -92,7 +92,7 @@ class SourceQuery:
         Returns the rows.
         """
         rows: list[Row] = []
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _TIME_LIMIT_S
         empty = 0
         while True:
             batch = self.planned or self.next_batch()
@@ -134,13 +134,13 @@ class SourceQuery:
 
     def wait_for_batch(self, limit: int | None = None) -> tuple[Document, Document]:
         """Plans the next batch that is not empty. It is not read. For ``limit`` see :meth:`next_batch`."""
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _TIME_LIMIT_S
         while time.monotonic() < deadline:
             batch = self.next_batch(limit)
             if batch is not None and self.tasks(*batch):
                 return batch
             self.offset = batch[1] if batch is not None else self.offset
-        raise AssertionError(f"nothing was found to read in {_PATIENCE_S:g} s, though there are records")
+        raise AssertionError(f"nothing was found to read in {_TIME_LIMIT_S:g} s, though there are records")
 
     def tasks(self, start: Document, end: Document) -> list[list[PlannedRange]]:
         """Returns the ranges of each task of a batch."""
@@ -200,7 +200,7 @@ class SourceQuery:
 
         try:
             enumerator.start()
-            wait_until(assigned, "splits to be assigned", _PATIENCE_S)
+            wait_until(assigned, "splits to be assigned", _TIME_LIMIT_S)
             yield enumerator, list(context.splits.values())
         finally:
             context.close()

@@ -31,7 +31,7 @@ from flip27_stream.reader import (
 from flip27_stream.testing.task_rows import TaskRows
 
 SCHEMA = pa.schema([("value", pa.int64())])
-PATIENCE_S = 30.0
+TIME_LIMIT_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -134,13 +134,13 @@ class Waiting(NumbersReader):
 
     def fetch(self) -> RecordsWithSplitIds:
         self.fetches += 1
-        assert self.woken.wait(PATIENCE_S)
+        assert self.woken.wait(TIME_LIMIT_S)
         self.woken.clear()
         return RecordsWithSplitIds()
 
 
 class NumbersSourceReader(SourceReaderBase[Numbers]):
-    def __init__(self, fetchers: SplitFetcherManager[Numbers], close_timeout_s: float = PATIENCE_S) -> None:
+    def __init__(self, fetchers: SplitFetcherManager[Numbers], close_timeout_s: float = TIME_LIMIT_S) -> None:
         self.context = ReaderContext()
         self.finished: list[str] = []
         super().__init__(self.context, fetchers, ArrowRecordEmitter(SCHEMA), close_timeout_s)
@@ -170,7 +170,7 @@ def poll_until(
     while not wanted(status := reader.poll_next(output)):
         assert status is not InputStatus.END_OF_INPUT
         if status is InputStatus.NOTHING_AVAILABLE:
-            reader.is_available().result(PATIENCE_S)
+            reader.is_available().result(TIME_LIMIT_S)
 
 
 def read_all(reader: SourceReader[Numbers], to_read: Sequence[Numbers]) -> TaskRows:

@@ -19,8 +19,8 @@ from flip27_stream.reader.hand_over import HandOverQueue
 from flip27_stream.testing import wait_until
 from flip27_stream.testing.task_rows import TaskRows
 from tests.reader.kit import (
-    PATIENCE_S,
     SCHEMA,
+    TIME_LIMIT_S,
     Numbers,
     NumbersReader,
     NumbersSourceReader,
@@ -87,7 +87,7 @@ def producer_of(queue: HandOverQueue[int], put: list[bool]) -> threading.Thread:
     queue.put(1)
     producer = threading.Thread(target=lambda: put.append(queue.put(2)), daemon=True)
     producer.start()
-    assert changed.has_waiter.wait(PATIENCE_S), "the producer does not wait for room"
+    assert changed.has_waiter.wait(TIME_LIMIT_S), "the producer does not wait for room"
     return producer
 
 
@@ -97,7 +97,7 @@ def test_a_full_queue_makes_its_producer_wait() -> None:
     producer = producer_of(queue, put)
     assert put == []
     assert queue.poll() == 1
-    producer.join(PATIENCE_S)
+    producer.join(TIME_LIMIT_S)
     assert (put, queue.poll()) == ([True], 2)
 
 
@@ -106,7 +106,7 @@ def test_closing_the_queue_releases_its_producer() -> None:
     put: list[bool] = []
     producer = producer_of(queue, put)
     queue.close()
-    producer.join(PATIENCE_S)
+    producer.join(TIME_LIMIT_S)
     assert (put, queue.put(3), queue.is_empty()) == ([False], False, True)
 
 
@@ -145,12 +145,12 @@ def test_sr11_a_fetcher_without_splits_is_idle() -> None:
     fetcher.start()
     fetched = []
     while not fetcher.is_idle():
-        queue.availability().result(PATIENCE_S)
+        queue.availability().result(TIME_LIMIT_S)
         fetched.append(queue.poll())
     fetched.append(queue.poll())
     assert [name for f in fetched if f for name in f.finished] == ["s0"]
     fetcher.shut_down()
-    assert fetcher.join(PATIENCE_S)
+    assert fetcher.join(TIME_LIMIT_S)
     assert exits.exited.is_set()
     assert exits.errors == []
 
@@ -171,7 +171,7 @@ def test_sr11_a_reader_that_is_quicker_than_the_fetcher_hears_that_it_is_idle() 
         lambda: fetcher.is_idle() and queue.availability().done(), "the notice that the fetcher is idle"
     )
     fetcher.shut_down()
-    assert fetcher.join(PATIENCE_S)
+    assert fetcher.join(TIME_LIMIT_S)
 
 
 def test_sr13_a_fetcher_that_waits_for_the_reader_can_be_closed() -> None:
@@ -183,7 +183,7 @@ def test_sr13_a_fetcher_that_waits_for_the_reader_can_be_closed() -> None:
     wait_until(lambda: made.fetches > 2, "the queue to be full")
     closer = threading.Thread(target=reader.close)
     closer.start()
-    closer.join(PATIENCE_S)
+    closer.join(TIME_LIMIT_S)
     assert made.closed.is_set()
 
 
@@ -230,7 +230,7 @@ def test_closing_does_not_wait_for_a_fetch_that_is_stuck(caplog: pytest.LogCaptu
     assert "1 fetcher(s) did not end within 0.01 s and are left running: s0" in caplog.text
     assert not made.closed.is_set()
     release.set()
-    assert made.closed.wait(PATIENCE_S)
+    assert made.closed.wait(TIME_LIMIT_S)
     assert manager.queue.is_empty()
 
 
@@ -263,7 +263,7 @@ def test_splits_beyond_the_greatest_number_of_fetchers_share_them() -> None:
     made: list[NumbersReader] = []
 
     def make() -> NumbersReader:
-        made.append(NumbersReader(on_fetch=lambda number: both.wait(PATIENCE_S)))
+        made.append(NumbersReader(on_fetch=lambda number: both.wait(TIME_LIMIT_S)))
         return made[-1]
 
     both = threading.Event()

@@ -22,7 +22,7 @@ from flip27_stream.reader import (
 )
 from flip27_stream.reader.iterators import Read
 from flip27_stream.testing.task_rows import TaskRows
-from tests.reader.kit import PATIENCE_S, SCHEMA, Numbers, ReaderContext, read_all, splits, values_of
+from tests.reader.kit import SCHEMA, TIME_LIMIT_S, Numbers, ReaderContext, read_all, splits, values_of
 
 
 def read(function: Read[Numbers], *ranges: tuple[int, int], schema: pa.Schema = SCHEMA) -> TaskRows:
@@ -159,7 +159,7 @@ def test_positions_of_single_records_rise(positions: list[int]) -> None:
 def test_threads_read_splits_at_the_same_time() -> None:
     """Two threads read two splits at the same time. Each split waits for the other one, so one thread would never
     end."""
-    met = threading.Barrier(2, timeout=PATIENCE_S)
+    met = threading.Barrier(2, timeout=TIME_LIMIT_S)
 
     def meets(split: Numbers) -> Iterator[tuple[int]]:
         met.wait()

@@ -15,7 +15,7 @@ from flip27_stream.testing.task_rows import Row
 
 _PARTS = 3
 _NOTICED_S = 30.0
-_PATIENCE_S = 90.0
+_TIME_LIMIT_S = 90.0
 
 
 class FaultChecks(Checks):
@@ -83,7 +83,7 @@ class FaultChecks(Checks):
                     _notice(system, query, written, rows)
                     rows.extend(query.run(sum(map(len, written)) - len(rows)))
 
-                error = attempt(live_on, _PATIENCE_S)
+                error = attempt(live_on, _TIME_LIMIT_S)
             if error is not None:
                 if gone:
                     system.restore(0)
@@ -122,7 +122,7 @@ def _start_again(
     with SourceQuery(system.source, failed.offset) as query:
         query.planned = failed.planned
         left = sum(map(len, written)) - len(rows)
-        again = attempt(lambda: rows.extend(query.run(left)), _PATIENCE_S)
+        again = attempt(lambda: rows.extend(query.run(left)), _TIME_LIMIT_S)
     if again is not None:
         _check_names(again, name)
     return again

@@ -146,7 +146,7 @@ def test_a_member_that_stands_still_is_given_up_where_each_look_ends_after_the_p
     step(slow)
     run.coordinator.prepare_available_now()
     assert [step(run), step(run)] == [[], []]
-    monkeypatch.setattr("watermark_alignment.group.membership._PATIENCE_S", 0.0)
+    monkeypatch.setattr("watermark_alignment.group.membership._TIME_LIMIT_S", 0.0)
     waiting.before_it_passes = lambda: looked(run)
     assert waiting.until_it_moves(run, [slow]) > TIMEOUT
 

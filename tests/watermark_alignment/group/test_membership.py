@@ -288,7 +288,7 @@ def test_entries_are_renewed_as_often_as_new_members_expect(join: Join) -> None:
 def test_a_table_that_does_not_answer_holds_a_plan_up_once(
     join: Join, board: Board, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(membership, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(membership, "_TIME_LIMIT_S", 0.05)
     waits: list[float | None] = []
     wait_for = threading.Condition.wait_for
 

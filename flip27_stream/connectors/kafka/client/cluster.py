@@ -160,13 +160,13 @@ class Cluster:
             if (reason := self._diagnosis(connections)) is not None:
                 raise reason
 
-        patience_ms = self.options.first_contact_timeout_ms
+        time_limit_ms = self.options.first_contact_timeout_ms
         question = FirstAnswer(
             connections, lambda: _metadata_request([]), lambda _, found: bool(found.brokers)
         )
-        response = question.get(patience_ms / 1000, ask_why)
+        response = question.get(time_limit_ms / 1000, ask_why)
         if response is None:
-            raise self._unreachable(connections, patience_ms, ask_why=not diagnosed)
+            raise self._unreachable(connections, time_limit_ms, ask_why=not diagnosed)
         connections.know(_brokers(response))
         self._note_brokers(connections, response)
 

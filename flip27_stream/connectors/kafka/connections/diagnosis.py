@@ -26,7 +26,7 @@ from flip27_stream.connectors.kafka.sasl.sasl_steps import CredentialsUncheckedE
 from flip27_stream.connectors.kafka.tls.tls_refusal import tls_refusal
 from flip27_stream.errors import AuthenticationError, ConnectorError, UnreachableError
 
-_PATIENCE_S = 5.0
+_TIME_LIMIT_S = 5.0
 _UNSUPPORTED_MECHANISM = 33
 _PROTOCOL = "'kafka.security.protocol'"
 
@@ -153,7 +153,7 @@ def _speaks_no_tls(server: str, protocol: str) -> ConnectorError | None:
 
 
 def _connect(server: str) -> socket.socket:
-    return socket.create_connection(_host(server), _PATIENCE_S)
+    return socket.create_connection(_host(server), _TIME_LIMIT_S)
 
 
 def _host(server: str) -> tuple[str, int]:

@@ -24,7 +24,7 @@ from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.connectors.kafka.values.rows import RowLayout, RowMaker, record_timestamps
 from flip27_stream.errors import CorruptRecordError
 
-_PATIENCE_S = 5.0
+_TIME_LIMIT_S = 5.0
 _ROUND_BYTES = 32 << 20
 _GROWTH = 8
 _LEAST_BACKOFF_MS = 10
@@ -111,7 +111,7 @@ class EventTimeProbe:
             take: Is called with the answers of a round, and returns all partitions with such an answer so far.
         """
         pending = dict(wanted)
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _TIME_LIMIT_S
         pause_s = 0.0
         while pending:
             answers = self._client.fetch(pending, read_committed=self._read_committed, max_bytes=_ROUND_BYTES)

@@ -52,7 +52,7 @@ DAYS_MS = 5 * 24 * 3600 * 1000
 def test_fetches_that_are_never_answered_fail_the_query(monkeypatch: pytest.MonkeyPatch) -> None:
     """A leader tells where its log ends and never answers a fetch. The query fails after as long as
     Spark's source tries."""
-    monkeypatch.setattr(event_time_probe, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(event_time_probe, "_TIME_LIMIT_S", 0.1)
     with fake_cluster() as cluster, planning(cluster, BRIEF) as query:
         cluster.brokers[1].silent_about.add("FetchRequest")
         with pytest.raises(UnreachableError, match=r"no answer about t-1 .*broker 2 at 127"):

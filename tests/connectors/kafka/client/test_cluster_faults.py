@@ -56,7 +56,7 @@ COUNT = 2000
 
 FAST_FAILOVER = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "200"}
 SMALL_FETCHES = {"kafka.fetch.max.bytes": "100000", "kafka.max.partition.fetch.bytes": "50000"}
-IMPATIENT = {"kafka.request.timeout.ms": "1000", "kafka.default.api.timeout.ms": "5000"}
+SHORT_TIMEOUTS = {"kafka.request.timeout.ms": "1000", "kafka.default.api.timeout.ms": "5000"}
 QUICK = {"kafka.request.timeout.ms": "1000"}
 
 
@@ -229,7 +229,7 @@ def test_a_frozen_leader_without_a_replacement_fails_the_task(cluster: KafkaClus
     fill(cluster, "alone", 1, replication=1)
     leader = cluster.leader_of("alone")
     with (
-        in_the_middle(source(cluster, "alone", IMPATIENT), "alone", 1) as reading,
+        in_the_middle(source(cluster, "alone", SHORT_TIMEOUTS), "alone", 1) as reading,
         paused(cluster, leader),
         pytest.raises(ConnectorError, match=r"leader of alone-0") as caught,
     ):
@@ -343,7 +343,7 @@ def test_connections_that_the_network_dropped_are_made_again(far_broker: KafkaBr
 
 def test_tasks_and_planning_end_in_time_if_no_byte_arrives(far_broker: KafkaBroker, link: Link) -> None:
     """Tasks and planning end in time if no byte arrives. Their errors have the address that did not answer."""
-    made = source(far_broker, "far", IMPATIENT, {"fetchOffset.numRetries": "1"})
+    made = source(far_broker, "far", SHORT_TIMEOUTS, {"fetchOffset.numRetries": "1"})
     with running(made) as query:
         query.ranges()
         with in_the_middle(made, "far", 1) as reading, link.apply(BlackHole()):
@@ -360,7 +360,7 @@ def test_tasks_and_planning_end_in_time_if_no_byte_arrives(far_broker: KafkaBrok
 def test_metadata_that_names_a_dead_broker(far_broker: KafkaBroker, link: Link) -> None:
     """The bootstrap address answers, and the address that the broker advertises does not. The error names both."""
     near = link.target
-    made = source(far_broker, "far", IMPATIENT, {"kafka.bootstrap.servers": near})
+    made = source(far_broker, "far", SHORT_TIMEOUTS, {"kafka.bootstrap.servers": near})
     with link.apply(Refuse()), pytest.raises(UnreachableError) as caught, running(made) as query:
         query.ranges()
     assert near in str(caught.value)

@@ -57,7 +57,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answer_deadlines, "FULL_S", 60.0)
     monkeypatch.setattr(answer_deadlines, "_GLANCE_S", 60.0)
     monkeypatch.setattr(calls, "_SUSPICIOUS_S", 0.3)
-    monkeypatch.setattr(diagnosis, "_PATIENCE_S", 0.3)
+    monkeypatch.setattr(diagnosis, "_TIME_LIMIT_S", 0.3)
 
 
 @contextmanager

@@ -141,4 +141,4 @@ def test_a_throttled_client_sends_no_request_before_the_time_is_over() -> None:
         cluster.brokers[0].throttle_ms = 300
         for _ in range(4):
             assert ends(client, cluster, late=False) == {FIRST}
-        assert cluster.brokers[0].impatient == 0
+        assert cluster.brokers[0].too_early == 0

@@ -91,7 +91,7 @@ def test_a_broker_without_a_common_version_of_tls_is_named() -> None:
 
 def test_a_tls_handshake_without_an_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """A TLS handshake without an answer ends at the given time. The error says which answer is missing."""
-    monkeypatch.setattr(diagnosis, "_PATIENCE_S", 0.2)
+    monkeypatch.setattr(diagnosis, "_TIME_LIMIT_S", 0.2)
     options = ConnectionOptions("", first_contact_timeout_ms=200, security=TLS)
     with server(lambda connection: connection.recv(1 << 20) and connection.recv(1)) as address:
         client = KafkaClient(ConnectionOptions(**{**vars(options), "bootstrap_servers": address}))

@@ -215,7 +215,7 @@ def test_headers_are_enough_for_plain_logs() -> None:
 
 def test_only_partitions_without_an_answer_count_as_unanswered(monkeypatch: pytest.MonkeyPatch) -> None:
     """A query whose leaders answer goes on for any time. A query with a silent leader fails in the end."""
-    monkeypatch.setattr(event_time_probe, "_PATIENCE_S", 0)
+    monkeypatch.setattr(event_time_probe, "_TIME_LIMIT_S", 0)
     heard, silent = TopicPartition("t", 0), TopicPartition("t", 1)
     log = [Batch(n, n, v2([Row(n, n, None, b"v")]), []) for n in range(4)]
     maker = finder(Broker({heard: log, silent: []}, 1), by_headers=True, unanswered=Unanswered(0, str))

@@ -126,9 +126,9 @@ def test_a_server_that_does_not_speak_http_is_an_error(says: bytes, error: str) 
 
 
 def test_a_server_that_is_slow_is_asked_again(server: TokenServer) -> None:
-    """An answer that does not come in time, or does not end in time, counts as none. A later one in time is taken."""
+    """An answer that does not come or does not end in time is not used. A later one that comes in time is used."""
     late = threading.Event()
-    impatient = replace(endpoint(server), timeout_ms=100, retry_max_ms=60_000)
+    asking = replace(endpoint(server), timeout_ms=100, retry_max_ms=60_000)
 
     def slow() -> tuple[int, bytes]:
         late.wait(60)
@@ -136,10 +136,10 @@ def test_a_server_that_is_slow_is_asked_again(server: TokenServer) -> None:
 
     answers: Iterator[Callable[[], tuple[int, bytes]]] = iter([slow, slow, lambda: granted("in time")])
     server.answer = lambda: next(answers)()
-    assert impatient.fetch().value == "in time"
+    assert asking.fetch().value == "in time"
     server.answer = slow
     with pytest.raises(OSError, match=f"no token from {server.url}: .*timed out") as error:
-        replace(impatient, retry_max_ms=1).fetch()
+        replace(asking, retry_max_ms=1).fetch()
     late.set()
     assert SECRET not in str(error.value)
 
