@@ -230,7 +230,7 @@ def _seconds(work: Callable[[], int], expected: int) -> float:
     found = work()
     seconds = time.perf_counter() - began
     if found != expected:
-        raise AssertionError(f"It found {found}, and there are {expected}.")
+        raise AssertionError(f"The measured work found {found} records; there are {expected}.")
     return seconds
 
 

@@ -251,7 +251,7 @@ def test_a_former_run_that_is_seen_late_is_no_successor(join: Join, board: Board
 
 
 def test_a_log_that_grew_for_long_delays_no_renewal(join: Join, board: Board, clock: ManualClock) -> None:
-    """While a long log is read, the entry is renewed between two parts.
+    """A long log is read in parts, and the member renews its own entry between them.
 
     The floor is known when all parts are read.
     """

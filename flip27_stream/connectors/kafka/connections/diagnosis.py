@@ -87,7 +87,7 @@ class _Conversation:
         while True:
             data = self._connection.recv(65536)
             if not data:
-                raise ConnectionResetError("the broker hung up")
+                raise ConnectionResetError("the broker closed the connection")
             for _, response in self._protocol.receive_bytes(data):
                 return response
 

@@ -117,19 +117,19 @@ class EventTimeProbe:
             answers = self._client.fetch(pending, read_committed=self._read_committed, max_bytes=_ROUND_BYTES)
             done = take(answers)
             left = {tp: at for tp, at in pending.items() if tp not in done and tp not in self._out_of_range}
-            hungry = {
+            with_larger_limit = {
                 tp: at._replace(max_bytes=min(at.max_bytes * _GROWTH, _ROUND_BYTES))
                 for tp, at in left.items()
                 if tp in answers and not answers[tp].error and at.max_bytes < _ROUND_BYTES
             }
-            stuck = {tp: at for tp, at in left.items() if tp not in hungry}
-            pause_s = self._longer(pause_s) if stuck else 0.0
+            as_before = {tp: at for tp, at in left.items() if tp not in with_larger_limit}
+            pause_s = self._longer(pause_s) if as_before else 0.0
             if time.monotonic() + pause_s > deadline:
                 break
             time.sleep(pause_s)
             # A broker sends a batch larger than the limit only for the first partition of a request. So partitions
             # that need a greater limit come first.
-            pending = {**hungry, **stuck}
+            pending = {**with_larger_limit, **as_before}
 
     def _longer(self, pause_s: float) -> float:
         """Returns the pause (s) after the next round without an answer; ``pause_s`` is the pause after the last one.

@@ -132,7 +132,9 @@ class LogRanges:
             except AuthenticationError:
                 raise
             except UnreachableError as error:
-                log.warning("No broker tells the ids of the topics; it is tried again: %s", error)
+                log.warning(
+                    "No broker answered a request for the ids of topics, which is repeated: %s", error
+                )
                 self._unanswered.note(wanted, ())
                 return Looked()
             before, changes = changes, self._identities.changes(wanted, state, self.topics)

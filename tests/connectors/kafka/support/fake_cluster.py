@@ -189,7 +189,7 @@ class FakeBroker:
         self.too_early += time.monotonic() < self._quiet_until
         known = version <= self.versions[kind]
         if not known and kind is not ApiVersionsRequest:
-            raise OSError("a broker hangs up where it does not know a version")
+            raise OSError("a broker closes the connection where it does not know a version")
         request = kind.decode(body, version=version, header=True)
         answer = getattr(self, f"_{kind.name}")(request)
         if not known:
@@ -382,6 +382,6 @@ def _received(connection: socket.socket, size: int) -> bytes:
     while len(data) < size:
         piece = connection.recv(size - len(data))
         if not piece:
-            raise OSError("the client hung up")
+            raise OSError("the client closed the connection")
         data += piece
     return data
