@@ -210,7 +210,8 @@ class BatchRecorder:
         is_late = not self._writer.flush(time_limit_s, min(time_limit_s, _FAILING_TIMEOUT_S))
         if is_late and not self._was_late:
             log.warning(
-                "the run ends before its last rows are in the table %s, which could not be written in time; they are written as soon as it can",
+                "the run ends before its last rows are in the table %s, which was not written in time; they follow "
+                "as soon as it can be written",
                 self._alignment.table,
             )
         self._was_late = is_late

@@ -124,7 +124,7 @@ def test_only_time_in_which_a_plan_waited_counts(make: Make, waiting: Waiting) -
 def test_only_time_in_which_the_member_was_heard_counts(
     make: Make, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rule 8: time in which the table cannot be read does not count, because nobody can see then that a member moves."""
+    """Rule 8: time in which the table cannot be read does not count, because moves of members are not seen then."""
     slow, run = make({"a": [100, 1000]}), make({"b": [500]})
     step(slow)
     run.coordinator.prepare_available_now()
