@@ -14,16 +14,10 @@ import pyarrow.types as pt
 from flip27_stream.connectors.files.formats.schemas import Projection, spark_schema
 from flip27_stream.connectors.files.formats.units import Int64s
 from flip27_stream.connectors.files.layout.columns import find_column
+from flip27_stream.connectors.files.lines.compression import codec_of, head_of, unpacked
+from flip27_stream.connectors.files.lines.line_blocks import LONGEST_LINE, LineBlock, line_end
 from flip27_stream.connectors.files.lines.line_format import LineDecoder, LineFormat
 from flip27_stream.connectors.files.lines.line_options import CsvOptions
-from flip27_stream.connectors.files.lines.lines import (
-    LONGEST_LINE,
-    LineBlock,
-    codec_of,
-    head_of,
-    line_end,
-    unpacked,
-)
 from flip27_stream.decoding.times import INSTANT, LOCAL, dates, instants, local_times
 from flip27_stream.errors import OptionError, RecordFormatError
 

@@ -12,9 +12,10 @@ import pyarrow.json as pj
 import pyarrow.types as pt
 
 from flip27_stream.connectors.files.formats.schemas import Projection, spark_schema, without_columns
+from flip27_stream.connectors.files.lines.compression import codec_of, head_of
+from flip27_stream.connectors.files.lines.line_blocks import starts_of_lines
 from flip27_stream.connectors.files.lines.line_format import LineDecoder, LineFormat
 from flip27_stream.connectors.files.lines.line_options import LineOptions
-from flip27_stream.connectors.files.lines.lines import codec_of, head_of, starts_of_lines
 from flip27_stream.decoding.json_columns import JsonColumns
 from flip27_stream.decoding.json_converters import can_decode
 from flip27_stream.decoding.time_patterns import TimePattern

@@ -27,17 +27,15 @@ from flip27_stream.connectors.files.formats.file_format import MAX_BATCH_ROWS, F
 from flip27_stream.connectors.files.formats.units import FileUnits, Int64s
 from flip27_stream.connectors.files.layout.columns import find_column
 from flip27_stream.connectors.files.layout.file_layout import FileLayout
-from flip27_stream.connectors.files.lines.lines import (
+from flip27_stream.connectors.files.lines.compression import codec_of, head_of, unpacked
+from flip27_stream.connectors.files.lines.line_blocks import (
     LineBlock,
     bounded,
-    codec_of,
     count_lines,
-    head_of,
     is_blank,
     line_end,
     line_start,
     starts_of_lines,
-    unpacked,
     whole_lines,
 )
 from flip27_stream.connectors.files.local_calls import open_file

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flip27_stream.connectors.files.lines import line_format, lines
-from flip27_stream.connectors.files.lines.lines import line_start, starts_of_lines, whole_lines
+from flip27_stream.connectors.files.lines import line_blocks, line_format
+from flip27_stream.connectors.files.lines.line_blocks import line_start, starts_of_lines, whole_lines
 from flip27_stream.connectors.files.lines.text import TextFormat
 from flip27_stream.errors import CorruptRecordError, OptionError, RecordFormatError
 from tests.connectors.files.support.reading import pieces_of, read_rows, units_of
@@ -50,8 +50,8 @@ def test_fi17_every_line_once_wherever_it_is_cut(
     path.write_bytes(data)
     expected = texts if ended or not texts or texts[-1] else texts[:-1]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lines, "BLOCK", block)
-        patch.setattr(lines, "_SEARCH", 7)
+        patch.setattr(line_blocks, "BLOCK", block)
+        patch.setattr(line_blocks, "_SEARCH", 7)
         assert _read(path, sorted(int(cut * len(data)) for cut in cuts)) == expected
 
 
@@ -132,8 +132,8 @@ def test_an_unknown_codec_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_line_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "BLOCK", 10)
-    monkeypatch.setattr(lines, "LONGEST_LINE", 100)
+    monkeypatch.setattr(line_blocks, "BLOCK", 10)
+    monkeypatch.setattr(line_blocks, "LONGEST_LINE", 100)
     read = pa.BufferReader(b"ok\n" + b"x" * 500).read
     with pytest.raises(RecordFormatError, match="Line at byte 3 of file a is longer than 100 bytes"):
         list(whole_lines(read, 0, "a"))

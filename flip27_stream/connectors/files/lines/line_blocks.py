@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,10 +19,6 @@ LONGEST_LINE = 1 << 30
 """The greatest length of a line (bytes)."""
 
 _SEARCH = 64 << 10
-_HEAD = 64 << 10
-_PACKED_HEAD = 2 << 20  # a bzip2 block has 900 KB, and the first one must be complete
-_CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
-_UNREADABLE = (".snappy", ".lz4", ".lzo", ".deflate", ".xz", ".zip", ".br")
 
 
 @dataclass(frozen=True)
@@ -54,20 +49,6 @@ class LineBlock:
             replace(self, data=self.data[:start]),
             replace(self, offset=self.offset + start, data=self.data[start:], mark=0),
         )
-
-
-def codec_of(path: str) -> str | None:
-    """Returns the codec that the name of a file stands for, or ``None`` for a file that is not compressed.
-
-    Raises:
-        RecordFormatError: The codec is not supported.
-    """
-    extension = os.path.splitext(path)[1].lower()
-    if extension in _UNREADABLE:
-        raise RecordFormatError(
-            f"File {path} is compressed with a method that is not supported. Supported are {', '.join(_CODECS)}."
-        )
-    return _CODECS.get(extension)
 
 
 def line_start(file: pa.NativeFile, position: int) -> int:
@@ -103,21 +84,6 @@ def whole_lines(read: Callable[[int], bytes], offset: int, path: str) -> Iterato
     last = b"".join(rest)
     if last:
         yield LineBlock(offset, last)
-
-
-def head_of(file: pa.NativeFile, codec: str | None) -> bytes:
-    """Returns the first bytes of a file, decompressed."""
-    if codec is None:
-        return bytes(file.read_at(min(_HEAD, file.size()), 0))
-    packed = file.read_at(min(_PACKED_HEAD, file.size()), 0)
-    head: bytes = pa.CompressedInputStream(pa.BufferReader(packed), codec).read(_HEAD)
-    return head
-
-
-def unpacked(file: pa.NativeFile, codec: str | None) -> pa.NativeFile:
-    """Returns a stream of the decompressed file from its start. It closes the file when it is freed."""
-    file.seek(0)
-    return file if codec is None else pa.CompressedInputStream(file, codec)
 
 
 def starts_of_lines(data: bytes) -> Int64s:
