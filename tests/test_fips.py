@@ -33,7 +33,7 @@ def modules() -> Iterator[Path]:
 
 
 def has_handshake(source: str) -> bool:
-    """Returns whether a module imports ``multiprocessing`` and names a part of it that makes the handshake."""
+    """Returns whether a module uses a part of ``multiprocessing`` that makes the handshake between processes."""
     words: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import | ast.ImportFrom):

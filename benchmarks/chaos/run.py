@@ -82,8 +82,7 @@ class Chaos:
         self._sinks: dict[Path, Sink] = {}
 
     def run(self) -> Verdict:
-        """
-        Runs storms and accounts, and returns the result.
+        """Runs one storm of faults after the other, each with an account of all rows after it, and returns the result.
 
         Raises:
             ChaosError: The queries did not start.

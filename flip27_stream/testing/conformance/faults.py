@@ -98,7 +98,7 @@ def _notice(
     written: list[Sequence[Hashable]],
     rows: list[Row],
 ) -> None:
-    """Writes to another split and reads it, so that the system was surely examined since the last change."""
+    """Writes to another split and reads that: the enumerator has then looked at the system since its last change."""
     new = system.write(1, RECORDS)
     written.append(new)
     missing, deadline = set(new), time.monotonic() + _NOTICED_S
