@@ -130,4 +130,4 @@ def _narrowed(expected: dict[str, tuple[int, int]], batch: EmittedRows) -> tuple
 
 
 def _values(array: pa.Int64Array | None) -> list[Any]:
-    return [] if array is None else array.to_pylist()  # type: ignore[no-any-return]
+    return [] if array is None else array.to_pylist()

@@ -129,7 +129,7 @@ class Reading:
 
     @property
     def rows(self) -> int:
-        return self.output.table.num_rows
+        return int(self.output.table.num_rows)
 
     def to_the_middle(self) -> None:
         """Reads until there are rows, and some partition has more to come. A slow leader holds back no
