@@ -24,7 +24,7 @@ from benchmarks.support.marks import Result
 from benchmarks.support.stage import Stage
 from benchmarks.support.turns import milliseconds, pairs, speeds
 from flip27_stream.connectors.kafka.client.client import KafkaClient
-from flip27_stream.connectors.kafka.client.connections.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.records.record_batches import decode
 from flip27_stream.connectors.kafka.split import LATEST
 from flip27_stream.connectors.kafka.split import TopicPartition as Partition
@@ -230,7 +230,7 @@ def _seconds(work: Callable[[], int], expected: int) -> float:
     found = work()
     seconds = time.perf_counter() - began
     if found != expected:
-        raise AssertionError(f"It found {found}, and there are {expected}.")
+        raise AssertionError(f"The measured work found {found} records; there are {expected}.")
     return seconds
 
 

@@ -20,7 +20,7 @@ from benchmarks.support.turns import milliseconds, pairs
 
 _PARTITIONS, _ROWS = 4, 100
 _LOOK_S = 0.002
-_PATIENCE_S = 120
+_TIME_LIMIT_S = 120
 
 
 def measure(stage: Stage) -> Iterator[Result]:
@@ -52,7 +52,7 @@ def _first_rows(stage: Stage, fmt: str, topic: str) -> float:
         query = writer.start()
         try:
             while not any(batch.numInputRows for batch in query.recentProgress):
-                if query.exception() or time.perf_counter() - began > _PATIENCE_S:
+                if query.exception() or time.perf_counter() - began > _TIME_LIMIT_S:
                     raise RuntimeError(f"{fmt} read no row: {query.exception()}")
                 time.sleep(_LOOK_S)
             return time.perf_counter() - began

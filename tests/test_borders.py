@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import grimp
@@ -34,6 +35,14 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         for module in done:
             del left[module]
     assert left == {}
+
+
+def test_no_package_is_deeper_than_three_levels_and_no_folder_has_many_modules() -> None:
+    """No package is more than three levels below the top, and no folder has more than 15 modules."""
+    paths = [path for top in (*PACKAGES, "benchmarks", "tests") for path in (ROOT / top).rglob("*.py")]
+    modules = Counter(path.parent.relative_to(ROOT) for path in paths if path.name != "__init__.py")
+    assert [str(folder) for folder in modules if len(folder.parts) > 4] == []
+    assert [str(folder) for folder, count in modules.items() if count > 15] == []
 
 
 def pulled_in(modules: str) -> set[str]:

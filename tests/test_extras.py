@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import watermark_alignment
-from flip27_stream.connectors.kafka.security.security_options import SslOptions
-from flip27_stream.connectors.kafka.security.tls.key_stores import KeyStore, StoreType, TrustStore
 from flip27_stream.connectors.kafka.source import KafkaSourceFactory
+from flip27_stream.connectors.kafka.tls.key_stores import KeyStore, StoreType, TrustStore
+from flip27_stream.connectors.kafka.tls.ssl_options import SslOptions
 from flip27_stream.errors import MissingExtraError
 
 ROOT = Path(__file__).parents[1]

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 APPROVED = {"sha224", "sha256", "sha384", "sha512"}
 DIGESTS = {*APPROVED, "blake2b", "blake2s", "md5", "sha1", "new"}
-FIXED_BY_THE_FORMAT = {"flip27_stream/connectors/kafka/security/tls/jks_store.py"}
+FIXED_BY_THE_FORMAT = {"flip27_stream/connectors/kafka/tls/jks_store.py"}
 """Modules that need another digest: a Java key store is checked by SHA-1, whatever reads it."""
 
 
@@ -33,7 +33,7 @@ def modules() -> Iterator[Path]:
 
 
 def has_handshake(source: str) -> bool:
-    """Returns whether a module imports ``multiprocessing`` and names a part of it that makes the handshake."""
+    """Returns whether a module uses a part of ``multiprocessing`` that makes the handshake between processes."""
     words: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import | ast.ImportFrom):

@@ -22,7 +22,7 @@ from flip27_stream.spark.reporting.registered_readers import Readers
 from flip27_stream.spark.source_spec import Driver
 from flip27_stream.testing import ManualClock
 from flip27_stream.threads import of_each
-from tests.reader.kit import NumbersReader, NumbersSourceReader, read_all, splits
+from tests.reader.kit import NumbersReader, NumbersSourceReader, read_all, splits, values_by_split
 from tests.watermark_alignment.support.group_entries import entry
 from tests.watermark_alignment.support.table_rows import split_rows
 from watermark_alignment.group.group_log import GroupLog
@@ -52,7 +52,7 @@ def spare(monkeypatch: pytest.MonkeyPatch) -> Spare:
     return only
 
 
-def test_fewer_fetchers_read_all_the_same(spare: Spare, caplog: pytest.LogCaptureFixture) -> None:
+def test_fewer_fetchers_read_everything(spare: Spare, caplog: pytest.LogCaptureFixture) -> None:
     made: list[NumbersReader] = []
 
     def make() -> NumbersReader:
@@ -62,7 +62,9 @@ def test_fewer_fetchers_read_all_the_same(spare: Spare, caplog: pytest.LogCaptur
     spare(2)
     reader = NumbersSourceReader(FetcherPerSplitManager(make))
     output = read_all(reader, splits((0, 5), (0, 6), (0, 7), (0, 8)))
-    assert {name: len(values) for name, values in output.values.items()} == {f"s{i}": 5 + i for i in range(4)}
+    assert {name: len(values) for name, values in values_by_split(output).items()} == {
+        f"s{i}": 5 + i for i in range(4)
+    }
     reader.close()
     assert all(r.closed.is_set() for r in made)
     assert [r.levelno for r in caplog.records if NO_MORE in r.message] == [logging.WARNING]

@@ -117,9 +117,9 @@ def parse_location(text: str, option: str) -> str:
 
 
 def understood(location: str) -> str:
-    """Returns the path of a location in Databricks' form ``dbfs:/Volumes/...`` or ``dbfs:/...``.
+    """Returns a location in a form that delta-rs understands.
 
-    Others are unchanged.
+    Databricks' forms ``dbfs:/Volumes/...`` and ``dbfs:/...`` become paths on the driver. Other locations are unchanged.
     """
     if not _DBFS.match(location):
         return location

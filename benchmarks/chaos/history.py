@@ -18,7 +18,7 @@ PARTITIONS = 2
 _RECORDS, _SECONDS = 150, 100
 _COPIED = {0: 150, 1: 131}
 _ROWS_OF_A_FILE = 30
-_PATIENCE_MS = 30_000
+_TIME_LIMIT_MS = 30_000
 
 
 def begin(cluster: KafkaCluster, topic: str, table: Path) -> None:
@@ -43,5 +43,5 @@ def ends(servers: str, topic: str, partitions: int) -> Mapping[int, int]:
     """Returns the number of records of each partition of a topic."""
     with closing(KafkaConsumer(bootstrap_servers=servers)) as consumer:
         splits = [TopicPartition(topic, number) for number in range(partitions)]
-        found = consumer.end_offsets(splits, timeout_ms=_PATIENCE_MS)
+        found = consumer.end_offsets(splits, timeout_ms=_TIME_LIMIT_MS)
         return {split.partition: end for split, end in found.items()}

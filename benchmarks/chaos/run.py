@@ -82,8 +82,7 @@ class Chaos:
         self._sinks: dict[Path, Sink] = {}
 
     def run(self) -> Verdict:
-        """
-        Runs storms and accounts, and returns the result.
+        """Runs one storm of faults after the other, each with an account of all rows after it, and returns the result.
 
         Raises:
             ChaosError: The queries did not start.
@@ -117,7 +116,7 @@ class Chaos:
             while not self._have_said(time_ms):
                 if time.monotonic() > deadline:
                     words = "\n".join(driver.last_words() for driver in self._world.drivers.values())
-                    raise ChaosError(f"Not both members of the group got on within {_START_S:g} s.\n{words}")
+                    raise ChaosError(f"A member of the group read nothing within {_START_S:g} s.\n{words}")
                 self._look(every_s=1.0)
                 time.sleep(_TICK_S)
         self._since_ms = _now_ms()

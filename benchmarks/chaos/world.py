@@ -40,7 +40,7 @@ _LONG_SILENCE_S = 55.0, 70.0
 _SOURCE_TIMEOUT = "15 minutes"  # a killed query is back sooner, even on a busy machine, and counts until then
 _RETENTION = "interval 2 minutes"
 _TICK_S, _WRITE_S = 0.2, 2.0
-_IMPATIENT = {"timeout": "5s", "connect_timeout": "2s"}  # delta-rs waits 30 s for a store by default
+_SHORT_TIMEOUTS = {"timeout": "5s", "connect_timeout": "2s"}  # delta-rs waits 30 s for a store by default
 _KAFKA = {
     "kafka.request.timeout.ms": "4000",
     "kafka.default.api.timeout.ms": "10000",
@@ -169,7 +169,7 @@ class World:
             "scan.watermark.alignment.source-timeout": _SOURCE_TIMEOUT,
             "scan.watermark.max-out-of-orderness": f"{DISORDER_MS} ms",
             "scan.watermark.idle-timeout": f"{_IDLE_TIMEOUT_S} s",
-            **{prefix + key: value for key, value in (storage | _IMPATIENT).items()},
+            **{prefix + key: value for key, value in (storage | _SHORT_TIMEOUTS).items()},
         }
 
     def _topic_query(self, topic: str) -> Query:

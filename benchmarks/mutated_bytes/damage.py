@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import random
 import struct
-import zlib
 
 import cramjam
 from crc32c import crc32c
@@ -22,7 +21,7 @@ from tests.connectors.kafka.support.batch_bytes import (
     v2,
     xerial,
 )
-from tests.connectors.kafka.support.damage import varint
+from tests.connectors.kafka.support.damage import old_field, old_message, varint
 
 _EXTREMES = [
     0,
@@ -154,7 +153,7 @@ def old_messages(chance: random.Random) -> bytes:
     place = chance.choice(("inner", "inner", "outer", "packed", "nowhere"))
     if place == "inner":
         _damage_one(chance, chance.choice(inner))
-    messages = b"".join(map(_message, inner))
+    messages = b"".join(map(old_message, inner))
     if not codec:
         return messages
     pack = xerial if codec == SNAPPY and chance.random() < 0.5 else None
@@ -163,10 +162,10 @@ def old_messages(chance: random.Random) -> bytes:
         packed = damaged_bytes(chance, packed)
     attributes = codec | chance.choice((0, 0, LOG_APPEND_TIME))
     outer = _old_fields(chance, magic, attributes, first + count - 1)
-    outer[-4:] = [*_blob(None), *_blob(packed)]
+    outer[-4:] = [*old_field(None), *old_field(packed)]
     if place == "outer":
         _damage_one(chance, outer)
-    return _message(outer)
+    return old_message(outer)
 
 
 def _old_fields(chance: random.Random, magic: int, attributes: int, offset: int) -> list[bytes]:
@@ -177,8 +176,8 @@ def _old_fields(chance: random.Random, magic: int, attributes: int, offset: int)
         bytes((magic,)),
         bytes((attributes,)),
         time,
-        *_blob(key),
-        *_blob(value),
+        *old_field(key),
+        *old_field(value),
     ]
 
 
@@ -188,13 +187,3 @@ def _damage_one(chance: random.Random, fields: list[bytes]) -> None:
     fields[at] = (
         chance.randbytes(size) if at < 2 or chance.random() < 0.3 else damaged_bytes(chance, fields[at])
     )
-
-
-def _blob(data: bytes | None) -> tuple[bytes, bytes]:
-    return (struct.pack(">i", -1), b"") if data is None else (struct.pack(">i", len(data)), data)
-
-
-def _message(fields: list[bytes]) -> bytes:
-    offset, *body = fields
-    joined = b"".join(body)
-    return offset + struct.pack(">iI", 4 + len(joined), zlib.crc32(joined)) + joined

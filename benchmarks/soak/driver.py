@@ -18,7 +18,7 @@ Role = Literal["jvm", "planner", "worker", "all"]
 
 _PLANNER, _WORKERS = "python_streaming_source_runner", "pyspark.daemon"
 _QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -Xshare:auto"
-_PATIENCE_S, _TICK_S = 30.0, 0.02
+_TIME_LIMIT_S, _TICK_S = 30.0, 0.02
 
 
 class Driver:
@@ -51,7 +51,9 @@ class Driver:
         if child is None:
             return
         try:
-            wait_until(lambda: not _kill(session(child.pid)), "the end of a driver's processes", _PATIENCE_S)
+            wait_until(
+                lambda: not _kill(session(child.pid)), "the end of a driver's processes", _TIME_LIMIT_S
+            )
         finally:
             child.kill()
 

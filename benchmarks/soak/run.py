@@ -153,7 +153,9 @@ class Soak:
         deadline = time.monotonic() + _START_S
         while sum(told[-1].watermark >= watermark for told in self._group.said.values()) < len(self._queries):
             if time.monotonic() > deadline:
-                raise SoakError(f"Not both queries got on within {_START_S:g} s.")
+                raise SoakError(
+                    f"At least one query published no watermark {watermark} within {_START_S:g} s."
+                )
             self._look()
             time.sleep(_TICK_S)
 

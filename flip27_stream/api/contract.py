@@ -95,7 +95,7 @@ def size_of_event(event: object) -> int:
     try:
         text = json.dumps(event.payload)
         if json.loads(text) != _as_lists(event.payload):
-            raise ValueError("JSON changes it")
+            raise ValueError("it is not the same after it was read back")
     except (TypeError, ValueError, RecursionError) as e:
         raise ContractError(
             f"The payload of event {event.name!r} cannot be sent as JSON: {e}. Make it of numbers, text, lists and "

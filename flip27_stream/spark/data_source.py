@@ -220,7 +220,7 @@ def _check_columns(schema: object, name: str) -> None:
     """Checks that Spark accepts record batches of ``schema`` as they are.
 
     Raises:
-        ValueError: It does not.
+        ValueError: Spark does not support a type or a name of a column.
     """
     if not isinstance(schema, pa.Schema) or not schema.names or len(set(schema.names)) < len(schema.names):
         raise ValueError(

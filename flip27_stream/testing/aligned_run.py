@@ -13,7 +13,8 @@ from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.spark.planning.offset.offset_log import Document
 from flip27_stream.spark.planning.query_clock import wall_clock
 from flip27_stream.testing.clock import ManualClock
-from flip27_stream.testing.source_query import Row, SourceQuery, TaskRows
+from flip27_stream.testing.source_query import SourceQuery
+from flip27_stream.testing.task_rows import Row
 from watermark_alignment.options import AlignmentOptions
 
 _IDLE_TIMEOUT_MS = 60_000
@@ -177,11 +178,10 @@ def event_times(
     query: SourceQuery, split: SourceSplit, start: int, end: int, strategy: WatermarkStrategy
 ) -> list[int]:
     """Returns the event times (ms) of the records of a range that have one, in order."""
-    output = TaskRows(query.source.schema, [PlannedRange(split, start, end)])
-    query.read_into(output)
+    assigner = strategy.timestamp_assigner
     return [
         time
-        for records, timestamps in output.batches
-        for time in strategy.timestamp_assigner.extract_timestamps(records, timestamps).to_pylist()
+        for batch in query.collect([PlannedRange(split, start, end)]).batches
+        for time in assigner.extract_timestamps(batch.records, batch.timestamps).to_pylist()
         if time is not None
     ]

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import pickle
 import time
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, TypeVar
-
-import pyarrow as pa
 
 from flip27_stream.api import (
     InputStatus,
@@ -17,13 +15,11 @@ from flip27_stream.api import (
     ReadLimits,
     Source,
     SourceEvent,
-    SourceOutput,
     SplitEnumerator,
     WatermarkStrategy,
 )
 from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.reader.drive import read_ranges
-from flip27_stream.reader.split_outputs import SplitOutputs
 from flip27_stream.spark.execution.task import TaskContext, read_task
 from flip27_stream.spark.planning.batch_reader import Flip27BatchReader
 from flip27_stream.spark.planning.coordinator import SourceCoordinator
@@ -32,15 +28,14 @@ from flip27_stream.spark.planning.micro_batch.rate_limit import UNLIMITED
 from flip27_stream.spark.planning.offset.offset_log import Document
 from flip27_stream.spark.source_spec import Driver, SourceSpec
 from flip27_stream.testing.clock import Clock
+from flip27_stream.testing.task_rows import Row, TaskRows
 from flip27_stream.testing.waiting import wait_until
 from offsets import INITIAL
 from watermark_alignment.options import AlignmentOptions
 
 T = TypeVar("T")
 
-Row = dict[str, Any]
-
-_PATIENCE_S = 30.0
+_TIME_LIMIT_S = 30.0
 _AVAILABILITY_S = 30.0
 _EMPTY_BATCHES = 20
 _PAUSE_S = 0.02
@@ -97,7 +92,7 @@ class SourceQuery:
         Returns the rows.
         """
         rows: list[Row] = []
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _TIME_LIMIT_S
         empty = 0
         while True:
             batch = self.planned or self.next_batch()
@@ -139,13 +134,13 @@ class SourceQuery:
 
     def wait_for_batch(self, limit: int | None = None) -> tuple[Document, Document]:
         """Plans the next batch that is not empty. It is not read. For ``limit`` see :meth:`next_batch`."""
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _TIME_LIMIT_S
         while time.monotonic() < deadline:
             batch = self.next_batch(limit)
             if batch is not None and self.tasks(*batch):
                 return batch
             self.offset = batch[1] if batch is not None else self.offset
-        raise AssertionError(f"nothing was found to read in {_PATIENCE_S:g} s, though there are records")
+        raise AssertionError(f"nothing was found to read in {_TIME_LIMIT_S:g} s, though there are records")
 
     def tasks(self, start: Document, end: Document) -> list[list[PlannedRange]]:
         """Returns the ranges of each task of a batch."""
@@ -168,14 +163,14 @@ class SourceQuery:
 
     def read(self, task: Sequence[PlannedRange]) -> list[Row]:
         """Returns the rows of a task."""
-        output = TaskRows(self.source.schema, task)
-        self.read_into(output)
-        return output.rows
+        return self.collect(task).rows
 
-    def read_into(self, output: TaskRows, events: Sequence[SourceEvent] = ()) -> None:
-        """Reads a task to its end. Its reader gets ``events`` first."""
-        for _ in self.poll(output.ranges, output, events):
+    def collect(self, task: Sequence[PlannedRange], events: Sequence[SourceEvent] = ()) -> TaskRows:
+        """Reads a task to its end, and returns what its reader emitted. The reader gets ``events`` first."""
+        output = TaskRows(self.source.schema, task)
+        for _ in self.poll(task, output, events):
             pass
+        return output
 
     def abandon(self, task: Sequence[PlannedRange]) -> None:
         """Reads a task until it has some rows, then stops as if the task had been killed."""
@@ -205,7 +200,7 @@ class SourceQuery:
 
         try:
             enumerator.start()
-            wait_until(assigned, "splits to be assigned", _PATIENCE_S)
+            wait_until(assigned, "splits to be assigned", _TIME_LIMIT_S)
             yield enumerator, list(context.splits.values())
         finally:
             context.close()
@@ -219,73 +214,6 @@ class SourceQuery:
 
     def close(self) -> None:
         self._coordinator.close()
-
-
-class TaskRows(SplitOutputs):
-    """Collects the rows that a reader emits, and checks them.
-
-    Args:
-        schema: The schema of the source.
-        ranges: The ranges of the task.
-
-    Raises:
-        AssertionError: Columns do not fit the schema; a split is not in the task; a position is not in its range, or is
-            less than the one before.
-    """
-
-    def __init__(self, schema: pa.Schema, ranges: Sequence[PlannedRange]) -> None:
-        self.ranges = ranges
-        self.rows: list[Row] = []
-        self.batches: list[tuple[pa.RecordBatch, pa.Int64Array | None]] = []
-        """The record batches, each with the timestamps that the external system gave the records."""
-        self._schema = schema
-        self._at = {split.split_id: start for split, start, _ in ranges}
-        self._end = {split.split_id: end for split, _, end in ranges}
-
-    def create_output_for_split(self, split_id: str) -> SourceOutput:
-        return _SplitRows(self, split_id)
-
-    def release_output_for_split(self, split_id: str) -> None:
-        assert split_id in self._at, f"the reader ends split {split_id}, which it was not given"
-
-    @property
-    def split_ids(self) -> Collection[str]:
-        return self._at
-
-    def take(
-        self,
-        split_id: str,
-        records: pa.RecordBatch,
-        timestamps: pa.Int64Array | None,
-        positions: pa.Int64Array | None,
-    ) -> None:
-        """Collects rows of one split."""
-        assert split_id in self._at, f"the reader emits rows of split {split_id}, which it was not given"
-        assert records.schema.equals(self._schema), (
-            f"columns of split {split_id} are not of the source's schema but {records.schema}"
-        )
-        for position in positions.to_pylist() if positions is not None else ():
-            assert self._at[split_id] <= position < self._end[split_id], (
-                f"position {position} of split {split_id} is not from {self._at[split_id]} up to "
-                f"{self._end[split_id]}, which is left of the range"
-            )
-            self._at[split_id] = position
-        self.rows += records.to_pylist()
-        self.batches.append((records, timestamps))
-
-
-class _SplitRows(SourceOutput):
-    def __init__(self, task: TaskRows, split_id: str) -> None:
-        self._task = task
-        self._split_id = split_id
-
-    def collect(
-        self,
-        records: pa.RecordBatch,
-        timestamps: pa.Int64Array | None = None,
-        positions: pa.Int64Array | None = None,
-    ) -> None:
-        self._task.take(self._split_id, records, timestamps, positions)
 
 
 def _copy(value: T) -> T:

@@ -12,7 +12,7 @@ import pytest
 
 from flip27_stream.connectors.files.backlog.digest import BUCKETS
 from flip27_stream.connectors.files.backlog.processed_files import WINDOW
-from flip27_stream.connectors.files.formats.format_options import FORMAT_OPTIONS, file_format
+from flip27_stream.connectors.files.format_options import FORMAT_OPTIONS, file_format
 from flip27_stream.connectors.files.option_list import DELTA_OPTIONS, FOLDER_OPTIONS, REFUSED
 from flip27_stream.connectors.files.options import parse_file_options
 from flip27_stream.connectors.files.storage.store_parameters import OPTION_PREFIX as STORE_OPTION_PREFIX

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -12,12 +11,11 @@ import pyarrow as pa
 from flip27_stream.api import (
     InputStatus,
     MetricGroup,
-    ReaderOutput,
     SourceEvent,
-    SourceOutput,
     SourceReader,
     SourceReaderContext,
 )
+from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.reader import (
     ArrowRecordEmitter,
     RangeSplit,
@@ -30,9 +28,10 @@ from flip27_stream.reader import (
     SplitsAddition,
     SplitsChange,
 )
+from flip27_stream.testing.task_rows import TaskRows
 
 SCHEMA = pa.schema([("value", pa.int64())])
-PATIENCE_S = 30.0
+TIME_LIMIT_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -68,41 +67,6 @@ class ReaderContext(SourceReaderContext):
 
     def send_source_event_to_coordinator(self, event: SourceEvent) -> None:
         raise AssertionError("no events")
-
-
-class Output(ReaderOutput):
-    """An output that keeps the emitted values by split, and the names of the released outputs."""
-
-    def __init__(self, split_id: str = "", root: Output | None = None) -> None:
-        self._split_id = split_id
-        self._root = root or self
-        self.values: dict[str, list[int]] = defaultdict(list)
-        self.batches: list[pa.RecordBatch] = []
-        self.timestamps: list[int | None] = []
-        self.positions: list[int] = []
-        self.released: list[str] = []
-
-    def create_output_for_split(self, split_id: str) -> SourceOutput:
-        return Output(split_id, self)
-
-    def release_output_for_split(self, split_id: str) -> None:
-        self.released.append(split_id)
-
-    def collect(
-        self,
-        records: pa.RecordBatch,
-        timestamps: pa.Int64Array | None = None,
-        positions: pa.Int64Array | None = None,
-    ) -> None:
-        assert self._split_id, "records must go to the output of their split"
-        self._root.batches.append(records)
-        self._root.values[self._split_id] += records.column(0).to_pylist()
-        self._root.timestamps += timestamps.to_pylist() if timestamps is not None else []
-        self._root.positions += positions.to_pylist() if positions is not None else []
-
-    @property
-    def all_values(self) -> list[int]:
-        return sorted(v for values in self.values.values() for v in values)
 
 
 class NumbersReader(SplitReader[Numbers]):
@@ -170,13 +134,13 @@ class Waiting(NumbersReader):
 
     def fetch(self) -> RecordsWithSplitIds:
         self.fetches += 1
-        assert self.woken.wait(PATIENCE_S)
+        assert self.woken.wait(TIME_LIMIT_S)
         self.woken.clear()
         return RecordsWithSplitIds()
 
 
 class NumbersSourceReader(SourceReaderBase[Numbers]):
-    def __init__(self, fetchers: SplitFetcherManager[Numbers], close_timeout_s: float = PATIENCE_S) -> None:
+    def __init__(self, fetchers: SplitFetcherManager[Numbers], close_timeout_s: float = TIME_LIMIT_S) -> None:
         self.context = ReaderContext()
         self.finished: list[str] = []
         super().__init__(self.context, fetchers, ArrowRecordEmitter(SCHEMA), close_timeout_s)
@@ -191,19 +155,27 @@ def splits(*ranges: tuple[int, int]) -> list[Numbers]:
     return [Numbers(number=i, start=start, end=end) for i, (start, end) in enumerate(ranges)]
 
 
+def values_by_split(output: TaskRows) -> dict[str, list[int]]:
+    """Returns the emitted values of each split that has some, in order."""
+    values: dict[str, list[int]] = {}
+    for batch in output.batches:
+        values.setdefault(batch.split_id, []).extend(batch.records["value"].to_pylist())
+    return values
+
+
 def poll_until(
-    reader: SourceReader[Numbers], output: Output, wanted: Callable[[InputStatus], object]
+    reader: SourceReader[Numbers], output: TaskRows, wanted: Callable[[InputStatus], object]
 ) -> None:
     """Polls a reader as a task does, until ``wanted`` is true of a status."""
     while not wanted(status := reader.poll_next(output)):
         assert status is not InputStatus.END_OF_INPUT
         if status is InputStatus.NOTHING_AVAILABLE:
-            reader.is_available().result(PATIENCE_S)
+            reader.is_available().result(TIME_LIMIT_S)
 
 
-def read_all(reader: SourceReader[Numbers], to_read: Sequence[Numbers]) -> Output:
+def read_all(reader: SourceReader[Numbers], to_read: Sequence[Numbers]) -> TaskRows:
     """Runs a reader as a whole task does, and returns its output."""
-    output = Output()
+    output = TaskRows(SCHEMA, [PlannedRange(split, split.start, split.end) for split in to_read])
     try:
         reader.start()
         reader.add_splits(to_read)

@@ -175,8 +175,8 @@ def test_the_suite_finds_each_fault(
     fault: str, check: Check, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The check for a fault fails for a source with this fault, with an error that leads to it."""
-    monkeypatch.setattr(source_query, "_PATIENCE_S", 0.3)
-    monkeypatch.setattr(faults, "_PATIENCE_S", 1.0)
+    monkeypatch.setattr(source_query, "_TIME_LIMIT_S", 0.3)
+    monkeypatch.setattr(faults, "_TIME_LIMIT_S", 1.0)
     monkeypatch.setattr(faults, "_NOTICED_S", 0.5)
     suite = Faulty(fault)
     suite.gives_up_within_s = 0.3

@@ -17,12 +17,13 @@ from flip27_stream.reader import (
 from flip27_stream.reader.fetcher import SplitFetcher
 from flip27_stream.reader.hand_over import HandOverQueue
 from flip27_stream.testing import wait_until
+from flip27_stream.testing.task_rows import TaskRows
 from tests.reader.kit import (
-    PATIENCE_S,
+    SCHEMA,
+    TIME_LIMIT_S,
     Numbers,
     NumbersReader,
     NumbersSourceReader,
-    Output,
     Waiting,
     poll_until,
     read_all,
@@ -86,7 +87,7 @@ def producer_of(queue: HandOverQueue[int], put: list[bool]) -> threading.Thread:
     queue.put(1)
     producer = threading.Thread(target=lambda: put.append(queue.put(2)), daemon=True)
     producer.start()
-    assert changed.has_waiter.wait(PATIENCE_S), "the producer does not wait for room"
+    assert changed.has_waiter.wait(TIME_LIMIT_S), "the producer does not wait for room"
     return producer
 
 
@@ -96,7 +97,7 @@ def test_a_full_queue_makes_its_producer_wait() -> None:
     producer = producer_of(queue, put)
     assert put == []
     assert queue.poll() == 1
-    producer.join(PATIENCE_S)
+    producer.join(TIME_LIMIT_S)
     assert (put, queue.poll()) == ([True], 2)
 
 
@@ -105,7 +106,7 @@ def test_closing_the_queue_releases_its_producer() -> None:
     put: list[bool] = []
     producer = producer_of(queue, put)
     queue.close()
-    producer.join(PATIENCE_S)
+    producer.join(TIME_LIMIT_S)
     assert (put, queue.put(3), queue.is_empty()) == ([False], False, True)
 
 
@@ -114,19 +115,19 @@ def test_fetchers_run_ahead_by_no_more_than_the_queue_holds(capacity: int) -> No
     """Fetchers run ahead by as many fetches as the queue holds, and by one more, which waits for room in it."""
     made = NumbersReader(per_fetch=1)
     manager = SingleThreadFetcherManager(lambda: made, queue_capacity=capacity)
-    reader, output = NumbersSourceReader(manager), Output()
+    reader, output = NumbersSourceReader(manager), TaskRows(SCHEMA)
     reader.add_splits(splits((0, 30)))
     wait_until(lambda: made.fetches == capacity + 1, "a fetcher that has run ahead as far as it can")
     ahead = []
 
     def look(status: InputStatus) -> bool:
-        ahead.append(made.fetches - len(output.values["s0"]))
+        ahead.append(made.fetches - output.table.num_rows)
         return bool(output.released)
 
     poll_until(reader, output, look)
     assert max(ahead) <= capacity + 1
     reader.close()
-    assert output.values["s0"] == list(range(30))
+    assert output.column("value") == list(range(30))
 
 
 # ---- idle, closed -----------------------------------------------------------------------------------------------
@@ -144,12 +145,12 @@ def test_sr11_a_fetcher_without_splits_is_idle() -> None:
     fetcher.start()
     fetched = []
     while not fetcher.is_idle():
-        queue.availability().result(PATIENCE_S)
+        queue.availability().result(TIME_LIMIT_S)
         fetched.append(queue.poll())
     fetched.append(queue.poll())
     assert [name for f in fetched if f for name in f.finished] == ["s0"]
     fetcher.shut_down()
-    assert fetcher.join(PATIENCE_S)
+    assert fetcher.join(TIME_LIMIT_S)
     assert exits.exited.is_set()
     assert exits.errors == []
 
@@ -170,7 +171,7 @@ def test_sr11_a_reader_that_is_quicker_than_the_fetcher_hears_that_it_is_idle() 
         lambda: fetcher.is_idle() and queue.availability().done(), "the notice that the fetcher is idle"
     )
     fetcher.shut_down()
-    assert fetcher.join(PATIENCE_S)
+    assert fetcher.join(TIME_LIMIT_S)
 
 
 def test_sr13_a_fetcher_that_waits_for_the_reader_can_be_closed() -> None:
@@ -182,7 +183,7 @@ def test_sr13_a_fetcher_that_waits_for_the_reader_can_be_closed() -> None:
     wait_until(lambda: made.fetches > 2, "the queue to be full")
     closer = threading.Thread(target=reader.close)
     closer.start()
-    closer.join(PATIENCE_S)
+    closer.join(TIME_LIMIT_S)
     assert made.closed.is_set()
 
 
@@ -191,13 +192,13 @@ def test_sr15_a_split_reader_is_closed_only_after_its_last_records_were_emitted(
     buffers."""
     made = NumbersReader(per_fetch=5)
     reader = NumbersSourceReader(SingleThreadFetcherManager(lambda: made))
-    output = Output()
+    output = TaskRows(SCHEMA)
     reader.add_splits(splits((0, 5)))
     reader.notify_no_more_splits()
     while not output.released:
         assert not made.closed.is_set()
         reader.poll_next(output)
-    assert output.values["s0"] == list(range(5))
+    assert output.column("value") == list(range(5))
     poll_until(reader, output, lambda status: status is InputStatus.END_OF_INPUT)
     assert made.closed.is_set()
 
@@ -229,7 +230,7 @@ def test_closing_does_not_wait_for_a_fetch_that_is_stuck(caplog: pytest.LogCaptu
     assert "1 fetcher(s) did not end within 0.01 s and are left running: s0" in caplog.text
     assert not made.closed.is_set()
     release.set()
-    assert made.closed.wait(PATIENCE_S)
+    assert made.closed.wait(TIME_LIMIT_S)
     assert manager.queue.is_empty()
 
 
@@ -250,11 +251,11 @@ def test_idle_fetchers_end_and_new_ones_start() -> None:
         return made[-1]
 
     reader = NumbersSourceReader(SingleThreadFetcherManager(make))
-    output = Output()
+    output = TaskRows(SCHEMA)
     for number, split in enumerate(splits((0, 3), (0, 3))):
         reader.add_splits([split])
         poll_until(reader, output, lambda status, n=number: n < len(made) and made[n].closed.is_set())  # type: ignore[misc]
-    assert output.all_values == [0, 1, 2, 10, 11, 12]
+    assert sorted(output.column("value")) == [0, 1, 2, 10, 11, 12]
     reader.close()
 
 
@@ -262,7 +263,7 @@ def test_splits_beyond_the_greatest_number_of_fetchers_share_them() -> None:
     made: list[NumbersReader] = []
 
     def make() -> NumbersReader:
-        made.append(NumbersReader(on_fetch=lambda number: both.wait(PATIENCE_S)))
+        made.append(NumbersReader(on_fetch=lambda number: both.wait(TIME_LIMIT_S)))
         return made[-1]
 
     both = threading.Event()
@@ -270,8 +271,8 @@ def test_splits_beyond_the_greatest_number_of_fetchers_share_them() -> None:
     reader.add_splits(splits(*[(0, 4)] * 5))
     both.set()
     reader.notify_no_more_splits()
-    output = Output()
+    output = TaskRows(SCHEMA)
     poll_until(reader, output, lambda status: status is InputStatus.END_OF_INPUT)
     reader.close()
-    assert len(output.all_values) == 20
+    assert output.table.num_rows == 20
     assert sorted(sum(len(c.splits) for c in m.changes) for m in made) == [2, 3]

@@ -21,10 +21,11 @@ from flip27_stream.reader import (
     SplitsRemoval,
 )
 from flip27_stream.reader.iterators import Read
-from tests.reader.kit import PATIENCE_S, SCHEMA, Numbers, Output, ReaderContext, read_all, splits, values_of
+from flip27_stream.testing.task_rows import TaskRows
+from tests.reader.kit import SCHEMA, TIME_LIMIT_S, Numbers, ReaderContext, read_all, splits, values_of
 
 
-def read(function: Read[Numbers], *ranges: tuple[int, int], schema: pa.Schema = SCHEMA) -> Output:
+def read(function: Read[Numbers], *ranges: tuple[int, int], schema: pa.Schema = SCHEMA) -> TaskRows:
     return read_all(IteratorSourceReader(ReaderContext(), schema, function), splits(*ranges))
 
 
@@ -36,8 +37,8 @@ def test_plain_rows_become_record_batches() -> None:
         yield {}
 
     output = read(rows, (0, 4))
-    assert output.values["s0"] == [1, 2, 3, None]
-    assert [batch.schema for batch in output.batches] == [SCHEMA]
+    assert output.column("value") == [1, 2, 3, None]
+    assert [batch.records.schema for batch in output.batches] == [SCHEMA]
 
 
 def test_record_batches_are_passed_unchanged() -> None:
@@ -51,9 +52,9 @@ def test_record_batches_are_passed_unchanged() -> None:
         yield Records([(7,), (8,)], timestamps=[70, None])
 
     output = read(mixed, (0, 9))
-    assert output.values["s0"] == [4, 5, 6, 7, 8]
+    assert output.column("value") == [4, 5, 6, 7, 8]
     assert output.timestamps == [70, None]
-    assert any(batch is columns for batch in output.batches)
+    assert any(batch.records is columns for batch in output.batches)
 
 
 def test_with_positions_the_range_is_kept_for_the_author() -> None:
@@ -71,24 +72,24 @@ def test_with_positions_the_range_is_kept_for_the_author() -> None:
             closed.set()
 
     output = read(for_ever, (3, 7))
-    assert output.values["s0"] == output.positions == [3, 4, 5, 6]
+    assert output.column("value") == output.positions == [3, 4, 5, 6]
     assert output.timestamps == [1003, 1004, 1005, 1006]
     assert closed.is_set()
 
 
 def test_record_batches_of_plain_rows_are_bounded() -> None:
     output = read(lambda split: ((i,) for i in range(25_000)), (0, 25_000))
-    assert output.values["s0"] == list(range(25_000))
-    assert max(batch.num_rows for batch in output.batches) == 10_000
+    assert output.column("value") == list(range(25_000))
+    assert max(batch.records.num_rows for batch in output.batches) == 10_000
 
 
 def test_a_long_list_of_rows_is_cut_into_batches() -> None:
-    output = Output()
+    output = TaskRows(SCHEMA)
     emitter = ArrowRecordEmitter(SCHEMA, max_rows=4)
     rows = Records([(i,) for i in range(10)], positions=range(10))
     (split,) = splits((0, 10))
     emitter.emit_records(rows, output.create_output_for_split("s0"), SplitProgress(split))
-    assert [batch.num_rows for batch in output.batches] == [4, 4, 2]
+    assert [batch.records.num_rows for batch in output.batches] == [4, 4, 2]
     assert output.positions == list(range(10))
 
 
@@ -152,20 +153,20 @@ def test_positions_of_single_records_rise(positions: list[int]) -> None:
     with pytest.raises(ConnectorError, match=rf"position {positions[1]} comes after 3"):
         read(lambda split: [Record((p,), p) for p in positions], (0, 9))
     together = read(lambda split: [Records([(1,), (2,), (3,)], positions=[3, 3, 4])], (3, 4))
-    assert together.values["s0"] == [1, 2]
+    assert together.column("value") == [1, 2]
 
 
 def test_threads_read_splits_at_the_same_time() -> None:
     """Two threads read two splits at the same time. Each split waits for the other one, so one thread would never
     end."""
-    met = threading.Barrier(2, timeout=PATIENCE_S)
+    met = threading.Barrier(2, timeout=TIME_LIMIT_S)
 
     def meets(split: Numbers) -> Iterator[tuple[int]]:
         met.wait()
         yield (split.number,)
 
     reader = IteratorSourceReader(ReaderContext(), SCHEMA, meets, threads=2)
-    assert read_all(reader, splits((0, 1), (0, 1))).all_values == [0, 1]
+    assert sorted(read_all(reader, splits((0, 1), (0, 1))).column("value")) == [0, 1]
 
 
 def test_a_reader_that_is_woken_returns_its_rows_so_far() -> None:
@@ -212,7 +213,7 @@ def test_a_missing_timestamp_differs_from_a_source_without_timestamps(told: dict
     """Records whose timestamp is ``None`` give null timestamps, and records of a source without timestamps give no
     column of timestamps. Both are read."""
     output = read(lambda split: [Record((n,), n, **told) for n in range(3)], (0, 3))
-    assert output.values["s0"] == [0, 1, 2]
+    assert output.column("value") == [0, 1, 2]
     assert output.timestamps == [None] * (3 if told else 0)
 
 

@@ -22,17 +22,18 @@ from flip27_stream.reader import (
     SplitProgress,
     SplitsRemoval,
 )
+from flip27_stream.testing.task_rows import TaskRows
 from tests.reader.kit import (
     SCHEMA,
     Numbers,
     NumbersReader,
     NumbersSourceReader,
-    Output,
     ReaderContext,
     Waiting,
     poll_until,
     read_all,
     splits,
+    values_by_split,
     values_of,
 )
 
@@ -58,28 +59,28 @@ def test_sr01_all_records_of_many_splits_come_in_order(reader: SourceReader[Numb
     """SR-01: 10 splits of 10 records give 100 distinct values in every threading model, in order inside each
     split."""
     output = read_all(reader, splits(*[(0, 10)] * 10))
-    assert output.all_values == list(range(100))
-    assert all(values == sorted(values) for values in output.values.values())
+    assert sorted(output.column("value")) == list(range(100))
+    assert all(values == sorted(values) for values in values_by_split(output).values())
     assert sorted(output.released) == sorted(f"s{i}" for i in range(10))
 
 
 def test_sr02_splits_added_while_one_is_read(reader: SourceReader[Numbers]) -> None:
     """SR-02: splits that are added while another one is read do not disturb the reading of that one."""
-    output = Output()
+    output = TaskRows(SCHEMA)
     first, *others = splits(*[(0, 10)] * 10)
     reader.add_splits([first])
-    poll_until(reader, output, lambda status: output.values)
+    poll_until(reader, output, lambda status: output.batches)
     reader.add_splits(others)
     reader.notify_no_more_splits()
     poll_until(reader, output, lambda status: status is InputStatus.END_OF_INPUT)
     reader.close()
-    assert output.all_values == list(range(100))
+    assert sorted(output.column("value")) == list(range(100))
 
 
 def test_sr03_nothing_available_is_not_the_end(reader: SourceReader[Numbers]) -> None:
     """SR-03: a reader at the end of its split has nothing available, and waits. It ends only when it is told that no
     more splits will come."""
-    output = Output()
+    output = TaskRows(SCHEMA)
     reader.add_splits(splits((0, 10)))
     poll_until(reader, output, lambda status: output.released)
     poll_until(
@@ -87,7 +88,7 @@ def test_sr03_nothing_available_is_not_the_end(reader: SourceReader[Numbers]) ->
         output,
         lambda status: status is InputStatus.NOTHING_AVAILABLE and not reader.is_available().done(),
     )
-    assert output.all_values == list(range(10))
+    assert output.column("value") == list(range(10))
     waiting = reader.is_available()
     reader.notify_no_more_splits()
     assert waiting.done()
@@ -103,7 +104,7 @@ def test_a_reader_without_splits_ends(reader: SourceReader[Numbers]) -> None:
 def test_a_split_with_an_empty_range_has_no_records(reader: SourceReader[Numbers]) -> None:
     """A split with an empty range is finished and gives no records."""
     output = read_all(reader, splits((0, 0), (7, 7), (2, 4)))
-    assert output.all_values == [22, 23]
+    assert sorted(output.column("value")) == [22, 23]
     assert sorted(output.released) == ["s0", "s1", "s2"]
 
 
@@ -114,7 +115,7 @@ def test_sr06_the_end_comes_with_the_last_records_or_alone(end_apart: bool) -> N
     made = NumbersReader(per_fetch=2, end_apart=end_apart)
     reader = NumbersSourceReader(SingleThreadFetcherManager(lambda: made))
     output = read_all(reader, splits((0, 10), (0, 12)))
-    assert {name: len(values) for name, values in output.values.items()} == {"s0": 10, "s1": 12}
+    assert {name: len(values) for name, values in values_by_split(output).items()} == {"s0": 10, "s1": 12}
     assert reader.finished == output.released == ["s0", "s1"]
     assert made.closed.is_set()
     assert reader.context.metric_group().snapshot() == {"records_in": 22}
@@ -132,7 +133,7 @@ def test_sr07_the_last_records_come_while_fetchers_end() -> None:
                 self.queue.put(self.late.pop())
             return True
 
-    assert read_all(NumbersSourceReader(Late(NumbersReader)), splits((0, 1))).all_values == [0]
+    assert read_all(NumbersSourceReader(Late(NumbersReader)), splits((0, 1))).column("value") == [0]
 
 
 @pytest.mark.parametrize("manager", [SingleThreadFetcherManager, FetcherPerSplitManager])
@@ -147,7 +148,7 @@ def test_sr09_the_planned_end_cuts_a_reader_that_would_go_on(manager: Any) -> No
 
     reader = NumbersSourceReader(manager(make))
     output = read_all(reader, splits((0, 7), (0, 5)))
-    assert dict(output.values) == {"s0": [*range(7)], "s1": [*range(10, 15)]}
+    assert values_by_split(output) == {"s0": [*range(7)], "s1": [*range(10, 15)]}
     assert sorted(reader.finished) == ["s0", "s1"]
     removed = [s.split_id for m in made for c in m.changes if isinstance(c, SplitsRemoval) for s in c.splits]
     assert sorted(removed) == ["s0", "s1"]
@@ -168,7 +169,7 @@ def test_blocks_are_trimmed_at_both_ends_and_emitted_once() -> None:
     and records that were emitted already."""
     reader = NumbersSourceReader(SingleThreadFetcherManager(Blocks))
     output = read_all(reader, splits((3, 13)))
-    assert output.all_values == output.positions == list(range(3, 13))
+    assert output.column("value") == output.positions == list(range(3, 13))
 
 
 class Gaps(NumbersReader):
@@ -183,7 +184,7 @@ class Gaps(NumbersReader):
 def test_a_range_may_begin_and_end_in_gaps() -> None:
     """A range may begin and end at positions that have no record."""
     output = read_all(NumbersSourceReader(SingleThreadFetcherManager(Gaps)), splits((3, 9)))
-    assert output.all_values == [4, 6, 8]
+    assert output.column("value") == [4, 6, 8]
 
 
 class Disordered(NumbersReader):
@@ -268,16 +269,16 @@ def test_an_emitter_keeps_a_state_for_each_split() -> None:
     fetchers = SingleThreadFetcherManager(lambda: Texts(endless=True))
     reader = SummingReader(ReaderContext(), fetchers, RunningSums())
     output = read_all(reader, splits((1, 4), (0, 3)))
-    assert dict(output.values) == {"s0": [1, 3, 6], "s1": [10, 21, 33]}
+    assert values_by_split(output) == {"s0": [1, 3, 6], "s1": [10, 21, 33]}
     assert reader.totals == {"s0": 6, "s1": 33}
 
 
 def test_a_snapshot_has_the_ranges_that_are_left() -> None:
     reader = NumbersSourceReader(SingleThreadFetcherManager(lambda: NumbersReader(per_fetch=3)))
-    output = Output()
+    output = TaskRows(SCHEMA)
     reader.add_splits(splits((0, 9)))
     assert reader.snapshot_state() == splits((0, 9))
-    poll_until(reader, output, lambda status: len(output.values["s0"]) == 6)
+    poll_until(reader, output, lambda status: output.table.num_rows == 6)
     assert reader.snapshot_state() == splits((6, 9))
     poll_until(reader, output, lambda status: output.released)
     assert reader.snapshot_state() == []
@@ -307,7 +308,7 @@ def test_sr05_sr14_an_error_of_a_fetcher_surfaces_with_its_cause(bad_fetch: int)
     assert caught.value.__cause__ is error
     assert made.closed.is_set()
     with pytest.raises(ConnectorError):
-        reader.poll_next(Output())
+        reader.poll_next(TaskRows(SCHEMA))
 
 
 def test_sr14_errors_of_this_project_are_raised_unchanged() -> None:
@@ -364,7 +365,7 @@ def test_closing_ends_a_fetch_that_waits() -> None:
     made = Waiting()
     reader = NumbersSourceReader(SingleThreadFetcherManager(lambda: made))
     reader.add_splits(splits((0, 9)))
-    assert reader.poll_next(Output()) is InputStatus.NOTHING_AVAILABLE
+    assert reader.poll_next(TaskRows(SCHEMA)) is InputStatus.NOTHING_AVAILABLE
     waiting = reader.is_available()
     assert not waiting.done()
     reader.close()

@@ -79,7 +79,7 @@ class Entry:
 
     @property
     def mark(self) -> Mark:
-        """The position of the member."""
+        """The watermark and the progress of the member."""
         return self.watermark, self.progress
 
     def next(

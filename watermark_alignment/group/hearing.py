@@ -14,8 +14,8 @@ class Hearing:
 
     Other members count as silent only for the time in which their entries could have been read. So the time between two
     reads counts only if both succeeded, none failed between them, and both showed that members can write to the table:
-    this member could, or another one has just written. Of a longer time between two reads, as of a suspended process,
-    only ``longest_gap_ms`` counts.
+    this member could, or another one has just written. If two reads were more than ``longest_gap_ms`` apart, such as
+    while the process was suspended, only ``longest_gap_ms`` counts.
 
     Attributes:
         own: The entry of this member.

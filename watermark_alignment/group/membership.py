@@ -34,7 +34,7 @@ LONGEST_BEAT_S = 15.0
 
 A new member reads only the entries of a limited time, and must find all live members in them.
 """
-_PATIENCE_S = 5.0
+_TIME_LIMIT_S = 5.0
 
 
 class Membership:
@@ -125,7 +125,7 @@ class Membership:
         return {k: s.entry.mark for k, s in self.view.members.items() if k != self._entry.key}
 
     def former(self) -> Entry | None:
-        """Returns the last entry of the former run of this member; ``None`` if it was not found, or left."""
+        """Returns the last entry of the former run of this member; ``None`` if there is none or it left the group."""
         return self.view.former(self._entry)
 
     def rival(self) -> Entry | None:
@@ -207,8 +207,8 @@ class Membership:
         self._changed.notify_all()
         # A member that has never read the group would not wait for others, so it waits for the first read.
         gives_up_at_once = self._late and self.looked_at is not None
-        patience_s = 0 if gives_up_at_once else _PATIENCE_S
-        self._late = not self._changed.wait_for(lambda: self._done >= asked, patience_s) or self._late
+        time_limit_s = 0 if gives_up_at_once else _TIME_LIMIT_S
+        self._late = not self._changed.wait_for(lambda: self._done >= asked, time_limit_s) or self._late
 
     def _part(self) -> None:
         if self._is_orphan():

@@ -104,9 +104,10 @@ def _called(status: Status, member: Member) -> str:
 
 
 def _is_of(status: Status, member: Member, lineages: Collection[str]) -> bool:
-    """Returns whether the lineage of a source is one of ``lineages``.
+    """Returns whether the query whose source this is has one of ``lineages``.
 
-    Its note has the lineage; without a note the lineage is the end of a default id.
+    The note that the source writes into the table has its lineage. While there is no note, the lineage is taken from
+    the source id, which by default ends with it.
     """
     note = status.told(member).note
     return (note is not None and note.lineage in lineages) or member.source.rpartition("-")[2] in lineages

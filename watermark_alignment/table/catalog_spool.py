@@ -116,8 +116,8 @@ class CatalogSpool:
             )
         lock, began = FileLock(self.folder / f"{_short(group)}.group"), time.monotonic()
         while not lock.acquire():
-            patience_s = _FORMER_RUN_S if lock.note() == source else _FORMER_PROCESS_S
-            if time.monotonic() - began > patience_s:
+            time_limit_s = _FORMER_RUN_S if lock.note() == source else _FORMER_PROCESS_S
+            if time.monotonic() - began > time_limit_s:
                 raise AlignmentError(
                     f"Group '{group}' has another source, '{lock.note()}', and source '{source}' cannot be aligned "
                     f"with it: sources meet in the split-watermark table, but '{self.table}' is named by a catalog, "

@@ -193,7 +193,11 @@ class TableWriter:
             dropped = self._pending.take_dropped() if tells else None
             self._changed.notify_all()
         if dropped is not None:
-            _LOG.warning("%r is being written; the rows of %s were dropped.", self._table, dropped)
+            _LOG.warning(
+                "%r failed or was too slow, so the rows of %s were dropped; it is being written again.",
+                self._table,
+                dropped,
+            )
 
     def _wait_to_retry(self) -> bool:
         """Waits before a retry. Returns false if the writer is closing, since a table that just failed is not retried

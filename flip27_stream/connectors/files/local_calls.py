@@ -26,7 +26,7 @@ class LocalCall(Generic[T]):
     """A call in a thread of its own, which can be waited for again if it is blocked. The thread cannot be stopped.
 
     Attributes:
-        patience_s: How long (s) a call may find nothing until it counts as blocked.
+        time_limit_s: How long (s) a call may find nothing until it counts as blocked.
 
     Args:
         work: Does the call.
@@ -36,7 +36,7 @@ class LocalCall(Generic[T]):
         ConnectorError: The thread cannot be started.
     """
 
-    patience_s: ClassVar[float] = 120.0
+    time_limit_s: ClassVar[float] = 120.0
 
     def __init__(self, work: Callable[[Note], T], name: str = "flip27-files") -> None:
         self._work = work
@@ -48,12 +48,12 @@ class LocalCall(Generic[T]):
     def wait(self) -> Callable[[], T] | None:
         """Waits for the end of the call. Returns a function that returns or raises the outcome of the call.
 
-        The result is ``None`` if the call has found nothing for :attr:`patience_s`.
+        The result is ``None`` if the call has found nothing for :attr:`time_limit_s`.
         """
         with self._changed:
             while self._outcome is None:
                 before = self._count
-                for turn_s in turns(self.patience_s):
+                for turn_s in turns(self.time_limit_s):
                     self._changed.wait(turn_s)
                     if self._outcome is not None or self._count != before:
                         break
@@ -104,7 +104,7 @@ def blocked(what: str, how: str) -> UnreachableError:
         how: What is known of it.
     """
     return UnreachableError(
-        f"{what} hangs: {how} for {LocalCall.patience_s:g} s. Check that the file system answers, and its mount."
+        f"{what} hangs: {how} for {LocalCall.time_limit_s:g} s. Check that the file system answers, and its mount."
     )
 
 

@@ -23,7 +23,8 @@ from flip27_stream.connectors.files.backlog.processed_files import ProcessedFile
 from flip27_stream.connectors.files.delta.delta_backlog import DeltaFiles
 from flip27_stream.connectors.files.delta.delta_columns import ReadColumns
 from flip27_stream.connectors.files.delta.delta_state import DeltaState
-from flip27_stream.connectors.files.formats.format_options import FileFormat, file_format
+from flip27_stream.connectors.files.format_options import file_format
+from flip27_stream.connectors.files.formats.file_format import FileFormat
 from flip27_stream.connectors.files.formats.partition_types import with_partition_columns
 from flip27_stream.connectors.files.formats.schemas import spark_schema
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics

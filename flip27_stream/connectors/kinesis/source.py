@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-import pyarrow as pa
-
 from flip27_stream.api import (
     SourceReader,
     SourceReaderContext,
     SplitEnumeratorContext,
     WatermarkStrategy,
 )
+from flip27_stream.connector_base.fixed_schema_factory import FixedSchemaFactory
 from flip27_stream.connector_base.log_source import LogSource
 from flip27_stream.connectors.kinesis.options.option_list import KNOWN_OPTIONS
 from flip27_stream.connectors.kinesis.options.source_options import parse_kinesis_options
@@ -22,7 +21,6 @@ from flip27_stream.connectors.kinesis.planning.enumerator_state import (
 )
 from flip27_stream.connectors.kinesis.records.columns import ARRIVAL, is_arrival, schema_of
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit, KinesisShardSplitSerializer
-from flip27_stream.options.fixed_schema import check_fixed_schema
 
 if TYPE_CHECKING:
     from flip27_stream.connectors.kinesis.planning.enumerator import KinesisSourceEnumerator
@@ -91,7 +89,7 @@ class KinesisSource(LogSource[KinesisShardSplit, KinesisEnumeratorState]):
         return KinesisEnumeratorStateSerializer()
 
 
-class KinesisSourceFactory:
+class KinesisSourceFactory(FixedSchemaFactory[KinesisSource]):
     """The factory of Kinesis sources for ``readStream.format("flip27_kinesis")``."""
 
     name: ClassVar[str] = "flip27_kinesis"
@@ -100,28 +98,7 @@ class KinesisSourceFactory:
     timestamp_column: ClassVar[str] = ARRIVAL
     value_column: ClassVar[str] = "data"
 
-    def check(self, options: Mapping[str, str]) -> None:
-        """Checks the options.
-
-        Raises:
-            OptionError: An option is wrong for a stream.
-        """
-        parse_kinesis_options(options)
-
-    def schema(self, options: Mapping[str, str]) -> pa.Schema:
-        """Returns the schema of the rows; see :func:`schema_of`."""
-        return schema_of(sub_sequence_number=parse_kinesis_options(options).sub_sequence_number)
-
-    def create(
-        self,
-        options: Mapping[str, str],
-        strategy: WatermarkStrategy,
-        *,
-        bounded: bool = False,
-        schema: pa.Schema | None = None,
-        inferred: bool = False,
+    def _source(
+        self, options: Mapping[str, str], strategy: WatermarkStrategy | None = None, *, bounded: bool = False
     ) -> KinesisSource:
-        """Returns the source that these options describe; see :class:`KinesisSource`."""
-        source = KinesisSource(options, strategy, bounded=bounded)
-        check_fixed_schema(self.name, source.schema, schema)
-        return source
+        return KinesisSource(options, strategy, bounded=bounded)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-import pyarrow as pa
-
 from flip27_stream.api import (
     SourceReader,
     SourceReaderContext,
     SplitEnumeratorContext,
     WatermarkStrategy,
 )
+from flip27_stream.connector_base.fixed_schema_factory import FixedSchemaFactory
 from flip27_stream.connector_base.log_source import LogSource
 from flip27_stream.connectors.pulsar.options.option_list import KNOWN_OPTIONS
 from flip27_stream.connectors.pulsar.options.source_options import TopicPattern, parse_pulsar_options
@@ -22,7 +21,6 @@ from flip27_stream.connectors.pulsar.planning.enumerator_state import (
 )
 from flip27_stream.connectors.pulsar.records.columns import PUBLISH_TIME, SCHEMA
 from flip27_stream.connectors.pulsar.split import PulsarPartitionSplit, PulsarPartitionSplitSerializer
-from flip27_stream.options.fixed_schema import check_fixed_schema
 
 if TYPE_CHECKING:
     from flip27_stream.connectors.pulsar.planning.enumerator import PulsarSourceEnumerator
@@ -82,7 +80,7 @@ class PulsarSource(LogSource[PulsarPartitionSplit, PulsarEnumeratorState]):
         return PulsarEnumeratorStateSerializer()
 
 
-class PulsarSourceFactory:
+class PulsarSourceFactory(FixedSchemaFactory[PulsarSource]):
     """The factory of Pulsar sources for ``readStream.format("flip27_pulsar")``."""
 
     name: ClassVar[str] = "flip27_pulsar"
@@ -91,29 +89,7 @@ class PulsarSourceFactory:
     timestamp_column: ClassVar[str] = PUBLISH_TIME
     value_column: ClassVar[str] = "value"
 
-    def check(self, options: Mapping[str, str]) -> None:
-        """Checks the options.
-
-        Raises:
-            OptionError: An option is wrong for a stream.
-        """
-        parse_pulsar_options(options)
-
-    def schema(self, options: Mapping[str, str]) -> pa.Schema:
-        """Checks the options, and returns the schema of the rows, which is the same for all options."""
-        parse_pulsar_options(options)
-        return SCHEMA
-
-    def create(
-        self,
-        options: Mapping[str, str],
-        strategy: WatermarkStrategy,
-        *,
-        bounded: bool = False,
-        schema: pa.Schema | None = None,
-        inferred: bool = False,
+    def _source(
+        self, options: Mapping[str, str], strategy: WatermarkStrategy | None = None, *, bounded: bool = False
     ) -> PulsarSource:
-        """Returns the source that these options describe; see :class:`PulsarSource`."""
-        source = PulsarSource(options, strategy, bounded=bounded)
-        check_fixed_schema(self.name, source.schema, schema)
-        return source
+        return PulsarSource(options, strategy, bounded=bounded)

@@ -206,11 +206,12 @@ class BatchRecorder:
         """Waits for the table, once in an outage; warns if the rows are not written in time."""
         if self._writer is None:
             return
-        patience_s = 0.0 if self._was_late else _FLUSH_TIMEOUT_S
-        is_late = not self._writer.flush(patience_s, min(patience_s, _FAILING_TIMEOUT_S))
+        time_limit_s = 0.0 if self._was_late else _FLUSH_TIMEOUT_S
+        is_late = not self._writer.flush(time_limit_s, min(time_limit_s, _FAILING_TIMEOUT_S))
         if is_late and not self._was_late:
             log.warning(
-                "the run ends before its last rows are in the table %s; they are written once the table can be written",
+                "the run ends before its last rows are in the table %s, which was not written in time; they follow "
+                "as soon as it can be written",
                 self._alignment.table,
             )
         self._was_late = is_late

@@ -13,7 +13,8 @@ from flip27_stream.api import Source, WatermarkStrategy
 from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.errors import CheckpointError
 from flip27_stream.testing.conformance.system import ExternalSystem
-from flip27_stream.testing.source_query import Row, SourceQuery
+from flip27_stream.testing.source_query import SourceQuery
+from flip27_stream.testing.task_rows import Row
 
 RECORDS = 23
 """The number of records in a split, unless a check needs another number."""

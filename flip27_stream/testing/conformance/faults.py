@@ -10,11 +10,12 @@ from flip27_stream.testing.conformance.attempt import attempt
 from flip27_stream.testing.conformance.checks import RECORDS, Checks, check_all_read, check_rows
 from flip27_stream.testing.conformance.survey import survey
 from flip27_stream.testing.conformance.system import ExternalSystem
-from flip27_stream.testing.source_query import Row, SourceQuery
+from flip27_stream.testing.source_query import SourceQuery
+from flip27_stream.testing.task_rows import Row
 
 _PARTS = 3
 _NOTICED_S = 30.0
-_PATIENCE_S = 90.0
+_TIME_LIMIT_S = 90.0
 
 
 class FaultChecks(Checks):
@@ -82,7 +83,7 @@ class FaultChecks(Checks):
                     _notice(system, query, written, rows)
                     rows.extend(query.run(sum(map(len, written)) - len(rows)))
 
-                error = attempt(live_on, _PATIENCE_S)
+                error = attempt(live_on, _TIME_LIMIT_S)
             if error is not None:
                 if gone:
                     system.restore(0)
@@ -97,7 +98,7 @@ def _notice(
     written: list[Sequence[Hashable]],
     rows: list[Row],
 ) -> None:
-    """Writes to another split and reads it, so that the system was surely examined since the last change."""
+    """Writes to another split and reads that: the enumerator has then looked at the system since its last change."""
     new = system.write(1, RECORDS)
     written.append(new)
     missing, deadline = set(new), time.monotonic() + _NOTICED_S
@@ -121,7 +122,7 @@ def _start_again(
     with SourceQuery(system.source, failed.offset) as query:
         query.planned = failed.planned
         left = sum(map(len, written)) - len(rows)
-        again = attempt(lambda: rows.extend(query.run(left)), _PATIENCE_S)
+        again = attempt(lambda: rows.extend(query.run(left)), _TIME_LIMIT_S)
     if again is not None:
         _check_names(again, name)
     return again

@@ -15,7 +15,7 @@ from flip27_stream.testing.conformance.checks import (
     check_serializer,
 )
 from flip27_stream.testing.conformance.system import NotProvided
-from flip27_stream.testing.source_query import SourceQuery, TaskRows
+from flip27_stream.testing.source_query import SourceQuery
 
 _CUTS = 40
 
@@ -66,8 +66,7 @@ class ReadingChecks(Checks):
             rows, fetches = [], 0
             for task in query.tasks(*query.wait_for_batch(UNLIMITED)):
                 query.abandon(task)
-                output = TaskRows(query.source.schema, task)
-                query.read_into(output)
+                output = query.collect(task)
                 rows += output.rows
                 fetches = max(fetches, len(output.batches))
             check_rows(system, rows, [written])

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from flip27_stream.api import RecordTimestampAssigner
 from flip27_stream.testing.aligned_run import SplitTimes
 from flip27_stream.testing.conformance.checks import positions_of
-from flip27_stream.testing.source_query import SourceQuery, TaskRows
+from flip27_stream.testing.source_query import SourceQuery
+from flip27_stream.testing.task_rows import TaskRows
 
 
 @dataclass
@@ -33,10 +34,9 @@ def survey(query: SourceQuery, expected: int) -> Survey:
     while rows < expected:
         start, query.offset = query.wait_for_batch()
         for planned in (r for task in query.tasks(start, query.offset) for r in task):
-            output = TaskRows(query.source.schema, [planned])
-            query.read_into(output)
-            rows += len(output.rows)
-            found.positions += positions_of([planned], len(output.rows))
+            output = query.collect([planned])
+            rows += output.table.num_rows
+            found.positions += positions_of([planned], output.table.num_rows)
             found.splits.setdefault(planned.split.split_id, SplitTimes([])).times += _times(query, output)
     return found
 
@@ -45,8 +45,8 @@ def _times(query: SourceQuery, output: TaskRows) -> list[int]:
     assigner = query.spec.strategy.timestamp_assigner
     return [
         time
-        for records, timestamps in output.batches
-        if timestamps is not None or assigner != RecordTimestampAssigner()
-        for time in assigner.extract_timestamps(records, timestamps).to_pylist()
+        for batch in output.batches
+        if batch.timestamps is not None or assigner != RecordTimestampAssigner()
+        for time in assigner.extract_timestamps(batch.records, batch.timestamps).to_pylist()
         if time is not None
     ]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_PATIENCE_S = 30.0
+_TIME_LIMIT_S = 30.0
 
 
 class FaultyNetwork:
@@ -61,7 +61,7 @@ class FaultyNetwork:
             link.close()
         self._links = {}
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_PATIENCE_S)
+        self._thread.join(_TIME_LIMIT_S)
         self._loop.close()
         self._loop = self._thread = None
 
@@ -116,7 +116,7 @@ class FaultyNetwork:
         await asyncio.gather(*(self._links[planned.link].play(planned) for planned in plan))
 
     def _run(self, action: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(action, self._started()).result(_PATIENCE_S)
+        return asyncio.run_coroutine_threadsafe(action, self._started()).result(_TIME_LIMIT_S)
 
     def _started(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _HEAP = "192m"
-_PATIENCE_MS = 2_000
+_TIME_LIMIT_MS = 2_000
 
 
 class KafkaCluster(Topics):
@@ -170,7 +170,7 @@ class KafkaCluster(Topics):
         wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
         try:
             with closing(KafkaNetClient(bootstrap_servers=self._nodes[number].address)) as client:
-                client.get_broker_version(timeout_ms=_PATIENCE_MS)
+                client.get_broker_version(timeout_ms=_TIME_LIMIT_MS)
                 return client.send_and_receive(number, MetadataRequest(topics=wanted))
         except KafkaError:
             return None

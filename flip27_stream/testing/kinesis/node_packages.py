@@ -18,7 +18,7 @@ from flip27_stream.testing.server import servers_directory
 PACKAGES = ("kinesis-local@0.6.2", "kinesalite@3.3.3")
 """An emulator with all operations of resharding, and a faster, older one. They run no scripts at installation."""
 
-_PATIENCE_S = 300.0
+_TIME_LIMIT_S = 300.0
 
 
 def node() -> str | None:
@@ -58,7 +58,7 @@ def _install(scratch: Path, target: Path) -> None:
         stderr=subprocess.STDOUT,
         stdin=subprocess.DEVNULL,
         text=True,
-        timeout=_PATIENCE_S,
+        timeout=_TIME_LIMIT_S,
         check=False,
     )
     if done.returncode:

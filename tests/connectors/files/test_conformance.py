@@ -197,7 +197,7 @@ class OfFiles(SourceConformanceSuite):
 
     @pytest.fixture(autouse=True)
     def _begin(self, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(Retries, "patience_s", 0.5)
+        monkeypatch.setattr(Retries, "time_limit_s", 0.5)
         monkeypatch.setattr(Retries, "pause_s", 0.1)
         self._folders = tmp_path_factory
 

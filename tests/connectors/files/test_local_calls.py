@@ -31,8 +31,8 @@ from tests.module_time import replace_time
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LocalCall, "patience_s", 0.5)
-    monkeypatch.setattr(Retries, "patience_s", 0.1)
+    monkeypatch.setattr(LocalCall, "time_limit_s", 0.5)
+    monkeypatch.setattr(Retries, "time_limit_s", 0.1)
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_time_in_which_the_process_was_suspended_does_not_count(
     """The clock jumps between two readings, as in a suspended process. The call has still time to answer."""
     jumps = itertools.count(step=1000)
     replace_time(monkeypatch, running_time.__name__, monotonic=lambda: float(next(jumps)))
-    monkeypatch.setattr(LocalCall, "patience_s", 60.0)
+    monkeypatch.setattr(LocalCall, "time_limit_s", 60.0)
     threading.Timer(0.3, answers.set).start()
     assert local_calls.answered(lambda: answers.wait(30), "A call")
 

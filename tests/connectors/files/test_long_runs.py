@@ -15,16 +15,16 @@ from flip27_stream.connectors.files.storage.retries import Retries
 from tests.connectors.files.support.delta_tables import append, reads
 from tests.connectors.files.support.file_query import SECOND, FileQuery, write
 
-PATIENCE_S = 0.3
+TIME_LIMIT_S = 0.3
 ROWS, FILES = 20, 14
 
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Retries, "patience_s", PATIENCE_S)
+    monkeypatch.setattr(Retries, "time_limit_s", TIME_LIMIT_S)
     monkeypatch.setattr(Retries, "pause_s", 0.01)
-    monkeypatch.setattr(listed_files, "_PATIENCE_S", PATIENCE_S)
-    monkeypatch.setattr(delta_backlog, "_PROVEN_S", PATIENCE_S)
+    monkeypatch.setattr(listed_files, "_TIME_LIMIT_S", TIME_LIMIT_S)
+    monkeypatch.setattr(delta_backlog, "_PROVEN_S", TIME_LIMIT_S)
 
 
 def add_file(folder: Path, number: int) -> None:
@@ -52,7 +52,7 @@ def test_files_that_come_slowly_are_read_once(
     }
     query = FileQuery(options, max_drift="1 h", available_now=False)
     for number in range(1, FILES):
-        until = time.monotonic() + PATIENCE_S * (2 if number == FILES // 2 else 0.5)
+        until = time.monotonic() + TIME_LIMIT_S * (2 if number == FILES // 2 else 0.5)
         while time.monotonic() < until:
             query.run()
         add(place, number)

@@ -108,7 +108,7 @@ def test_a_file_that_cannot_be_reached_for_a_moment_is_read_once(
 def test_a_file_that_cannot_be_reached_for_long_fails_the_query_by_name(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Retries, "patience_s", 0.1)
+    monkeypatch.setattr(Retries, "time_limit_s", 0.1)
     monkeypatch.setattr(FileStatistics, "units", unreachable)
     with pytest.raises(
         UnreachableError, match=r"Stale file handle Reading the file was tried repeatedly for"
@@ -149,7 +149,7 @@ def test_a_file_that_is_begun_and_gone_after_a_restart(
     (begun,) = [Path(name.rpartition("@")[0]) for name in query.splits]
     expected = len(query.rows) + 900
     begun.unlink()
-    monkeypatch.setattr(Retries, "patience_s", 0.3)
+    monkeypatch.setattr(Retries, "time_limit_s", 0.3)
     query.restart()
     if option is None:
         with pytest.raises(

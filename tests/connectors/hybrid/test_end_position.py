@@ -269,7 +269,7 @@ def test_files_of_a_history_that_stay_away_fail_the_query_by_name_or_are_skipped
 ) -> None:
     """The query waits a limited time for missing files. Then it fails and says how many they are, or skips them if it
     has the option for that."""
-    monkeypatch.setattr("flip27_stream.connectors.files.backlog.listed_files._PATIENCE_S", 0.2)
+    monkeypatch.setattr("flip27_stream.connectors.files.backlog.listed_files._TIME_LIMIT_S", 0.2)
     for name in names:
         (tmp_path / "data" / f"{name}.parquet").unlink()
         if rewritten:

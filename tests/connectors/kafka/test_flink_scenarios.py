@@ -12,7 +12,8 @@ from flip27_stream.connectors.kafka import KafkaSource
 from flip27_stream.connectors.kafka.planning.enumerator_state import KafkaEnumeratorStateSerializer
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit
 from flip27_stream.testing import KafkaBroker
-from tests.connectors.kafka.support.kit import Output, Query, read, running, source
+from flip27_stream.testing.task_rows import TaskRows
+from tests.connectors.kafka.support.kit import Query, read, running, source
 from tests.reader.kit import ReaderContext
 from watermark_alignment.planner import Plan, SplitView, plan
 
@@ -26,7 +27,7 @@ def write(broker: KafkaBroker, topic: str, numbers: range, partitions: int = 1) 
     broker.write(topic, [(p, 1000 + i, None, b"%d" % i) for i in numbers for p in range(partitions)])
 
 
-def values(output: Output) -> list[int]:
+def values(output: TaskRows) -> list[int]:
     return [int(value) for value in output.column("value")]
 
 
@@ -85,7 +86,7 @@ def test_kr02_a_reader_that_is_closed_in_the_middle_loses_no_row(
         reader.start()
         reader.add_splits([split])
         for _ in range(polls):
-            assert reader.poll_next(Output()) is InputStatus.MORE_AVAILABLE
+            assert reader.poll_next(TaskRows(made.schema)) is InputStatus.MORE_AVAILABLE
         reader.close()
         assert values(read(made, split)) == list(range(200))
 

@@ -19,7 +19,7 @@ from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.spark.planning.query_clock import wall_clock
 from flip27_stream.testing import KinesisServer, wait_until
 from flip27_stream.testing.clock import ManualClock
-from flip27_stream.testing.source_query import SourceQuery, TaskRows
+from flip27_stream.testing.source_query import SourceQuery
 from tests.connectors.kinesis.support.answers import answering
 from tests.connectors.kinesis.support.kit import data_of, numbered, source_of
 from watermark_alignment.options import AlignmentOptions
@@ -196,9 +196,8 @@ def test_kn15_a_page_has_the_configured_size(server: KinesisServer, stream: str)
     server.put(stream, numbered(0, 3, 1))
     with SourceQuery(source_of(server, stream, maxRecordsPerFetch="2")) as query:
         (task,) = query.tasks(*query.wait_for_batch())
-        output = TaskRows(query.source.schema, task)
-        query.read_into(output)
-    assert [rows.num_rows for rows, _ in output.batches] == [2, 1]
+        output = query.collect(task)
+    assert [batch.records.num_rows for batch in output.batches] == [2, 1]
 
 
 def test_kn16_shards_are_spread_evenly(server: KinesisServer, stream: str) -> None:

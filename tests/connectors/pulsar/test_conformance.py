@@ -156,8 +156,8 @@ class TestBehindAFaultyNetwork(ReadingChecks, RestartChecks, EventTimeChecks, Ru
             yield
 
     def create_system(self) -> ExternalSystem:
-        patient = {"pulsar.client.operationTimeoutMs": "30000", "pollTimeoutMs": "30000"}
-        return PulsarPartitions(self._server, self.strategy, {**self._server.options, **patient})
+        long_timeouts = {"pulsar.client.operationTimeoutMs": "30000", "pollTimeoutMs": "30000"}
+        return PulsarPartitions(self._server, self.strategy, {**self._server.options, **long_timeouts})
 
     def test_null_and_implausible_event_times(self) -> None:
         pytest.skip("event times are those of the class above")

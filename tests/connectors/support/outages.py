@@ -12,8 +12,9 @@ import pytest
 
 from flip27_stream.api import Source
 from flip27_stream.errors import UnreachableError
-from flip27_stream.testing import BlackHole, CutAfter, Fault, Link, Refuse, Silence
-from flip27_stream.testing.source_query import Row, SourceQuery
+from flip27_stream.testing import BlackHole, CutAfter, Delay, Fault, Link, Refuse, Silence
+from flip27_stream.testing.source_query import SourceQuery
+from flip27_stream.testing.task_rows import Row
 
 OUTAGES: dict[str, Fault] = {
     "refused": Refuse(),
@@ -60,3 +61,22 @@ def check_outage(
         with SourceQuery(source, batch[1]) as resumed:
             rows += resumed.run(10)
     assert Counter(map(value_of, rows)) == expected
+
+
+def rows_over_bad_link(query: SourceQuery, link: Link, put: Callable[[int], object]) -> list[Row]:
+    """Returns rows of a query whose answers come late, and whose connections are cut again and again.
+
+    Args:
+        query: A query that reads through the link.
+        link: The link that leads to the external system.
+        put: Writes so many records past the link. It is called five times with 12; the rows are some of these.
+    """
+    rows = []
+    with link.apply(Delay(0.01, jitter_s=0.02)):
+        for _ in range(5):
+            put(12)
+            with link.apply(CutAfter(1500, times=2)):
+                rows += query.step()
+            link.cut()
+            rows += query.step()
+    return rows

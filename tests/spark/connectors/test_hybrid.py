@@ -31,7 +31,7 @@ pytestmark = pytest.mark.jvm
 
 MakeTopic = Callable[..., str]
 
-PATIENCE_S = 150.0
+TIME_LIMIT_S = 150.0
 
 
 def history(queries: KafkaQueries, topic: str, **more: object) -> History:
@@ -68,7 +68,7 @@ def to_the_end(queries: KafkaQueries, query: History) -> None:
     """Runs the query until it has read all existing records."""
     running = query.start(queries.spark, **AVAILABLE_NOW)
     try:
-        assert running.awaitTermination(int(PATIENCE_S)), running.status
+        assert running.awaitTermination(int(TIME_LIMIT_S)), running.status
     finally:
         running.stop()
 
@@ -110,7 +110,7 @@ def test_the_seam_has_neither_gap_nor_double(queries: KafkaQueries, topic: MakeT
     running = query.start(queries.spark, **CONTINUOUS)
     write(queries, name, {0: seconds(160, 170), 1: []})
     try:
-        wait_until(lambda: arrived(running, output, 250), "the new records", PATIENCE_S)
+        wait_until(lambda: arrived(running, output, 250), "the new records", TIME_LIMIT_S)
     finally:
         running.stop()
     exactly_once(output, name, {0: 170, 1: 80})

@@ -124,7 +124,7 @@ def test_only_time_in_which_a_plan_waited_counts(make: Make, waiting: Waiting) -
 def test_only_time_in_which_the_member_was_heard_counts(
     make: Make, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rule 8: time in which the table cannot be read does not count, because a member that moves cannot say so."""
+    """Rule 8: time in which the table cannot be read does not count, because moves of members are not seen then."""
     slow, run = make({"a": [100, 1000]}), make({"b": [500]})
     step(slow)
     run.coordinator.prepare_available_now()
@@ -146,7 +146,7 @@ def test_a_member_that_stands_still_is_given_up_where_each_look_ends_after_the_p
     step(slow)
     run.coordinator.prepare_available_now()
     assert [step(run), step(run)] == [[], []]
-    monkeypatch.setattr("watermark_alignment.group.membership._PATIENCE_S", 0.0)
+    monkeypatch.setattr("watermark_alignment.group.membership._TIME_LIMIT_S", 0.0)
     waiting.before_it_passes = lambda: looked(run)
     assert waiting.until_it_moves(run, [slow]) > TIMEOUT
 

@@ -23,9 +23,9 @@ from flip27_stream.testing import wait_until
 from tests.spark.support.kafka_queries import (
     HOUR,
     MINUTE,
-    PATIENCE_S,
     SECOND,
     T0,
+    TIME_LIMIT_S,
     KafkaQueries,
     arrived,
     records,
@@ -91,19 +91,19 @@ def test_kafka_and_files_in_two_queries_are_aligned(queries: KafkaQueries, topic
     options |= {"scan.watermark.alignment.source-timeout": "10 minutes"}
     slow = queries.start(queries.stream(name, options), "slow")
     try:
-        wait_until(lambda: arrived(slow, queries.output("slow"), 2), "the topic to be read", PATIENCE_S)
-        wait_until(lambda: committed(queries) >= 3, "its watermark to be known", PATIENCE_S)
+        wait_until(lambda: arrived(slow, queries.output("slow"), 2), "the topic to be read", TIME_LIMIT_S)
+        wait_until(lambda: committed(queries) >= 3, "its watermark to be known", TIME_LIMIT_S)
         by_time = options | {"scan.watermark.event-time": "time", "maxRowsPerTrigger": "5"}
         files = queries.spark.readStream.format("flip27_files").options(**by_time).load(str(folder))
         fast = queries.start(files, "fast")
         try:
             output = queries.output("fast")
-            wait_until(lambda: arrived(fast, output, 11), "the files up to max-drift", PATIENCE_S)
+            wait_until(lambda: arrived(fast, output, 11), "the files up to max-drift", TIME_LIMIT_S)
             queries.broker.write(name, records(0, [T0 + 5 * MINUTE]))
-            wait_until(lambda: arrived(fast, output, 15), "the files to follow the topic", PATIENCE_S)
+            wait_until(lambda: arrived(fast, output, 15), "the files to follow the topic", TIME_LIMIT_S)
             assert max(row["time"].timestamp() * 1000 for row in output.rows()) <= T0 + 15 * MINUTE
             slow.stop()
-            wait_until(lambda: arrived(fast, output, 60), "the files to be free", PATIENCE_S)
+            wait_until(lambda: arrived(fast, output, 60), "the files to be free", TIME_LIMIT_S)
         finally:
             fast.stop()
     finally:
@@ -148,8 +148,8 @@ def kill_all(process: subprocess.Popen[bytes]) -> None:
     for pid in family:
         if alive(pid):
             os.kill(pid, signal.SIGKILL)
-    process.wait(PATIENCE_S)
-    wait_until(lambda: not any(alive(pid) for pid in family), "them to be gone", PATIENCE_S)
+    process.wait(TIME_LIMIT_S)
+    wait_until(lambda: not any(alive(pid) for pid in family), "them to be gone", TIME_LIMIT_S)
 
 
 @pytest.mark.timeout(300)
@@ -163,16 +163,16 @@ def test_a_group_goes_on_after_one_process_is_killed(queries: KafkaQueries, topi
     options |= {"scan.watermark.alignment.source-timeout": "10 s"}
     with other_process(queries, slow, options) as process:
         other = queries.output("other")
-        wait_until(lambda: other.count() == 1, "the other process to read", 2 * PATIENCE_S)
+        wait_until(lambda: other.count() == 1, "the other process to read", 2 * TIME_LIMIT_S)
         (holder,) = {entry["source"] for entry in told(queries)}
         query, output = queries.start(queries.stream(fast, options)), queries.output()
         try:
-            wait_until(lambda: arrived(query, output, 2), "what is within the drift", PATIENCE_S)
+            wait_until(lambda: arrived(query, output, 2), "what is within the drift", TIME_LIMIT_S)
             seen = entries(queries)
-            wait_until(lambda: entries(queries) >= seen + 4, "both hearts to beat on", PATIENCE_S)
+            wait_until(lambda: entries(queries) >= seen + 4, "both hearts to beat on", TIME_LIMIT_S)
             assert output.count() == 2
             kill_all(process)
-            wait_until(lambda: arrived(query, output, 4), "what the dead one held", PATIENCE_S)
+            wait_until(lambda: arrived(query, output, 4), "what the dead one held", TIME_LIMIT_S)
             heard = max(entry["told_at"] for entry in told(queries) if entry["source"] == holder)
             assert DeltaTable(str(output.table)).history(1)[0]["timestamp"] >= heard + 10_000
             with frozen(planners()):
@@ -180,7 +180,7 @@ def test_a_group_goes_on_after_one_process_is_killed(queries: KafkaQueries, topi
                 assert not told(queries)[-1]["left"]  # Spark does not wait for the planner that it ends
         finally:
             query.stop()
-    wait_until(lambda: told(queries)[-1]["left"], "the query that was stopped to leave", PATIENCE_S)
+    wait_until(lambda: told(queries)[-1]["left"], "the query that was stopped to leave", TIME_LIMIT_S)
 
 
 @contextmanager

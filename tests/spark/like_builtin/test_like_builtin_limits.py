@@ -19,7 +19,7 @@ from tests.spark.support.both_sources import (
     rows_by_partition,
     sizes,
 )
-from tests.spark.support.kafka_queries import CONTINUOUS, ONCE, PATIENCE_S, T0, KafkaQueries
+from tests.spark.support.kafka_queries import CONTINUOUS, ONCE, T0, TIME_LIMIT_S, KafkaQueries
 
 pytestmark = pytest.mark.jvm
 
@@ -97,7 +97,7 @@ def test_a_batch_waits_for_its_minimum(queries: KafkaQueries, topic: MakeTopic, 
     ]
     try:
         for rows, filled, more in steps:
-            wait_until(lambda rows=rows: arrived(running, rows), f"{rows} rows", PATIENCE_S)  # type: ignore[misc]
+            wait_until(lambda rows=rows: arrived(running, rows), f"{rows} rows", TIME_LIMIT_S)  # type: ignore[misc]
             fill(queries, filled, more)
     finally:
         running.query.stop()
@@ -113,9 +113,9 @@ def test_a_batch_waits_no_longer_than_the_delay(queries: KafkaQueries, topic: Ma
     limits = {"minOffsetsPerTrigger": "15", "maxTriggerDelay": "2s"}
     running = Collected(queries.stream(name, limits, source), queries.folder / "c", CONTINUOUS)
     try:
-        wait_until(lambda: arrived(running, 16), "the first batch", PATIENCE_S)
+        wait_until(lambda: arrived(running, 16), "the first batch", TIME_LIMIT_S)
         fill(queries, name, {0: 10})
-        wait_until(lambda: arrived(running, 26), "a batch below the minimum", PATIENCE_S)
+        wait_until(lambda: arrived(running, 26), "a batch below the minimum", TIME_LIMIT_S)
     finally:
         running.query.stop()
     assert sizes(running.batches) == [16, 10]

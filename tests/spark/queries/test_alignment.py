@@ -15,9 +15,9 @@ from flip27_stream.testing import Record, wait_until
 from tests.spark.support.kafka_queries import (
     HOUR,
     MINUTE,
-    PATIENCE_S,
     SECOND,
     T0,
+    TIME_LIMIT_S,
     KafkaQueries,
     arrived,
     finish,
@@ -220,7 +220,7 @@ def test_idleness_outlasts_a_restart_and_ends_with_data(queries: KafkaQueries, t
     output, table = queries.output(), str(queries.split_watermarks)
 
     def wait_for(rows: int) -> None:
-        wait_until(lambda: arrived(query, output, rows), f"{rows} rows", PATIENCE_S)
+        wait_until(lambda: arrived(query, output, rows), f"{rows} rows", TIME_LIMIT_S)
 
     def statuses() -> dict[str, str]:
         """Returns the newest status of each partition."""
@@ -232,7 +232,7 @@ def test_idleness_outlasts_a_restart_and_ends_with_data(queries: KafkaQueries, t
     wait_for(3)
     queries.broker.write(name, records(0, [T0 + 2 * SECOND]))
     wait_for(4)
-    wait_until(lambda: statuses() == {"0": "ACTIVE", "1": "PAUSED"}, "the first status", PATIENCE_S)
+    wait_until(lambda: statuses() == {"0": "ACTIVE", "1": "PAUSED"}, "the first status", TIME_LIMIT_S)
     query.stop()
     assert (name, 1, 1) not in output.positions()
 
@@ -246,7 +246,7 @@ def test_idleness_outlasts_a_restart_and_ends_with_data(queries: KafkaQueries, t
     wait_for(6)
     queries.broker.write(name, records(1, [T0 + MINUTE, T0 + HOUR]))
     wait_for(7)
-    wait_until(lambda: statuses()["0"] == "ACTIVE", "the status of the one that came back", PATIENCE_S)
+    wait_until(lambda: statuses()["0"] == "ACTIVE", "the status of the one that came back", TIME_LIMIT_S)
     query.stop()
     assert output.count() == 7
     assert (name, 1, 3) not in output.positions()

@@ -25,7 +25,7 @@ from tests.spark.support.processes import planners
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(400)]
 
-PATIENCE_S = 180.0
+TIME_LIMIT_S = 180.0
 PARTITIONS = 3
 RECORDS = 60
 """The number of records that are written to each partition at a time."""
@@ -96,11 +96,11 @@ def test_a_killed_planner_neither_loses_nor_doubles(
     write(queries.broker, name)
     query = sink.start(queries.stream(name, {"maxOffsetsPerTrigger": "50"}), processingTime="0 seconds")
     try:
-        wait_until(lambda: bool(sink.counts("partition")), "the first rows", PATIENCE_S)
+        wait_until(lambda: bool(sink.counts("partition")), "the first rows", TIME_LIMIT_S)
         for pid in planners():
             os.kill(pid, signal.SIGKILL)
         write(queries.broker, name, hours=1)
-        wait_until(lambda: not query.isActive, "the query to fail without its planner", PATIENCE_S)
+        wait_until(lambda: not query.isActive, "the query to fail without its planner", TIME_LIMIT_S)
     finally:
         query.stop()
 

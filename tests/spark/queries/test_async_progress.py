@@ -18,7 +18,7 @@ from flip27_stream.testing import wait_until
 from offsets import MARKER
 from tests.spark.support.both_sources import positions
 from tests.spark.support.driven_query import Query
-from tests.spark.support.kafka_queries import CONTINUOUS, PATIENCE_S, T0, KafkaQueries, records
+from tests.spark.support.kafka_queries import CONTINUOUS, T0, TIME_LIMIT_S, KafkaQueries, records
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -109,7 +109,7 @@ class Async:
             progress = self.query.lastProgress
             return progress if progress is not None and progress["batchId"] == max(self.batches) else {}
 
-        wait_until(lambda: bool(newest()), "the progress of the last batch", PATIENCE_S)
+        wait_until(lambda: bool(newest()), "the progress of the last batch", TIME_LIMIT_S)
         return newest()
 
     def wait_for(self, rows: int) -> None:
@@ -118,7 +118,7 @@ class Async:
                 raise error
             return sum(map(Counter.total, self.batches.values())) >= rows
 
-        wait_until(came, f"{rows} rows", PATIENCE_S)
+        wait_until(came, f"{rows} rows", TIME_LIMIT_S)
 
 
 @pytest.mark.jvm

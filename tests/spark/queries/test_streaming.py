@@ -19,9 +19,9 @@ from tests.spark.support.kafka_queries import (
     CONTINUOUS,
     MINUTE,
     ONCE,
-    PATIENCE_S,
     SECOND,
     T0,
+    TIME_LIMIT_S,
     KafkaQueries,
     arrived,
     records,
@@ -86,12 +86,12 @@ def test_nothing_to_read_makes_no_batches(queries: KafkaQueries, topic: MakeTopi
     query = queries.start(queries.stream(name, queries.aligned() if aligned else {}))
     output = queries.output()
     try:
-        wait_until(lambda: arrived(query, output, 10), "the rows", PATIENCE_S)
-        wait_until(lambda: output.logged("commits") == batches, "the commit", PATIENCE_S)
+        wait_until(lambda: arrived(query, output, 10), "the rows", TIME_LIMIT_S)
+        wait_until(lambda: output.logged("commits") == batches, "the commit", TIME_LIMIT_S)
         (planner,) = planners()
         before = cpu_seconds(planner)
         seen = len(query.recentProgress)
-        wait_until(lambda: len(query.recentProgress) >= seen + 30, "30 looks at nothing", PATIENCE_S)
+        wait_until(lambda: len(query.recentProgress) >= seen + 30, "30 looks at nothing", TIME_LIMIT_S)
         print(f"30 idle looks, aligned={aligned}: {cpu_seconds(planner) - before:.2f} s of CPU")
     finally:
         query.stop()
@@ -112,12 +112,12 @@ def test_new_partitions_are_read_from_their_beginning(
     options = {"startingOffsets": "latest"} | (queries.aligned() if aligned else {})
     query, output = queries.start(queries.stream(name, options)), queries.output()
     try:
-        wait_until(lambda: output.logged("commits"), "batch 0", PATIENCE_S)
+        wait_until(lambda: output.logged("commits"), "batch 0", TIME_LIMIT_S)
         admin = KafkaAdminClient(bootstrap_servers=queries.broker.bootstrap_servers)
         admin.create_partitions({name: 2})
         admin.close()
         queries.broker.write(name, [*records(0, [T0 + 1]), *records(1, [T0, T0 + 1])])
-        wait_until(lambda: arrived(query, output, 3), "the new partition's records", PATIENCE_S)
+        wait_until(lambda: arrived(query, output, 3), "the new partition's records", TIME_LIMIT_S)
     finally:
         query.stop()
     assert output.positions() == {(name, 0, 1): 1, (name, 1, 0): 1, (name, 1, 1): 1}
@@ -133,10 +133,10 @@ def test_new_topics_that_match_the_pattern_are_read(queries: KafkaQueries, topic
     stream = queries.stream("", {"subscribePattern": f"{prefix}-.*", **queries.aligned()})
     query, output = queries.start(stream), queries.output()
     try:
-        wait_until(lambda: arrived(query, output, 1), "the first topic's record", PATIENCE_S)
+        wait_until(lambda: arrived(query, output, 1), "the first topic's record", TIME_LIMIT_S)
         queries.broker.create_topic(second)
         queries.broker.write(second, records(0, [T0]))
-        wait_until(lambda: arrived(query, output, 2), "the second topic's record", PATIENCE_S)
+        wait_until(lambda: arrived(query, output, 2), "the second topic's record", TIME_LIMIT_S)
     finally:
         query.stop()
     assert output.positions() == {(first, 0, 0): 1, (second, 0, 0): 1}
@@ -168,9 +168,9 @@ def test_latest_loses_nothing_that_is_written_after_the_start(
     options = {"startingOffsets": "latest"} | (queries.aligned() if aligned else {})
     query, output = queries.start(queries.stream(name, options)), queries.output()
     try:
-        wait_until(lambda: output.logged("offsets"), "the first logged offset", PATIENCE_S)
+        wait_until(lambda: output.logged("offsets"), "the first logged offset", TIME_LIMIT_S)
         queries.broker.write(name, steps(2, 3))
-        wait_until(lambda: arrived(query, output, 6), "what was written since", PATIENCE_S)
+        wait_until(lambda: arrived(query, output, 6), "what was written since", TIME_LIMIT_S)
     finally:
         query.stop()
     assert output.positions() == {(name, p, n): 1 for p in (0, 1) for n in (5, 6, 7)}

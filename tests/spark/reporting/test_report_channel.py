@@ -30,7 +30,7 @@ from tests.spark.support.report_kit import REPORT, all_are_reachable, connected,
 __all__ = ["all_are_reachable", "listener"]
 
 
-def is_hung_up_on(client: socket.socket) -> bool:
+def is_disconnected(client: socket.socket) -> bool:
     """Waits until the listener closes the connection. What it has sent before is ignored."""
     client.settimeout(30)
     try:
@@ -87,7 +87,7 @@ def test_a_client_of_another_protocol_is_refused(listener: ReportListener, said:
         client.sendall(said)
         with contextlib.suppress(OSError):  # the listener may have closed the connection
             client.shutdown(socket.SHUT_WR)
-        assert is_hung_up_on(client)
+        assert is_disconnected(client)
     assert is_alive(listener)
 
 
@@ -165,7 +165,7 @@ def test_a_report_that_is_too_long_is_not_read(
         monkeypatch.setattr(side, "MAX_MESSAGE", 5000)
     with connected(listener) as client:
         client.sendall(header(listener.address, greeted(client), b"x", length))
-        assert is_hung_up_on(client)
+        assert is_disconnected(client)
     assert not send_report(listener.address, replace(REPORT, host="x" * 5000))
     assert is_alive(listener), "the sender did not even try, and so has no reason to leave the listener alone"
 
@@ -174,7 +174,7 @@ def test_another_text_than_the_one_announced_is_refused(listener: ReportListener
     said = REPORT.to_bytes()
     with connected(listener) as client:
         client.sendall(header(listener.address, greeted(client), said) + said[::-1])
-        assert is_hung_up_on(client)
+        assert is_disconnected(client)
     assert listener.take() == []
 
 
@@ -190,7 +190,7 @@ def test_a_recorded_report_cannot_be_sent_again(listener: ReportListener) -> Non
     with connected(listener) as client:
         greeted(client)
         client.sendall(message)
-        assert is_hung_up_on(client)
+        assert is_disconnected(client)
     assert listener.take() == []
 
 
@@ -201,7 +201,7 @@ def test_only_the_header_of_a_client_without_the_key_is_read(listener: ReportLis
         wait_until(lambda: [len(c._received) for c in listener._clients] == [67], "it to have come", 30)
         with contextlib.suppress(ConnectionError):
             client.sendall(bytes(1_000_000))
-        assert is_hung_up_on(client)
+        assert is_disconnected(client)
 
 
 def test_a_client_that_sends_too_slowly_is_disconnected(
@@ -210,19 +210,19 @@ def test_a_client_that_sends_too_slowly_is_disconnected(
     """The listener closes the connection of a client whose bytes each arrive in time, but whose whole message does
     not. A client with the key is treated the same."""
     monkeypatch.setattr(report_listener, "_CLIENT_TIMEOUT_S", 0.2)
-    with connected(listener) as silent, connected(listener) as stammering:
+    with connected(listener) as silent, connected(listener) as slow:
         with contextlib.suppress(OSError):  # a busy machine may be too slow
-            stammering.sendall(header(listener.address, greeted(stammering), b"", 10_000_000))
+            slow.sendall(header(listener.address, greeted(slow), b"", 10_000_000))
 
         def goes_on() -> bool:
             try:
-                stammering.sendall(b"x")
+                slow.sendall(b"x")
             except OSError:
                 return False
             return True
 
-        wait_until(lambda: not goes_on(), "the stammerer to be hung up on", 30)
-        assert is_hung_up_on(silent)
+        wait_until(lambda: not goes_on(), "the slow client to be disconnected", 30)
+        assert is_disconnected(silent)
     monkeypatch.undo()
     assert is_alive(listener)
 

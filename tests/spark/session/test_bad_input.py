@@ -18,9 +18,9 @@ from flip27_stream.testing import wait_until
 from flip27_stream.testing.child import free_port
 from tests.spark.support.kafka_queries import (
     CONTINUOUS,
-    PATIENCE_S,
     SECOND,
     T0,
+    TIME_LIMIT_S,
     KafkaQueries,
     Output,
     records,
@@ -226,7 +226,7 @@ def test_a_query_goes_on_after_lost_records_without_fail_on_data_loss(
         shown.append(capfd.readouterr().err)
         return f"Records of {name}-0 may have been lost" in "".join(shown)
 
-    wait_until(is_shown, "the warning of the planning process", PATIENCE_S)
+    wait_until(is_shown, "the warning of the planning process", TIME_LIMIT_S)
 
 
 @pytest.mark.parametrize("fail", [True, False])
@@ -243,20 +243,22 @@ def test_a_topic_that_is_recreated_under_a_query_fails_it(
     query = queries.start(queries.stream(name, {"failOnDataLoss": str(fail)}), trigger=CONTINUOUS)
     try:
         queries.broker.write(name, records(0, [T0]))
-        wait_until(lambda: output.count() == 6, "the query to run", PATIENCE_S)
+        wait_until(lambda: output.count() == 6, "the query to run", TIME_LIMIT_S)
         if fail:
             _recreate(queries, name)
             queries.broker.write(name, records(0, [T0]))  # longer than the old one
             with pytest.raises(
                 StreamingQueryException, match=f"{name}-0 may .* of a topic that was deleted and"
             ):
-                query.awaitTermination(int(PATIENCE_S))
+                query.awaitTermination(int(TIME_LIMIT_S))
             return
         queries.broker.delete_topic(name)
         queries.broker.create_topic(name)
-        wait_until(lambda: output.offsets()[-1]["splits"][f"{name}-0"][0] == 0, "it to be found", PATIENCE_S)
+        wait_until(
+            lambda: output.offsets()[-1]["splits"][f"{name}-0"][0] == 0, "it to be found", TIME_LIMIT_S
+        )
         queries.broker.write(name, records(0, [T0] * 8))
-        wait_until(lambda: output.count() == 14, "its records", PATIENCE_S)
+        wait_until(lambda: output.count() == 14, "its records", TIME_LIMIT_S)
     finally:
         query.stop()
     assert output.positions() - before == Counter({(name, 0, n): 1 + (n == 5) for n in range(8)})

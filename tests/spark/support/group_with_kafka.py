@@ -11,7 +11,7 @@ from datetime import timedelta
 from pyspark.sql import DataFrame
 
 from flip27_stream.testing import wait_until
-from tests.spark.support.kafka_queries import HOUR, MINUTE, PATIENCE_S, KafkaQueries, arrived
+from tests.spark.support.kafka_queries import HOUR, MINUTE, TIME_LIMIT_S, KafkaQueries, arrived
 
 RECORDS = 60
 
@@ -44,7 +44,7 @@ def check_group_with_kafka(
     query, output = queries.start(both), queries.output()
     try:
         total = RECORDS + len(expected)
-        wait_until(lambda: arrived(query, output, total), "all rows of both", PATIENCE_S)
+        wait_until(lambda: arrived(query, output, total), "all rows of both", TIME_LIMIT_S)
     finally:
         query.stop()
     values = [value for _, _, _, value in records]

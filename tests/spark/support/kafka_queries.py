@@ -28,7 +28,7 @@ CONTINUOUS: Mapping[str, Any] = {"processingTime": "0 seconds"}
 AVAILABLE_NOW: Mapping[str, Any] = {"availableNow": True}
 ONCE: Mapping[str, Any] = {"once": True}
 
-PATIENCE_S = 120.0
+TIME_LIMIT_S = 120.0
 
 
 def records(partition: int, times: Iterable[int], size: int = 0) -> list[Record]:
@@ -151,7 +151,7 @@ class KafkaQueries:
         """Runs a stream until ``rows`` rows are in its table, then stops it."""
         query, output = self.start(stream, name), self.output(name)
         try:
-            wait_until(lambda: arrived(query, output, rows), f"{rows} rows in {name}", PATIENCE_S)
+            wait_until(lambda: arrived(query, output, rows), f"{rows} rows in {name}", TIME_LIMIT_S)
         finally:
             query.stop()
         return output
@@ -167,7 +167,7 @@ def arrived(query: StreamingQuery, output: Output, rows: int) -> bool:
 def finish(query: StreamingQuery) -> None:
     """Waits for a query that ends by itself."""
     try:
-        if not query.awaitTermination(int(PATIENCE_S)):
-            raise TimeoutError(f"The query did not end within {PATIENCE_S:g} s: {query.status}")
+        if not query.awaitTermination(int(TIME_LIMIT_S)):
+            raise TimeoutError(f"The query did not end within {TIME_LIMIT_S:g} s: {query.status}")
     finally:
         query.stop()

@@ -34,7 +34,7 @@ def _collect_refused_connections() -> Iterator[None]:
 def let_in(
     broker: KafkaBroker,
     listener: SecureListener,
-    patience_ms: int = 20_000,
+    time_limit_ms: int = 20_000,
     more: dict[str, str] | None = None,
 ) -> bool:
     """Returns whether a client of kafka-python can connect."""
@@ -46,7 +46,7 @@ def let_in(
     address = broker.secure.bootstrap_servers(listener)
     with closing(KafkaNetClient(bootstrap_servers=address, **config, **(more or {}))) as client:
         try:
-            return bool(client.get_broker_version(timeout_ms=patience_ms) >= (4, 0))
+            return bool(client.get_broker_version(timeout_ms=time_limit_ms) >= (4, 0))
         except KafkaError:
             return False
 
@@ -64,14 +64,14 @@ def test_a_client_authenticates_with_a_certificate(secure_broker: KafkaBroker) -
     pair = {"ssl_certfile": str(keys.certificate), "ssl_keyfile": str(keys.private_key)}
     assert let_in(secure_broker, "MUTUAL_TLS", more=pair)
     assert let_in(secure_broker, "SSL")
-    assert not let_in(secure_broker, "MUTUAL_TLS", patience_ms=500)
+    assert not let_in(secure_broker, "MUTUAL_TLS", time_limit_ms=500)
 
 
 def test_a_wrong_password_is_refused(secure_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secure_broker.secure, "password", "no")
     for mechanism in SASL:
         assert not let_in(
-            secure_broker, "SASL_PLAINTEXT", patience_ms=500, more={"sasl_mechanism": mechanism}
+            secure_broker, "SASL_PLAINTEXT", time_limit_ms=500, more={"sasl_mechanism": mechanism}
         )
 
 

@@ -31,8 +31,8 @@ def test_al_12_the_floor_is_the_least_watermark_of_the_others() -> None:
 
 
 def test_al_15_al_17_a_member_without_a_watermark_holds_nobody() -> None:
-    """A member without a watermark holds no other member, and so an idle or finished one does not either (AL-02,
-    AO-06). An unknown watermark is ``None`` and not the least number.
+    """A member without a watermark holds no other member back. Idle and finished members have no watermark, so they
+    do not either (AL-02, AO-06). An unknown watermark is ``None`` and not the least number.
     """
     assert floor(seen(entry("a", None), entry("b", 20))) == 20
     assert floor(seen(entry("a", None))) is None

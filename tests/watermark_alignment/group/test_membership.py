@@ -251,7 +251,7 @@ def test_a_former_run_that_is_seen_late_is_no_successor(join: Join, board: Board
 
 
 def test_a_log_that_grew_for_long_delays_no_renewal(join: Join, board: Board, clock: ManualClock) -> None:
-    """While a long log is read, the entry is renewed between two parts.
+    """A long log is read in parts, and the member renews its own entry between them.
 
     The floor is known when all parts are read.
     """
@@ -288,7 +288,7 @@ def test_entries_are_renewed_as_often_as_new_members_expect(join: Join) -> None:
 def test_a_table_that_does_not_answer_holds_a_plan_up_once(
     join: Join, board: Board, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(membership, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(membership, "_TIME_LIMIT_S", 0.05)
     waits: list[float | None] = []
     wait_for = threading.Condition.wait_for
 

@@ -80,7 +80,10 @@ class World:
         return [breach for breach in self.breaches if breach.split()[0] in invariants]
 
     def _cover(self, batch: Batch, read_max: int | None) -> set[str]:
-        """Returns the splits of the batch that have counted since before the others passed them."""
+        """Returns the splits of the batch whose rows Spark must not drop as late (I4).
+
+        They count for the horizon, and have done so since the other splits were at most max-drift ahead of them.
+        """
         counted = {v.id: f for v in batch.counted if (f := front(v)) is not None}
         drift = batch.settings.max_drift
         now = {s for s, f in counted.items() if read_max is None or read_max - f <= drift}

@@ -89,7 +89,7 @@ class SourceRun:
 
     @property
     def floor(self) -> NDArray[np.datetime64]:
-        """The least watermark that counts, after each batch."""
+        """The least watermark of the splits that count, after each batch."""
         return least(self.counting)
 
 

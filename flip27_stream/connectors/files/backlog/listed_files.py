@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 FoundByPath = Mapping[str, Collection[FoundFile]]
 """The listed files, by the path that the user named and under which they lie."""
 
-_PATIENCE_S = 60.0
+_TIME_LIMIT_S = 60.0
 """The time (s) that a restarted bounded source waits for files that are still to be read and are not listed."""
 
 _SHARE = 8
@@ -156,7 +156,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         """Returns whether to wait for files that the checkpoint knows of and that are not listed.
 
         Raises:
-            DataLossError: Files of a bounded source were not listed for ``_PATIENCE_S``, and missing files are an
+            DataLossError: Files of a bounded source were not listed for ``_TIME_LIMIT_S``, and missing files are an
                 error.
         """
         if not self._bounded:
@@ -166,11 +166,11 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
             return False
         now = time.monotonic()
         self._waits_since = self._waits_since or now
-        if now - self._waits_since < _PATIENCE_S:
+        if now - self._waits_since < _TIME_LIMIT_S:
             return True
         some = "some" if rest is None else str(rest.files)
         text = (
-            f"{some.capitalize()} of the files of the first listing are not read yet, and for {_PATIENCE_S:g} s not "
+            f"{some.capitalize()} of the files of the first listing are not read yet, and for {_TIME_LIMIT_S:g} s not "
             "all of them were found: files were deleted or overwritten."
         )
         if not self._statistics.tolerance.missing:

@@ -85,6 +85,10 @@ class FileFormat(ABC):
         with self._errors(fs, path), open_file(fs, path) as file:
             return self._units(file, path, column)
 
+    def with_row_counts(self, fs: FileSystem, path: str, units: FileUnits) -> FileUnits:
+        """Returns the units of the file with a number of rows for each, or with an upper bound for it."""
+        return units
+
     def least_event_time(self, fs: FileSystem, path: str, column: str) -> int | None:
         """Returns the least event time (ms) in the file, or ``None``. This is cheaper than :meth:`units`."""
         return self.units(fs, path, column).least_event_time

@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from flip27_stream.api import TimestampAssigner
 from flip27_stream.connectors.files.formats.event_times import Divided, TimeRange, event_time_columns
-from flip27_stream.connectors.files.formats.format_options import FileFormat, FileUnits
-from flip27_stream.connectors.files.formats.lines.line_format import LineFormat
+from flip27_stream.connectors.files.formats.file_format import FileFormat
 from flip27_stream.connectors.files.formats.rows import read_rows
 from flip27_stream.connectors.files.formats.schemas import constants
+from flip27_stream.connectors.files.formats.units import FileUnits
 from flip27_stream.connectors.files.layout.columns import find_column
 from flip27_stream.connectors.files.layout.file_layout import PLAIN, FileLayout, Partition
 from flip27_stream.connectors.files.storage.filesystem import Storage
@@ -127,8 +127,8 @@ class FileStatistics:
             units = _with(units, dict.fromkeys(range(len(units)), constant))
         elif order is not None and column is None:
             units = self._with_event_times(path, units, order.assigner, layout)
-        if self.count_rows and isinstance(format, LineFormat):
-            units = replace(units, rows=format.count_lines(fs, path, units.borders))
+        if self.count_rows:
+            units = format.with_row_counts(fs, path, units)
         if layout.deletion is not None:
             units = units.without(layout.deletion.deleted_rows(fs, path))
             if order is not None and column is not None and constant is None:

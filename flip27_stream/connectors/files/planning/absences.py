@@ -19,7 +19,7 @@ class FileAwayError(Exception):
 class Absences:
     """The files that cannot be found, and since when.
 
-    A missing file is looked for during :attr:`Retries.patience_s`, as a failed listing is repeated.
+    A missing file is looked for during :attr:`Retries.time_limit_s`, as a failed listing is repeated.
     """
 
     def __init__(self) -> None:
@@ -33,20 +33,20 @@ class Absences:
             FileAwayError: It may come back.
             DataLossError, UnreachableError: It was missing for too long. The message has the cause.
         """
-        now, patience_s = time.monotonic(), Retries.patience_s
+        now, time_limit_s = time.monotonic(), Retries.time_limit_s
         since, last = self._since.get(path, (now, now))
         if (
-            path not in self._since or now - last > patience_s + LocalCall.patience_s
+            path not in self._since or now - last > time_limit_s + LocalCall.time_limit_s
         ):  # one attempt can hang so long
             since = now
             log.warning(
                 "File %s is the next to be read, and cannot be found or read; this is tried again for %g s: %s",
                 path,
-                patience_s,
+                time_limit_s,
                 error,
             )
         self._since[path] = since, now
-        if now - since < patience_s:
+        if now - since < time_limit_s:
             raise FileAwayError(path) from error
         raise type(error)(
             f"{error} Reading the file was tried repeatedly for {now - since:.0f} s."

@@ -99,7 +99,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         self._ends: dict[str, int] = {}
 
     def start(self) -> None:
-        look = self._look_patiently if self._goes_on else self._backlog.look
+        look = self._look_with_retries if self._goes_on else self._backlog.look
         self._context.call_async(look, self._on_first_look)
         period = self._options.monitor_interval_ms
         if not self._bounded and period is not None:
@@ -182,7 +182,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         if look is not None:
             self._backlog.take_in(look)
         if self._bounded and not self._backlog.is_complete:
-            self._context.call_async(self._look_patiently, self._on_late_look, _LATE_LOOK_MS)
+            self._context.call_async(self._look_with_retries, self._on_late_look, _LATE_LOOK_MS)
 
     def _on_late_look(self, look: Any, error: BaseException | None) -> None:
         if error is not None:
@@ -190,9 +190,9 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         self._take_in_until_complete(look)
 
     def _look_again(self) -> Any:
-        return self._look_patiently() if self._looked and not self._frozen else None
+        return self._look_with_retries() if self._looked and not self._frozen else None
 
-    def _look_patiently(self) -> Any:
+    def _look_with_retries(self) -> Any:
         return self._retries(self._backlog.look)
 
     def _on_look(self, look: Any, error: BaseException | None) -> None:

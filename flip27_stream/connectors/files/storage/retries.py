@@ -23,12 +23,12 @@ class Retries:
     micro-batch, and does not depend on ``source.monitor-interval``.
 
     Attributes:
-        patience_s: How long (s) a look is retried after its first failure, at least once. An attempt that is running
+        time_limit_s: How long (s) a look is retried after its first failure, at least once. An attempt that is running
             then is the last. The first attempt does not count: the process may have been suspended while it ran.
         pause_s: The time (s) between two attempts.
     """
 
-    patience_s: ClassVar[float] = 60.0
+    time_limit_s: ClassVar[float] = 60.0
     pause_s: ClassVar[float] = 1.0
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Retries:
         """Returns the result of ``look``, or ``None`` after :meth:`close`.
 
         Raises:
-            UnreachableError: All attempts in ``patience_s`` failed. The message has the cause.
+            UnreachableError: All attempts in ``time_limit_s`` failed. The message has the cause.
             Exception: Any other error of ``look``.
         """
         failing_since: float | None = None
@@ -51,7 +51,7 @@ class Retries:
                     failing_since = now
                     log.warning("Looking for new files failed; it is tried again: %s", error)
                 else:
-                    self._check_patience(error, now - failing_since)
+                    self._check_time_limit(error, now - failing_since)
             if self._closed.wait(self.pause_s):
                 return None
 
@@ -59,8 +59,8 @@ class Retries:
         """Ends all retries."""
         self._closed.set()
 
-    def _check_patience(self, error: UnreachableError, failing_s: float) -> None:
-        if failing_s >= self.patience_s:
+    def _check_time_limit(self, error: UnreachableError, failing_s: float) -> None:
+        if failing_s >= self.time_limit_s:
             raise UnreachableError(
                 f"{error} Looking for new files was tried repeatedly for {failing_s:.0f} s."
             ) from error

@@ -1,1 +1,1 @@
-"""The Kafka client of planning: requests to a cluster, and the connections that carry them."""
+"""The Kafka client of planning: rounds of requests to the leaders of a cluster."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from flip27_stream.connectors.kafka.client.connections.broker_connections import BrokerConnections
+from flip27_stream.connectors.kafka.connections.broker_connections import BrokerConnections
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.errors import AuthenticationError
 

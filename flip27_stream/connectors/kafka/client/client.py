@@ -11,7 +11,6 @@ from typing import Any
 from flip27_stream.connectors.kafka.client.answer_deadlines import AnswerDeadlines
 from flip27_stream.connectors.kafka.client.calls import Call, wait_for_news
 from flip27_stream.connectors.kafka.client.cluster import Cluster
-from flip27_stream.connectors.kafka.client.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.client.fetch_round import FetchRound
 from flip27_stream.connectors.kafka.client.offset_round import Answers, Asked, OffsetRound
 from flip27_stream.connectors.kafka.client.protocol import (
@@ -21,6 +20,7 @@ from flip27_stream.connectors.kafka.client.protocol import (
     TopicMetadata,
 )
 from flip27_stream.connectors.kafka.client.round_context import RoundContext
+from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.split import LATEST, TopicPartition
 from flip27_stream.errors import AuthenticationError, UnreachableError
 

@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from flip27_stream.connectors.kafka.client.backoff import Backoff
-from flip27_stream.connectors.kafka.client.connections.broker_connections import BrokerConnections
-from flip27_stream.connectors.kafka.client.connections.connection_options import ConnectionOptions
-from flip27_stream.connectors.kafka.client.connections.diagnosis import diagnose
 from flip27_stream.connectors.kafka.client.first_answer import FirstAnswer
 from flip27_stream.connectors.kafka.client.protocol import TopicMetadata, topics_in, unsure_topics
+from flip27_stream.connectors.kafka.connections.broker_connections import BrokerConnections
+from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.connections.diagnosis import diagnose
 from flip27_stream.connectors.kafka.kafka_python.messages import MetadataRequest, bootstrap_addresses
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.errors import ConnectorError, UnreachableError
@@ -160,13 +160,13 @@ class Cluster:
             if (reason := self._diagnosis(connections)) is not None:
                 raise reason
 
-        patience_ms = self.options.first_contact_timeout_ms
+        time_limit_ms = self.options.first_contact_timeout_ms
         question = FirstAnswer(
             connections, lambda: _metadata_request([]), lambda _, found: bool(found.brokers)
         )
-        response = question.get(patience_ms / 1000, ask_why)
+        response = question.get(time_limit_ms / 1000, ask_why)
         if response is None:
-            raise self._unreachable(connections, patience_ms, ask_why=not diagnosed)
+            raise self._unreachable(connections, time_limit_ms, ask_why=not diagnosed)
         connections.know(_brokers(response))
         self._note_brokers(connections, response)
 

@@ -105,12 +105,12 @@ class FetchRound:
         throttled = 0.0 if leader is None else self._cluster.connections.throttled_for(leader)
         # A plan does not wait for a longer throttle time.
         throttled = throttled if throttled <= FULL_S else 0.0
-        patience_s = self._patience_s(tp)
-        full = patience_s >= self._context.patience.full(tp)
-        return patience_s + (self._max_wait_s if full else 0.0) + throttled
+        time_limit_s = self._time_limit_s(tp)
+        full = time_limit_s >= self._context.deadlines.full(tp)
+        return time_limit_s + (self._max_wait_s if full else 0.0) + throttled
 
-    def _patience_s(self, tp: TopicPartition) -> float:
-        return self._context.patience.seconds(tp, self._began, at_once=True)
+    def _time_limit_s(self, tp: TopicPartition) -> float:
+        return self._context.deadlines.seconds(tp, self._began, at_once=True)
 
     def _answers(self, leader: int, response: Any, wanted: Wanted) -> dict[TopicPartition, Fetched]:
         """Returns what a leader answered. An error of the whole request counts for each of its partitions."""
@@ -131,7 +131,7 @@ class FetchRound:
                 answers.update(self._answers(leader, call.answer, partitions))
             elif call is None or not call.is_done:
                 for tp in partitions:
-                    self._context.gave_up(tp, self._patience_s(tp))
+                    self._context.gave_up(tp, self._time_limit_s(tp))
                 if call is not None:
                     self._context.under_way.keep(call)
         self._cluster.forget_leaders(tp for tp, at in answers.items() if retriable(at.error))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flip27_stream.connectors.kafka.client.calls import Call, wait_for_news
-from flip27_stream.connectors.kafka.client.connections.broker_connections import BrokerConnections
+from flip27_stream.connectors.kafka.connections.broker_connections import BrokerConnections
 from flip27_stream.errors import AuthenticationError
 from flip27_stream.running_time import turns
 

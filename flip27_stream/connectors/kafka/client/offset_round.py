@@ -126,8 +126,8 @@ class OffsetRound:
     def _allowed(self, tp: TopicPartition) -> float:
         if self._within is not None:
             return self._within
-        patience_s = self._context.patience.seconds(tp, self._began, at_once=not self._late)
-        return patience_s + self._throttled.get(tp, 0.0)
+        time_limit_s = self._context.deadlines.seconds(tp, self._began, at_once=not self._late)
+        return time_limit_s + self._throttled.get(tp, 0.0)
 
     def _question(self, key: _Key) -> Question:
         i, tp = key
@@ -188,7 +188,7 @@ class OffsetRound:
             error, answer = found.get(tp, (UNKNOWN_SERVER_ERROR, None))
             if not error and answer is not None:
                 self._answers[i][tp] = replace(answer, late=now - call.sent > FULL_S)
-                self._context.patience.waited(tp, now - self._began, now)
+                self._context.deadlines.waited(tp, now - self._began, now)
             elif unanswerable(error, self._asked[i][tp]):
                 self._answers[i][tp] = None
             elif forbidden(error):

@@ -19,12 +19,12 @@ class RoundContext:
 
     Attributes:
         cluster: The leaders, and the connections to the brokers.
-        patience: How long a round waits for each partition.
+        deadlines: How long a round waits for each partition.
         under_way: The calls of earlier rounds that are not answered yet.
     """
 
     cluster: Cluster
-    patience: AnswerDeadlines[TopicPartition]
+    deadlines: AnswerDeadlines[TopicPartition]
     under_way: CallsUnderWay = field(default_factory=CallsUnderWay)
 
     def begin(self) -> float:
@@ -56,10 +56,10 @@ class RoundContext:
 
         def answered(latency: float) -> None:
             for tp in wanted:
-                self.patience.answered(tp, latency - max_wait_s)
+                self.deadlines.answered(tp, latency - max_wait_s)
 
         self.cluster.connections.wait(0)  # notices connections that have ended, so that they are not used
-        usual_s = max(map(self.patience.latency, wanted)) + max_wait_s
+        usual_s = max(map(self.deadlines.latency, wanted)) + max_wait_s
         return Call(self.cluster.connections, leader, request, usual_s, answered)
 
     def wait(self, calls: Collection[Call], until: float) -> None:
@@ -78,4 +78,4 @@ class RoundContext:
         self.cluster.doubt_leader(tp)
         leader = self.cluster.leader(tp)
         if leader is None or not self.cluster.connections.throttled_for(leader):
-            self.patience.gave_up(tp, waited, time.monotonic())
+            self.deadlines.gave_up(tp, waited, time.monotonic())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
-from flip27_stream.connectors.kafka.client.connections.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.kafka_python.throttling import LONGEST_THROTTLE_MS, throttled_for_long
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ import threading
 import time
 
 from flip27_stream.connectors.kafka.client.client import KafkaClient
-from flip27_stream.connectors.kafka.client.connections.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.fetching.fetcher import Fetcher
 
 _IDLE_S = 300.0  # as spark.kafka.consumer.cache.timeout of Spark's pool

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from kafka.errors import IncompatibleBrokerVersion
 
-from flip27_stream.connectors.kafka.client.connections.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.kafka_python.api_versions import ask_versions
 from flip27_stream.connectors.kafka.kafka_python.messages import decoded, encoded
-from flip27_stream.connectors.kafka.security.sasl.sasl import run_sasl, sasl_steps
-from flip27_stream.connectors.kafka.security.security_options import SaslCredentials
-from flip27_stream.connectors.kafka.security.tls.tls_refusal import tls_refusal
+from flip27_stream.connectors.kafka.sasl.sasl_credentials import SaslCredentials
+from flip27_stream.connectors.kafka.sasl.sasl_steps import run_sasl, sasl_steps
+from flip27_stream.connectors.kafka.tls.tls_refusal import tls_refusal
 from flip27_stream.errors import ConnectorError
 
 _HEAD = struct.Struct(">ii")  # size of what follows, correlation id

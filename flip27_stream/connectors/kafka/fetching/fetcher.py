@@ -288,21 +288,23 @@ class Fetcher:
         self._pauses.answered(node, response.throttle_ms)
         return Answer(tuple(sent.fetch.wanted), response.partitions)
 
-    def _patience_s(self, node: int) -> float:
+    def _time_limit_s(self, node: int) -> float:
         """Returns how long a broker may be silent, in seconds."""
         options = self.client.options
-        patience_s = options.request_timeout_ms / 1000
+        time_limit_s = options.request_timeout_ms / 1000
         return (
-            min(patience_s, options.fetch_max_wait_ms / 1000 + _DOUBT_S) if node in self._kept else patience_s
+            min(time_limit_s, options.fetch_max_wait_ms / 1000 + _DOUBT_S)
+            if node in self._kept
+            else time_limit_s
         )
 
     def _drop_silent(self) -> None:
         """Drops the connections whose brokers have been silent for too long."""
         now = time.monotonic()
         for node, sent in list(self._in_flight.items()):
-            patience_s = self._patience_s(node)
-            if now - sent.heard >= patience_s:
-                self._fail(node, sent.fetch, TimeoutError(f"no answer for {patience_s:g} s"))
+            time_limit_s = self._time_limit_s(node)
+            if now - sent.heard >= time_limit_s:
+                self._fail(node, sent.fetch, TimeoutError(f"no answer for {time_limit_s:g} s"))
 
     def _fail(self, node: int, fetch: _Fetch, error: OSError) -> None:
         """Closes a connection that failed. A fetch over a kept connection is sent again at once, over a new one."""

@@ -111,7 +111,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
     ) -> None:
         self._options = options
         self._layout = layout or RowLayout.of_records()
-        self._patience_ms = options.poll_timeout_ms or options.connection.api_timeout_ms
+        self._time_limit_ms = options.poll_timeout_ms or options.connection.api_timeout_ms
         self._fetcher = FETCHERS.borrow(options.connection)
         self._client = self._fetcher.client
         self._reading: dict[TopicPartition, _Progress] = {}
@@ -190,7 +190,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
                 wanted,
                 read_committed=self._options.read_committed,
                 max_bytes=self._options.fetch_max_bytes,
-                within_s=self._patience_ms / 1000 - waited,
+                within_s=self._time_limit_ms / 1000 - waited,
             )
 
     def _take_answer(self) -> None:
@@ -214,7 +214,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             again = [tp for tp, fetched in answer.fetched.items() if not self._take(tp, fetched)]
         self._look_for_leaders(again)
         if self._undecoded:
-            self._restart_patience(answer.partitions)
+            self._restart_time_limits(answer.partitions)
         self._pausing = bool(again) or not (self._undecoded or _redirects(answer))
         if not self._pausing:
             self._send_fetches()
@@ -253,9 +253,9 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             progress.waited += waited
             if progress.unknown is not None:
                 progress.unknown += waited
-            if progress.waited > self._patience_ms / 1000:
+            if progress.waited > self._time_limit_ms / 1000:
                 self._give_up(tp, progress)
-        self._restart_patience(self._fetcher.partitions_under_way())
+        self._restart_time_limits(self._fetcher.partitions_under_way())
 
     def _look_for_leaders(self, partitions: Iterable[TopicPartition]) -> None:
         """Marks the leaders of these partitions as unknown, so that metadata is requested before the next fetch."""
@@ -263,7 +263,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         for tp in partitions:
             self._replicas.pop(tp, None)
 
-    def _restart_patience(self, partitions: Iterable[TopicPartition]) -> None:
+    def _restart_time_limits(self, partitions: Iterable[TopicPartition]) -> None:
         """Restarts the time limits of splits whose broker is sending records of other splits first."""
         for tp in partitions:
             if tp in self._reading:
@@ -375,7 +375,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
 
     def _was_deleted(self, tp: TopicPartition, progress: _Progress) -> bool:
         """Returns whether the topic was deleted or recreated. ``False`` if no broker answers in time."""
-        within_ms = min(self._patience_ms, self._options.connection.api_timeout_ms)
+        within_ms = min(self._time_limit_ms, self._options.connection.api_timeout_ms)
         try:
             topic = self._client.topics([tp.topic], within_ms).get(tp.topic)
         except UnreachableError:

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from flip27_stream.connectors.kafka.client.connections.connection_options import ConnectionOptions
-from flip27_stream.connectors.kafka.security.sasl import service_credential
+from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.sasl import service_credential
 from flip27_stream.connectors.kafka.security.security_settings import SECURITY_OPTIONS, parse_security
 from flip27_stream.errors import OptionError
 from flip27_stream.options.kinds import MOST_INT, any_text, whole, words

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from flip27_stream.api.limits import ReadLimits
-from flip27_stream.connectors.kafka.client.connections.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.offsets_initializer import Committed, OffsetsInitializer
 from flip27_stream.connectors.kafka.options import (
     java_client_options,

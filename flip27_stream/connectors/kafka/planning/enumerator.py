@@ -23,12 +23,12 @@ from flip27_stream.connector_base.data_loss import report_data_loss
 from flip27_stream.connector_base.split_discovery import SplitDiscovery
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.protocol import TopicMetadata
+from flip27_stream.connectors.kafka.event_time.event_time_probe import EventTimeProbe
+from flip27_stream.connectors.kafka.event_time.position_finder import PositionFinder
+from flip27_stream.connectors.kafka.event_time.positions import Bisection, TimestampIndex
 from flip27_stream.connectors.kafka.options.source_options import KafkaOptions
 from flip27_stream.connectors.kafka.planning.bounded_ranges import check_batch, refuse_reversed, up_to
 from flip27_stream.connectors.kafka.planning.enumerator_state import KafkaEnumeratorState
-from flip27_stream.connectors.kafka.planning.event_time.event_time_probe import EventTimeProbe
-from flip27_stream.connectors.kafka.planning.event_time.position_finder import PositionFinder
-from flip27_stream.connectors.kafka.planning.event_time.positions import Bisection, TimestampIndex
 from flip27_stream.connectors.kafka.planning.group_offsets import GroupCommitter
 from flip27_stream.connectors.kafka.planning.log_ranges import LogRanges
 from flip27_stream.connectors.kafka.planning.offset_lookups import ClusterOffsets

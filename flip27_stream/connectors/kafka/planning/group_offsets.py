@@ -42,7 +42,7 @@ class GroupCommitter:
         self._worker: threading.Thread | None = None
 
     def processed(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Tells that all records before these offsets are processed. Only offsets that changed are committed."""
+        """Records that everything before these offsets is processed. A thread commits the offsets that have changed."""
         changed = {
             tp: offset for tp, offset in offsets.items() if offset >= 0 and self._told.get(tp) != offset
         }

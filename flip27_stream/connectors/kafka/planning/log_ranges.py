@@ -11,10 +11,10 @@ from flip27_stream.api import SplitRange
 from flip27_stream.connector_base.data_loss import report_data_loss
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.protocol import TopicMetadata
+from flip27_stream.connectors.kafka.client.unanswered import Unanswered
 from flip27_stream.connectors.kafka.options.source_options import KafkaOptions
 from flip27_stream.connectors.kafka.planning.enumerator_state import KafkaEnumeratorState
 from flip27_stream.connectors.kafka.planning.topic_identity import IdentityChanges, TopicIdentities
-from flip27_stream.connectors.kafka.planning.unanswered import Unanswered
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
 from flip27_stream.errors import AuthenticationError, DataLossError, UnreachableError
 
@@ -132,7 +132,9 @@ class LogRanges:
             except AuthenticationError:
                 raise
             except UnreachableError as error:
-                log.warning("No broker tells the ids of the topics; it is tried again: %s", error)
+                log.warning(
+                    "No broker answered a request for the ids of topics, which is repeated: %s", error
+                )
                 self._unanswered.note(wanted, ())
                 return Looked()
             before, changes = changes, self._identities.changes(wanted, state, self.topics)

@@ -6,8 +6,8 @@ import base64
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from flip27_stream.connectors.kafka.security.sasl.oauthbearer import TOKEN_FORM
-from flip27_stream.connectors.kafka.security.tokens.token_cache import TOKENS, TokenProvider
+from flip27_stream.connectors.kafka.sasl.oauthbearer import TOKEN_FORM
+from flip27_stream.connectors.kafka.tokens.token_cache import TOKENS, TokenProvider
 from flip27_stream.errors import AuthenticationError
 
 _BEARER: Final = "Bearer "

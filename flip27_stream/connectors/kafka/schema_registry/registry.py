@@ -13,9 +13,9 @@ from urllib.error import URLError
 from urllib.parse import quote
 
 from flip27_stream.connectors.kafka.schema_registry.credentials import RegistryCredentials
-from flip27_stream.connectors.kafka.security.security_options import SslOptions
-from flip27_stream.connectors.kafka.security.tls.key_stores import TrustStore
-from flip27_stream.connectors.kafka.security.tokens.http_calls import HttpRefusal, call
+from flip27_stream.connectors.kafka.tls.key_stores import TrustStore
+from flip27_stream.connectors.kafka.tls.ssl_options import SslOptions
+from flip27_stream.connectors.kafka.tokens.http_calls import HttpRefusal, call
 from flip27_stream.errors import AuthenticationError, ConnectorError, OptionError, UnreachableError
 
 PREFIX: Final = "value.schema.registry."

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from flip27_stream.connectors.kafka.sasl.oauthbearer import TOKEN_FORM
 from flip27_stream.connectors.kafka.schema_registry.credentials import (
     FixedCredentials,
     RegistryCredentials,
     RenewedToken,
 )
 from flip27_stream.connectors.kafka.schema_registry.registry import PREFIX, SchemaRegistry
-from flip27_stream.connectors.kafka.security.sasl.oauthbearer import TOKEN_FORM
-from flip27_stream.connectors.kafka.security.tls.store_settings import TrustOptions
-from flip27_stream.connectors.kafka.security.tokens.token_function import TokenFunction
+from flip27_stream.connectors.kafka.tls.store_settings import TrustOptions
+from flip27_stream.connectors.kafka.tokens.token_function import TokenFunction
 from flip27_stream.errors import OptionError
 from flip27_stream.options.durations import parse_duration
 from flip27_stream.options.kinds import MOST_INT, any_text, text

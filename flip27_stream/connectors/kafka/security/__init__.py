@@ -1,1 +1,1 @@
-"""Encryption and authentication of connections to Kafka: TLS, SASL, and the key stores of Java."""
+"""Java's settings of encryption and authentication, checked and as one value; TLS, SASL and tokens lie beside it."""

@@ -9,20 +9,17 @@ from collections.abc import Callable, Mapping
 from ssl import TLSVersion
 from typing import Any, Final
 
-from flip27_stream.connectors.kafka.security.sasl.jaas import parse_password
-from flip27_stream.connectors.kafka.security.sasl.kerberos import Kerberos
-from flip27_stream.connectors.kafka.security.sasl.kerberos_options import KERBEROS_OPTIONS, parse_kerberos
-from flip27_stream.connectors.kafka.security.sasl.msk_iam import CLIENT_HANDLER, MskIam, parse_msk_iam
-from flip27_stream.connectors.kafka.security.sasl.oauth_options import OAUTH_OPTIONS, parse_oauth
-from flip27_stream.connectors.kafka.security.sasl.service_credential import parse_service_credential
-from flip27_stream.connectors.kafka.security.security_options import (
-    SaslCredentials,
-    SaslOptions,
-    SecurityOptions,
-    SslOptions,
-)
-from flip27_stream.connectors.kafka.security.tls.key_stores import KeyStore, StoreType
-from flip27_stream.connectors.kafka.security.tls.store_settings import (
+from flip27_stream.connectors.kafka.sasl.jaas import parse_password
+from flip27_stream.connectors.kafka.sasl.kerberos import Kerberos
+from flip27_stream.connectors.kafka.sasl.kerberos_options import KERBEROS_OPTIONS, parse_kerberos
+from flip27_stream.connectors.kafka.sasl.msk_iam import CLIENT_HANDLER, MskIam, parse_msk_iam
+from flip27_stream.connectors.kafka.sasl.oauth_options import OAUTH_OPTIONS, parse_oauth
+from flip27_stream.connectors.kafka.sasl.sasl_credentials import SaslCredentials, SaslOptions
+from flip27_stream.connectors.kafka.sasl.service_credential import parse_service_credential
+from flip27_stream.connectors.kafka.security.security_options import SecurityOptions
+from flip27_stream.connectors.kafka.tls.key_stores import KeyStore, StoreType
+from flip27_stream.connectors.kafka.tls.ssl_options import SslOptions
+from flip27_stream.connectors.kafka.tls.store_settings import (
     STORE_TYPE,
     TrustOptions,
     one_place,

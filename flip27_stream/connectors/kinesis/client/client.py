@@ -142,8 +142,8 @@ class KinesisClient:
             return None
         how = {"ShardIteratorType": "AT_TIMESTAMP", "Timestamp": time_ms / 1000}
         try:
-            patience = self._options.probe_timeout_s
-            return self._iterator(shared_client(self._options, patience), stream, shard_id, how, once=True)
+            timeout_s = self._options.probe_timeout_s
+            return self._iterator(shared_client(self._options, timeout_s), stream, shard_id, how, once=True)
         except NotThereError:
             return None
         except UnreachableError:

@@ -47,12 +47,12 @@ def shared_client(options: KinesisConnectionOptions, read_timeout_s: float | Non
     core = botocore.session.get_session()
     core.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_as_it_is)
     session = boto3.Session(botocore_session=core, region_name=options.region)
-    patience = options.request_timeout_ms / 1000
+    timeout_s = options.request_timeout_ms / 1000
     config = Config(
         retries={"total_max_attempts": 1},
         max_pool_connections=THREADS,
-        connect_timeout=min(_CONNECT_TIMEOUT_S, patience),
-        read_timeout=min(read_timeout_s or _READ_TIMEOUT_S, patience),
+        connect_timeout=min(_CONNECT_TIMEOUT_S, timeout_s),
+        read_timeout=min(read_timeout_s or _READ_TIMEOUT_S, timeout_s),
         # boto3 would put its own together twice for each call, which takes a quarter of the time of a call.
         user_agent=f"{_AGENT} Boto3/{boto3.__version__}",
     )

@@ -43,8 +43,8 @@ def _get(options: PulsarConnectionOptions, path: str) -> list[str]:
     try:
         request = urllib.request.Request(url, headers=headers)
         tls = admin_context(options) if url.startswith("https:") else None
-        patience = options.operation_timeout_ms / 1000
-        with urllib.request.urlopen(request, timeout=patience, context=tls) as answer:
+        timeout_s = options.operation_timeout_ms / 1000
+        with urllib.request.urlopen(request, timeout=timeout_s, context=tls) as answer:
             found = json.load(answer)
     except urllib.error.HTTPError as error:
         with error:

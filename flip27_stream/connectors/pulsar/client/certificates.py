@@ -21,12 +21,12 @@ def mistrust(options: PulsarConnectionOptions) -> str | None:
         return None
     first = options.service_url.removeprefix(_TLS).split(",")[0].rstrip("/")
     host, port = first.rsplit(":", 1) if ":" in first else (first, _PORT)
-    name, patience = host.strip("[]"), options.connection_timeout_ms / 1000
+    name, timeout_s = host.strip("[]"), options.connection_timeout_ms / 1000
     try:
         context = ssl.create_default_context(cafile=options.tls_trust_certs)
         context.check_hostname = options.tls_validate_hostname
         with (
-            socket.create_connection((name, int(port)), patience) as plain,
+            socket.create_connection((name, int(port)), timeout_s) as plain,
             context.wrap_socket(plain, server_hostname=name),
         ):
             return None

@@ -142,7 +142,7 @@ def test_a_run_over_a_bounded_source_does_not_end_while_files_are_away(
 ) -> None:
     """A bounded run with missing files fails, and does not end: Spark would take the run for complete."""
     monkeypatch.setattr("flip27_stream.connectors.files.planning.enumerator._LATE_LOOK_MS", 10)
-    monkeypatch.setattr("flip27_stream.connectors.files.backlog.listed_files._PATIENCE_S", 0.2)
+    monkeypatch.setattr("flip27_stream.connectors.files.backlog.listed_files._TIME_LIMIT_S", 0.2)
     options = {"path": str(three), "source.monitor-interval": "0", "maxFilesPerTrigger": "1"}
     reading = FileQuery(options, schema=IDS)
     reading.step()

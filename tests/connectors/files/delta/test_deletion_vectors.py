@@ -148,7 +148,7 @@ def test_vectors_that_cannot_be_read(
 ) -> None:
     """A vector that cannot be read never makes deleted rows come back. Options for missing and corrupt files hold for
     their vectors, too. A missing vector is looked for repeatedly, as a data file is."""
-    monkeypatch.setattr(Retries, "patience_s", 0.1)
+    monkeypatch.setattr(Retries, "time_limit_s", 0.1)
     vector = in_file(table, [1, 2])
     damage(table, vector, how)
     commit(table, 1, add(table, rows(range(10)), vector), add(table, rows(range(10, 20))))

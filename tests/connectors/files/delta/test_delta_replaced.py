@@ -135,7 +135,7 @@ def test_files_of_the_log_that_are_away_for_a_moment(
     if restarts:
         reading.restart()
     failures: list[str] = []
-    check = Retries._check_patience
+    check = Retries._check_time_limit
 
     def come_back(self: Retries, error: UnreachableError, failing_s: float) -> None:
         failures.append(str(error))
@@ -144,7 +144,7 @@ def test_files_of_the_log_that_are_away_for_a_moment(
                 (tmp_path / name).rename(table / "_delta_log" / name)
         check(self, error, failing_s)
 
-    monkeypatch.setattr(Retries, "_check_patience", come_back)
+    monkeypatch.setattr(Retries, "_check_time_limit", come_back)
     wait_until(lambda: reading.run() is not None and len(failures) > 1, "looks to fail")
     there = 50 if restarts else 30
     append(table, 1, there, rows=10)
@@ -177,7 +177,7 @@ def test_a_version_that_is_away_while_it_is_looked_for(
 
 def test_a_table_that_is_away_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Retries, "pause_s", 0.01)
-    monkeypatch.setattr(Retries, "patience_s", 0.1)
+    monkeypatch.setattr(Retries, "time_limit_s", 0.1)
     table = made(tmp_path / "t", 3)
     reading = running(table)
     shutil.rmtree(table)

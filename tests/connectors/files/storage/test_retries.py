@@ -27,7 +27,7 @@ from tests.module_time import replace_time
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Retries, "pause_s", 0.01)
-    monkeypatch.setattr(Retries, "patience_s", 0.3)
+    monkeypatch.setattr(Retries, "time_limit_s", 0.3)
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_a_new_query_fails_at_once_if_its_first_listing_fails(
             raise failures.pop()
         return under(*arguments)
 
-    monkeypatch.setattr(Retries, "patience_s", 3600)
+    monkeypatch.setattr(Retries, "time_limit_s", 3600)
     monkeypatch.setattr(FileListing, "_under", sometimes)
     reading.restart()
     reads(reading, 200)
@@ -110,7 +110,7 @@ def test_a_listing_that_keeps_failing_fails_the_query(data: Path, monkeypatch: p
 def test_a_listing_that_is_refused_fails_at_once(
     data: Path, monkeypatch: pytest.MonkeyPatch, refusal: OSError
 ) -> None:
-    monkeypatch.setattr(Retries, "patience_s", 3600)
+    monkeypatch.setattr(Retries, "time_limit_s", 3600)
     reading = running(data)
     monkeypatch.setattr(FileListing, "_under", failing(lambda: refusal))
     with pytest.raises(ConnectorError, match=r"(?i)access_denied|permission denied"):

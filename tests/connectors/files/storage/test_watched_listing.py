@@ -41,7 +41,7 @@ class Mount:
 
 @pytest.fixture
 def mount(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mount]:
-    monkeypatch.setattr(LocalCall, "patience_s", 0.2)
+    monkeypatch.setattr(LocalCall, "time_limit_s", 0.2)
     mount = Mount(monkeypatch)
     yield mount
     mount.answers.set()

@@ -14,21 +14,21 @@ class Rounds:
     """Rounds, one a second, with one broker that answers after ``latency`` seconds, or never if it is ``None``."""
 
     def __init__(self, *, at_once: bool = False) -> None:
-        self.patience: AnswerDeadlines[str] = AnswerDeadlines(MOST_S)
+        self.deadlines: AnswerDeadlines[str] = AnswerDeadlines(MOST_S)
         self.now, self.at_once = 1000.0, at_once
 
     def run(self, latency: float | None) -> float:
         """Runs one more round, and returns how many seconds it waits."""
-        allowed = self.patience.seconds("broker", self.now, at_once=self.at_once)
+        allowed = self.deadlines.seconds("broker", self.now, at_once=self.at_once)
         in_time = latency is not None and latency <= allowed
         waited = latency if in_time and latency is not None else allowed
         self.now += waited
         if not in_time:
-            self.patience.gave_up("broker", allowed, self.now)
+            self.deadlines.gave_up("broker", allowed, self.now)
         if latency is not None:  # a late answer arrives before the next round
-            self.patience.answered("broker", latency)
+            self.deadlines.answered("broker", latency)
         if in_time:
-            self.patience.waited("broker", waited, self.now)
+            self.deadlines.waited("broker", waited, self.now)
         self.now += 1
         return waited
 
@@ -37,7 +37,7 @@ def test_a_prompt_broker_gets_the_whole_wait() -> None:
     rounds = Rounds()
     rounds.run(None)
     rounds.run(0.3)
-    assert rounds.patience.seconds("broker", rounds.now, at_once=False) == 5
+    assert rounds.deadlines.seconds("broker", rounds.now, at_once=False) == 5
 
 
 def test_a_silent_broker_costs_the_other_brokers_little_time() -> None:

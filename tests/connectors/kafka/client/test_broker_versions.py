@@ -17,7 +17,8 @@ from kafka.protocol.sasl import (
     SaslHandshakeResponse,
 )
 
-from flip27_stream.connectors.kafka.security.security_options import SaslOptions, SecurityOptions
+from flip27_stream.connectors.kafka.sasl.sasl_credentials import SaslOptions
+from flip27_stream.connectors.kafka.security.security_options import SecurityOptions
 from flip27_stream.errors import AuthenticationError, ConnectorError
 from tests.connectors.kafka.support.fetch_server import (
     OPTIONS,

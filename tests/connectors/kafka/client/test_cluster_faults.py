@@ -21,7 +21,7 @@ import flip27_stream
 from flip27_stream.api import InputStatus
 from flip27_stream.connectors.kafka import KafkaSource
 from flip27_stream.connectors.kafka.client.client import KafkaClient
-from flip27_stream.connectors.kafka.client.connections.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit
 from flip27_stream.errors import ConnectorError, UnreachableError
 from flip27_stream.testing import (
@@ -38,7 +38,8 @@ from flip27_stream.testing import (
     write_bulk,
 )
 from flip27_stream.testing.kafka.topics import Topics
-from tests.connectors.kafka.support.kit import Output, Query, running
+from flip27_stream.testing.task_rows import TaskRows
+from tests.connectors.kafka.support.kit import Query, check_rows, planned, running
 from tests.reader.kit import ReaderContext
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ COUNT = 2000
 
 FAST_FAILOVER = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "200"}
 SMALL_FETCHES = {"kafka.fetch.max.bytes": "100000", "kafka.max.partition.fetch.bytes": "50000"}
-IMPATIENT = {"kafka.request.timeout.ms": "1000", "kafka.default.api.timeout.ms": "5000"}
+SHORT_TIMEOUTS = {"kafka.request.timeout.ms": "1000", "kafka.default.api.timeout.ms": "5000"}
 QUICK = {"kafka.request.timeout.ms": "1000"}
 
 
@@ -118,15 +119,17 @@ class Reading:
     """A task that reads a whole topic, step by step."""
 
     def __init__(self, made: KafkaSource, topic: str, partitions: int) -> None:
-        self.output, self.partitions = Output(), partitions
+        splits = [KafkaPartitionSplit(topic, n, 0, COUNT) for n in range(partitions)]
+        self.output = TaskRows(made.schema, [planned(split) for split in splits])
+        self.partitions = partitions
         self.reader = made.create_reader(ReaderContext())
         self.reader.start()
-        self.reader.add_splits([KafkaPartitionSplit(topic, n, 0, COUNT) for n in range(partitions)])
+        self.reader.add_splits(splits)
         self.reader.notify_no_more_splits()
 
     @property
     def rows(self) -> int:
-        return sum(batch.num_rows for batch in self.output.batches)
+        return int(self.output.table.num_rows)
 
     def to_the_middle(self) -> None:
         """Reads until there are rows, and some partition has more to come. A slow leader holds back no
@@ -148,20 +151,20 @@ class Reading:
 
     def assert_complete(self) -> None:
         """Checks that each record was read once, in order, with its value."""
+        check_rows(self.output)
         assert self._offsets() == {n: list(range(COUNT)) for n in range(self.partitions)}
-        for batch in self.output.batches:
-            at = zip(batch["partition"].to_pylist(), batch["offset"].to_pylist(), strict=True)
-            expected = [b"%d:%d" % each for each in at]
-            assert [value.rstrip(b"x") for value in batch["value"].to_pylist()] == expected
+        expected = [b"%d:%d" % each for each in self._places()]
+        assert [value.rstrip(b"x") for value in self.output.column("value")] == expected
 
     def _offsets(self) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}
-        for batch in self.output.batches:
-            for partition, offset in zip(
-                batch["partition"].to_pylist(), batch["offset"].to_pylist(), strict=True
-            ):
-                found.setdefault(partition, []).append(offset)
+        for partition, offset in self._places():
+            found.setdefault(partition, []).append(offset)
         return found
+
+    def _places(self) -> list[tuple[int, int]]:
+        """Returns the partition and offset of each row."""
+        return list(zip(self.output.column("partition"), self.output.column("offset"), strict=True))
 
 
 @contextmanager
@@ -226,7 +229,7 @@ def test_a_frozen_leader_without_a_replacement_fails_the_task(cluster: KafkaClus
     fill(cluster, "alone", 1, replication=1)
     leader = cluster.leader_of("alone")
     with (
-        in_the_middle(source(cluster, "alone", IMPATIENT), "alone", 1) as reading,
+        in_the_middle(source(cluster, "alone", SHORT_TIMEOUTS), "alone", 1) as reading,
         paused(cluster, leader),
         pytest.raises(ConnectorError, match=r"leader of alone-0") as caught,
     ):
@@ -340,7 +343,7 @@ def test_connections_that_the_network_dropped_are_made_again(far_broker: KafkaBr
 
 def test_tasks_and_planning_end_in_time_if_no_byte_arrives(far_broker: KafkaBroker, link: Link) -> None:
     """Tasks and planning end in time if no byte arrives. Their errors have the address that did not answer."""
-    made = source(far_broker, "far", IMPATIENT, {"fetchOffset.numRetries": "1"})
+    made = source(far_broker, "far", SHORT_TIMEOUTS, {"fetchOffset.numRetries": "1"})
     with running(made) as query:
         query.ranges()
         with in_the_middle(made, "far", 1) as reading, link.apply(BlackHole()):
@@ -357,7 +360,7 @@ def test_tasks_and_planning_end_in_time_if_no_byte_arrives(far_broker: KafkaBrok
 def test_metadata_that_names_a_dead_broker(far_broker: KafkaBroker, link: Link) -> None:
     """The bootstrap address answers, and the address that the broker advertises does not. The error names both."""
     near = link.target
-    made = source(far_broker, "far", IMPATIENT, {"kafka.bootstrap.servers": near})
+    made = source(far_broker, "far", SHORT_TIMEOUTS, {"kafka.bootstrap.servers": near})
     with link.apply(Refuse()), pytest.raises(UnreachableError) as caught, running(made) as query:
         query.ranges()
     assert near in str(caught.value)

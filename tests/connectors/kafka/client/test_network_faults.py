@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from flip27_stream.connectors.kafka import KafkaSource
-from flip27_stream.connectors.kafka.client import answer_deadlines as patience
-from flip27_stream.connectors.kafka.client import calls
+from flip27_stream.connectors.kafka.client import answer_deadlines, calls
 from flip27_stream.testing import (
     Delay,
     FaultyNetwork,
@@ -68,7 +67,7 @@ def test_a_tls_handshake_that_hangs_is_tried_again(
     query: Query, link: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A TLS handshake that hangs ends at a deadline and is tried again. The partition comes back with the network."""
-    monkeypatch.setattr(patience, "FULL_S", 0.5)
+    monkeypatch.setattr(answer_deadlines, "FULL_S", 0.5)
     with link.apply(HangInTls()):
         link.cut()
         assert ends(query) == {}
@@ -79,8 +78,8 @@ def test_silently_dropped_connections_are_made_again(
     query: Query, link: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Load balancers drop idle connections silently. The same plan asks again, over new connections."""
-    monkeypatch.setattr(patience, "FULL_S", 60.0)
-    monkeypatch.setattr(patience, "_GLANCE_S", 60.0)
+    monkeypatch.setattr(answer_deadlines, "FULL_S", 60.0)
+    monkeypatch.setattr(answer_deadlines, "_GLANCE_S", 60.0)
     with link.apply(HalfOpen()):
         assert ends(query) == {"t-0": 10}
 
@@ -91,7 +90,7 @@ def test_a_broker_behind_a_slow_network_is_heard(
 ) -> None:
     """The network is slow both ways, so each round trip of a handshake is. The broker is heard again
     after a missed round."""
-    monkeypatch.setattr(patience, "FULL_S", 1.0)
+    monkeypatch.setattr(answer_deadlines, "FULL_S", 1.0)
     monkeypatch.setattr(calls, "_SUSPICIOUS_S", 0.5)
     with link.apply(HangInTls()):
         link.cut()

@@ -18,17 +18,19 @@ from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, 
 
 from flip27_stream.api import InputStatus
 from flip27_stream.connectors.kafka import KafkaSource
-from flip27_stream.connectors.kafka.client import answer_deadlines as patience
-from flip27_stream.connectors.kafka.client import calls
+from flip27_stream.connectors.kafka.client import answer_deadlines, calls
 from flip27_stream.connectors.kafka.client.client import KafkaClient
-from flip27_stream.connectors.kafka.client.connections import diagnosis
-from flip27_stream.connectors.kafka.client.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.client.protocol import FetchFrom, TopicMetadata
+from flip27_stream.connectors.kafka.connections import diagnosis
+from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.fetching import client_pool, fetcher
 from flip27_stream.connectors.kafka.planning.group_coordinator import GroupCoordinator
-from flip27_stream.connectors.kafka.security.security_options import SaslOptions, SecurityOptions
+from flip27_stream.connectors.kafka.sasl.sasl_credentials import SaslOptions
+from flip27_stream.connectors.kafka.security.security_options import SecurityOptions
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
+from flip27_stream.connectors.kafka.values.rows import SCHEMA
 from flip27_stream.errors import AuthenticationError, ConnectorError, UnreachableError
+from flip27_stream.testing.task_rows import TaskRows
 from tests.connectors.kafka.support import fake_cluster as fakes
 from tests.connectors.kafka.support.batch_bytes import some_rows, v2
 from tests.connectors.kafka.support.fake_cluster import FakeBroker, FakeCluster, fake_cluster
@@ -42,7 +44,6 @@ from tests.connectors.kafka.support.fetch_server import (
     records,
     response,
 )
-from tests.connectors.kafka.support.kit import Output
 from tests.reader.kit import ReaderContext
 
 FIRST = TopicPartition("t", 0)
@@ -53,10 +54,10 @@ Change = Callable[[Any], object]
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "FULL_S", 60.0)
-    monkeypatch.setattr(patience, "_GLANCE_S", 60.0)
+    monkeypatch.setattr(answer_deadlines, "FULL_S", 60.0)
+    monkeypatch.setattr(answer_deadlines, "_GLANCE_S", 60.0)
     monkeypatch.setattr(calls, "_SUSPICIOUS_S", 0.3)
-    monkeypatch.setattr(diagnosis, "_PATIENCE_S", 0.3)
+    monkeypatch.setattr(diagnosis, "_TIME_LIMIT_S", 0.3)
 
 
 @contextmanager
@@ -204,7 +205,7 @@ def test_replicas_that_name_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def read_all(reader: Any) -> None:
-    while reader.poll_next(Output()) is not InputStatus.END_OF_INPUT:
+    while reader.poll_next(TaskRows(SCHEMA)) is not InputStatus.END_OF_INPUT:
         pass
 
 

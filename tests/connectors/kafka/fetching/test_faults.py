@@ -12,8 +12,8 @@ from kafka.protocol.broker_version_data import BrokerVersionData
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from flip27_stream.api import EventTimes, PositioningRequest
-from flip27_stream.connectors.kafka.client.connections.broker_connections import BrokerConnections
 from flip27_stream.connectors.kafka.client.protocol import MAX_TIMESTAMP, Fetched
+from flip27_stream.connectors.kafka.connections.broker_connections import BrokerConnections
 from flip27_stream.connectors.kafka.fetching.fetch_responses import FetchResponse, read_fetch_response
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit
 from flip27_stream.errors import ConnectorError, CorruptRecordError, Flip27Error
@@ -139,7 +139,7 @@ def test_broker_that_cannot_find_the_greatest_timestamp(
 
     monkeypatch.setattr(BrokerVersionData, "api_version", of_kafka_2)
     for module in ("positions", "position_finder"):
-        monkeypatch.setattr(f"flip27_stream.connectors.kafka.planning.event_time.{module}.PROBE_BYTES", 100)
+        monkeypatch.setattr(f"flip27_stream.connectors.kafka.event_time.{module}.PROBE_BYTES", 100)
     with running(source(broker, subscribe=filled, startingOffsets="earliest")) as query:
         client = query.enumerator._client
         (split, *_) = query.context.splits.values()

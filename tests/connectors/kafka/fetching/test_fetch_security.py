@@ -8,10 +8,12 @@ from dataclasses import replace
 import pytest
 from kafka.protocol.metadata import MetadataRequest
 
-from flip27_stream.connectors.kafka.client.connections.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.fetching.fetch_connection import FetchConnection
-from flip27_stream.connectors.kafka.security.security_options import SaslOptions, SecurityOptions, SslOptions
-from flip27_stream.connectors.kafka.security.tls.key_stores import StoreType, TrustStore
+from flip27_stream.connectors.kafka.sasl.sasl_credentials import SaslOptions
+from flip27_stream.connectors.kafka.security.security_options import SecurityOptions
+from flip27_stream.connectors.kafka.tls.key_stores import StoreType, TrustStore
+from flip27_stream.connectors.kafka.tls.ssl_options import SslOptions
 from flip27_stream.errors import AuthenticationError
 from flip27_stream.testing import KafkaBroker, SecureListener
 

@@ -17,9 +17,11 @@ from flip27_stream.connectors.kafka.split import KafkaPartitionSplit
 from flip27_stream.connectors.kafka.values.rows import SCHEMA
 from flip27_stream.errors import DataLossError
 from flip27_stream.testing import KafkaBroker, write_bulk
+from flip27_stream.testing.task_rows import TaskRows
 from tests.connectors.kafka.support.kit import (
-    Output,
+    check_rows,
     delete_records,
+    planned,
     read,
     running,
     settle,
@@ -35,7 +37,7 @@ pytestmark = pytest.mark.jvm
 MakeTopic = Callable[..., str]
 
 
-def rows(output: Output) -> list[tuple[Any, ...]]:
+def rows(output: TaskRows) -> list[tuple[Any, ...]]:
     names = ("topic", "partition", "offset", "key", "value", "timestampType")
     columns = [output.column(name) for name in names]
     return sorted(zip(*columns, output.timestamps, strict=True))
@@ -147,12 +149,16 @@ def test_a_snapshot_has_the_ranges_that_are_left(
     name = topic()
     write_bulk(broker.direct_servers, name, 0, np.arange(10), b"v", batch_records=3)
     split = KafkaPartitionSplit(name, 0, 2, 9)
-    output, reader = Output(), source(broker, subscribe=name).create_reader(ReaderContext())
+    output, reader = (
+        TaskRows(SCHEMA, [planned(split)]),
+        source(broker, subscribe=name).create_reader(ReaderContext()),
+    )
     reader.add_splits([split])
     found = [(0, reader.snapshot_state())]
     while reader.poll_next(output) is not InputStatus.END_OF_INPUT:
-        found.append((len(output.timestamps), reader.snapshot_state()))
+        found.append((output.table.num_rows, reader.snapshot_state()))
     reader.close()
+    check_rows(output)
     left = [(emitted, [split.between(2 + emitted, 9)]) for emitted in (0, 1, 4)]
     assert [each for each, _ in groupby(found)] == [*left, (7, [])]
 

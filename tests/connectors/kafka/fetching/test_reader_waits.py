@@ -22,8 +22,9 @@ from flip27_stream.connectors.kafka.fetching.fetcher import Answer
 from flip27_stream.connectors.kafka.fetching.reader import KafkaSourceReader
 from flip27_stream.connectors.kafka.options.source_options import parse_kafka_options
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
+from flip27_stream.connectors.kafka.values.rows import SCHEMA
 from flip27_stream.errors import ConnectorError, DataLossError, UnreachableError
-from tests.connectors.kafka.support.kit import Output
+from flip27_stream.testing.task_rows import TaskRows
 from tests.reader.kit import ReaderContext
 
 PARTITIONS, TIMEOUT_S, ANSWER_S, PAUSE_S = 30, 2.0, 0.15, 0.05
@@ -124,7 +125,7 @@ def make_reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeReader]:
 
 
 def read_out(reader: KafkaSourceReader) -> None:
-    while reader.poll_next(Output()) is not InputStatus.END_OF_INPUT:
+    while reader.poll_next(TaskRows(SCHEMA)) is not InputStatus.END_OF_INPUT:
         pass
 
 
@@ -146,7 +147,7 @@ def test_partitions_that_wait_for_their_turn_do_not_time_out(
     cluster = Cluster(first_only)
     reader = make_reader(cluster)
     while len(order) < PARTITIONS:
-        reader.poll_next(Output())
+        reader.poll_next(TaskRows(SCHEMA))
     assert cluster.now - 100 > TIMEOUT_S
     assert [tp.partition for tp in order] == list(range(PARTITIONS))
 
@@ -163,7 +164,7 @@ def test_time_in_which_the_process_was_suspended_is_no_silence(make_reader: Make
     cluster = Suspended(lambda wanted: dict.fromkeys(wanted, Fetched(0, b"", [])))
     reader = make_reader(cluster, **{"kafka.default.api.timeout.ms": "60000"})
     for _ in range(5):
-        reader.poll_next(Output())
+        reader.poll_next(TaskRows(SCHEMA))
     with pytest.raises(ConnectorError, match=r"sent no records at offset 0 for 6\d s"):
         read_out(reader)
 
@@ -173,11 +174,11 @@ def test_leader_that_sends_nothing_times_out(make_reader: MakeReader) -> None:
     cluster = Cluster(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})
     reader = make_reader(cluster)
     while cluster.now + PAUSE_S + ANSWER_S < 100 + TIMEOUT_S:
-        reader.poll_next(Output())
+        reader.poll_next(TaskRows(SCHEMA))
     with pytest.raises(
         ConnectorError, match="The leader of t-0, broker 0, sent no records at offset 0 for 2 s"
     ):
-        reader.poll_next(Output())
+        reader.poll_next(TaskRows(SCHEMA))
 
 
 @pytest.mark.parametrize("lenient", ["false", "true"])
@@ -206,12 +207,12 @@ def test_poll_timeout_replaces_the_default_api_timeout(
     cluster.reachable = reachable
     reader = make_reader(cluster, **{"kafkaConsumer.pollTimeoutMs": f"{poll_timeout_s}000"})
     while cluster.now + PAUSE_S + ANSWER_S < 100 + poll_timeout_s:
-        reader.poll_next(Output())
+        reader.poll_next(TaskRows(SCHEMA))
     with pytest.raises(
         ConnectorError,
         match=rf"t-0, broker 0, sent no .* for {poll_timeout_s} s.*'kafkaConsumer\.pollTimeoutMs'",
     ):
-        reader.poll_next(Output())
+        reader.poll_next(TaskRows(SCHEMA))
 
 
 def test_the_pause_of_a_quota_is_not_taken_for_silence(make_reader: MakeReader) -> None:
@@ -219,10 +220,10 @@ def test_the_pause_of_a_quota_is_not_taken_for_silence(make_reader: MakeReader) 
     time after that counts."""
     cluster = Cluster(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})
     reader = make_reader(cluster)
-    reader.poll_next(Output())
+    reader.poll_next(TaskRows(SCHEMA))
     cluster.throttled = cluster.now + 10 * TIMEOUT_S
     while cluster.now + PAUSE_S + ANSWER_S < cluster.throttled + TIMEOUT_S - ANSWER_S:
-        reader.poll_next(Output())
+        reader.poll_next(TaskRows(SCHEMA))
     with pytest.raises(ConnectorError, match="t-0, broker 0, sent no records"):
         read_out(reader)
     assert cluster.now < cluster.throttled + 2 * TIMEOUT_S
@@ -294,7 +295,7 @@ def test_responses_about_splits_that_were_given_up_are_ignored(make_reader: Make
     reader._send_fetches()
     for progress in reader._reading.values():
         progress.waited = TIMEOUT_S
-    reader.poll_next(Output())
+    reader.poll_next(TaskRows(SCHEMA))
     assert reader.snapshot_state() == []
 
 
@@ -312,9 +313,9 @@ def test_the_former_leader_is_named_when_there_is_no_leader(make_reader: MakeRea
             return None
 
     reader = make_reader(Leaderless(lambda asked: {}))
-    reader.poll_next(Output())
+    reader.poll_next(TaskRows(SCHEMA))
     with pytest.raises(ConnectorError, match=r"The leader of t-0, broker 0, sent no records at offset 0"):
-        reader.poll_next(Output())
+        reader.poll_next(TaskRows(SCHEMA))
 
 
 def test_a_fetch_goes_to_the_replica_that_the_leader_names(make_reader: MakeReader) -> None:
@@ -334,5 +335,5 @@ def test_a_fetch_goes_to_the_replica_that_the_leader_names(make_reader: MakeRead
 
     reader = make_reader(Near(answering))
     for _ in range(3):
-        reader.poll_next(Output())
+        reader.poll_next(TaskRows(SCHEMA))
     assert asked[:4] == [0, 7, 0, 7]

@@ -10,10 +10,11 @@ from typing import cast
 import pytest
 
 from flip27_stream.api import SplitRange
+from flip27_stream.connectors.kafka.client import unanswered
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.protocol import OffsetAndTimestamp, TopicMetadata
 from flip27_stream.connectors.kafka.options.source_options import parse_kafka_options
-from flip27_stream.connectors.kafka.planning import log_ranges, unanswered
+from flip27_stream.connectors.kafka.planning import log_ranges
 from flip27_stream.connectors.kafka.planning.enumerator_state import AssignedTopic, KafkaEnumeratorState
 from flip27_stream.connectors.kafka.planning.log_ranges import LogRanges
 from flip27_stream.connectors.kafka.split import EARLIEST, KafkaPartitionSplit, TopicPartition

@@ -13,6 +13,7 @@ import pytest
 
 from flip27_stream.api import RecordTimestampAssigner, WatermarkStrategy
 from flip27_stream.connectors.kafka import KafkaSource
+from flip27_stream.connectors.kafka.client import unanswered
 from flip27_stream.connectors.kafka.client.protocol import (
     MAX_TIMESTAMP,
     Fetched,
@@ -20,12 +21,8 @@ from flip27_stream.connectors.kafka.client.protocol import (
     OffsetAndTimestamp,
     TopicMetadata,
 )
-from flip27_stream.connectors.kafka.planning import (
-    enumerator,
-    log_ranges,
-    unanswered,
-)
-from flip27_stream.connectors.kafka.planning.event_time import event_time_probe
+from flip27_stream.connectors.kafka.event_time import event_time_probe
+from flip27_stream.connectors.kafka.planning import enumerator, log_ranges
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, TopicPartition
 from flip27_stream.connectors.kafka.values.rows import SCHEMA
 from flip27_stream.event_time.assigners import timestamp_assigner

@@ -21,6 +21,7 @@ from flip27_stream.api import SplitRange
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit
 from flip27_stream.testing import KafkaBroker, wait_until
 from flip27_stream.testing.kafka.bulk import _send
+from flip27_stream.testing.task_rows import TaskRows
 from tests.connectors.kafka.support.batch_bytes import (
     GZIP,
     LZ4,
@@ -36,7 +37,6 @@ from tests.connectors.kafka.support.batch_bytes import (
     xerial,
 )
 from tests.connectors.kafka.support.kit import (
-    Output,
     read,
     running,
     settle,
@@ -72,13 +72,12 @@ def append(broker: KafkaBroker, topic: str, *batches: bytes, partition: int = 0)
     _send(broker.bootstrap_servers, topic, partition, iter(batches))
 
 
-def rows(output: Output) -> list[Row]:
+def rows(output: TaskRows) -> list[Row]:
     found = []
-    for batch in output.batches:
-        times = batch["timestamp"].cast(pa.int64()).to_pylist()
-        for row, time_us in zip(batch.to_pylist(), times, strict=True):
-            headers = tuple((h["key"], h["value"]) for h in row.get("headers") or ())
-            found.append(Row(row["offset"], time_us // 1000, row["key"], row["value"], headers))
+    times = output.table["timestamp"].cast(pa.int64()).to_pylist()
+    for row, time_us in zip(output.rows, times, strict=True):
+        headers = tuple((h["key"], h["value"]) for h in row.get("headers") or ())
+        found.append(Row(row["offset"], time_us // 1000, row["key"], row["value"], headers))
     return found
 
 

@@ -22,8 +22,8 @@ from cryptography.x509.oid import NameOID
 from flip27_stream.connectors.kafka.schema_registry.credentials import FixedCredentials, RenewedToken
 from flip27_stream.connectors.kafka.schema_registry.registered_schemas import latest_schema
 from flip27_stream.connectors.kafka.schema_registry.registry import SchemaRegistry, UnknownSchemaError
-from flip27_stream.connectors.kafka.security.tls.key_stores import StoreType, TrustStore
-from flip27_stream.connectors.kafka.security.tokens.token_function import TokenFunction
+from flip27_stream.connectors.kafka.tls.key_stores import StoreType, TrustStore
+from flip27_stream.connectors.kafka.tokens.token_function import TokenFunction
 from flip27_stream.errors import AuthenticationError, ConnectorError, OptionError, UnreachableError
 from tests.connectors.kafka.support.registry_server import RegistryServer, missing, registry_server
 
@@ -79,7 +79,7 @@ def test_a_token_is_kept_until_it_is_refused(server: RegistryServer, monkeypatch
     """A token that is refused long after it was fetched was revoked, and is replaced. A token that was
     just fetched is wrong."""
     from flip27_stream.connectors.kafka.schema_registry import credentials
-    from flip27_stream.connectors.kafka.security.tokens.token_cache import TokenCache
+    from flip27_stream.connectors.kafka.tokens.token_cache import TokenCache
 
     now = [1e9]
     monkeypatch.setattr(credentials, "TOKENS", TokenCache(lambda: now[0]))

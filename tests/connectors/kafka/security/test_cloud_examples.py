@@ -8,11 +8,11 @@ from typing import Final
 import pytest
 
 from flip27_stream.connectors.kafka.options.source_options import parse_kafka_options
-from flip27_stream.connectors.kafka.security.sasl.msk_iam import MskIam
-from flip27_stream.connectors.kafka.security.sasl.msk_token import MskToken
-from flip27_stream.connectors.kafka.security.sasl.oauthbearer import OAuthBearer
-from flip27_stream.connectors.kafka.security.security_options import SaslOptions
-from flip27_stream.connectors.kafka.security.tokens.token_endpoint import TokenEndpoint
+from flip27_stream.connectors.kafka.sasl.msk_iam import MskIam
+from flip27_stream.connectors.kafka.sasl.msk_token import MskToken
+from flip27_stream.connectors.kafka.sasl.oauthbearer import OAuthBearer
+from flip27_stream.connectors.kafka.sasl.sasl_credentials import SaslOptions
+from flip27_stream.connectors.kafka.tokens.token_endpoint import TokenEndpoint
 from flip27_stream.errors import OptionError
 
 Options = Mapping[str, str]

@@ -11,8 +11,10 @@ import pytest
 
 from flip27_stream.connectors.kafka.options.java_client_options import warn_without_effect
 from flip27_stream.connectors.kafka.options.source_options import parse_kafka_options
-from flip27_stream.connectors.kafka.security.security_options import SaslOptions, SecurityOptions, SslOptions
-from flip27_stream.connectors.kafka.security.tls.key_stores import KeyStore, StoreType, TrustStore
+from flip27_stream.connectors.kafka.sasl.sasl_credentials import SaslOptions
+from flip27_stream.connectors.kafka.security.security_options import SecurityOptions
+from flip27_stream.connectors.kafka.tls.key_stores import KeyStore, StoreType, TrustStore
+from flip27_stream.connectors.kafka.tls.ssl_options import SslOptions
 from flip27_stream.errors import OptionError
 
 LEAST = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t"}

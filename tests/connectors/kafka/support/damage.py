@@ -204,15 +204,15 @@ def damaged_messages(draw: st.DrawFn, magic: int, first: int, count: int) -> byt
             bytes([magic]),
             b"\0",
             time,
-            *_blob(key),
-            *_blob(value),
+            *old_field(key),
+            *old_field(value),
         ]
         for i, (key, value) in enumerate(pairs)
     ]
     damage = draw(st.sampled_from(["inner", "outer", "compressed", "nowhere"]))
     if damage == "inner":
         _damage_one(draw, inner)
-    messages = b"".join(_message(fields) for fields in inner)
+    messages = b"".join(old_message(fields) for fields in inner)
     if not codec:
         return messages
     packed = compressed(messages, codec)
@@ -220,10 +220,10 @@ def damaged_messages(draw: st.DrawFn, magic: int, first: int, count: int) -> byt
         packed = draw(damaged_bytes(packed))
     attributes = codec | draw(st.sampled_from([0, 0, LOG_APPEND_TIME]))
     offset = struct.pack(">q", first + count - 1)
-    outer = [[offset, bytes([magic]), bytes([attributes]), time, *_blob(None), *_blob(packed)]]
+    outer = [[offset, bytes([magic]), bytes([attributes]), time, *old_field(None), *old_field(packed)]]
     if damage == "outer":
         _damage_one(draw, outer)
-    return _message(outer[0])
+    return old_message(outer[0])
 
 
 def _damage_one(draw: Any, messages: list[list[bytes]]) -> None:
@@ -234,11 +234,13 @@ def _damage_one(draw: Any, messages: list[list[bytes]]) -> None:
     fields[at] = draw(same_size if at < 2 else same_size | damaged_bytes(as_it_is))
 
 
-def _blob(data: bytes | None) -> tuple[bytes, bytes]:
+def old_field(data: bytes | None) -> tuple[bytes, bytes]:
+    """Returns a key or value as messages of older formats have it: its length, and its bytes."""
     return (struct.pack(">i", -1), b"") if data is None else (struct.pack(">i", len(data)), data)
 
 
-def _message(fields: list[bytes]) -> bytes:
+def old_message(fields: list[bytes]) -> bytes:
+    """Returns a message of an older format, with a length and a checksum that fit. The first field is the offset."""
     offset, *body = fields
     joined = b"".join(body)
     return offset + struct.pack(">iI", 4 + len(joined), zlib.crc32(joined)) + joined

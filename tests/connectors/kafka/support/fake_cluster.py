@@ -64,7 +64,7 @@ class FakeBroker:
         throttle_ms: The throttle time in its answers about offsets.
         fetch_throttle_ms: The throttle time in its answers to fetches.
         silent_about: Names of requests that it never answers.
-        impatient: The number of requests that came while the client should have waited.
+        too_early: The number of requests that came while the client should have waited.
         refuses: Whether every password is wrong.
         refused_tokens: The tokens of OAUTHBEARER that it refuses.
         versions: The greatest version of each request that it speaks.
@@ -75,7 +75,7 @@ class FakeBroker:
 
     def __init__(self, cluster: FakeCluster, node: int, certificate: Path | None) -> None:
         self.node, self.cluster = node, cluster
-        self.delay_s, self.throttle_ms, self.impatient = 0.0, 0, 0
+        self.delay_s, self.throttle_ms, self.too_early = 0.0, 0, 0
         self.fetch_throttle_ms = 0
         self.silent_about: set[str] = set()
         self.refuses = False
@@ -186,10 +186,10 @@ class FakeBroker:
         self.requests[kind.name] += 1
         if kind.name in self.silent_about:
             return b""
-        self.impatient += time.monotonic() < self._quiet_until
+        self.too_early += time.monotonic() < self._quiet_until
         known = version <= self.versions[kind]
         if not known and kind is not ApiVersionsRequest:
-            raise OSError("a broker hangs up where it does not know a version")
+            raise OSError("a broker closes the connection where it does not know a version")
         request = kind.decode(body, version=version, header=True)
         answer = getattr(self, f"_{kind.name}")(request)
         if not known:
@@ -382,6 +382,6 @@ def _received(connection: socket.socket, size: int) -> bytes:
     while len(data) < size:
         piece = connection.recv(size - len(data))
         if not piece:
-            raise OSError("the client hung up")
+            raise OSError("the client closed the connection")
         data += piece
     return data

@@ -5,13 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 from flip27_stream.connectors.kafka import KafkaSource
-from flip27_stream.connectors.kafka.client import answer_deadlines as patience
+from flip27_stream.connectors.kafka.client import answer_deadlines
 from flip27_stream.connectors.kafka.client.client import KafkaClient
-from flip27_stream.connectors.kafka.client.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.client.protocol import OffsetAndTimestamp
+from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.security.security_options import SecurityOptions
 from flip27_stream.connectors.kafka.split import LATEST, TopicPartition
+from flip27_stream.connectors.kafka.tls.key_stores import StoreType, TrustStore
+from flip27_stream.connectors.kafka.tls.ssl_options import SslOptions
 from tests.connectors.kafka.support.fake_cluster import FakeCluster
 from tests.connectors.kafka.support.kit import Query, running
 
@@ -27,6 +31,11 @@ def connected(cluster: FakeCluster, **options: object) -> Iterator[KafkaClient]:
     given = ConnectionOptions(**{"bootstrap_servers": cluster.bootstrap_servers, **options})  # type: ignore[arg-type]
     with closing(KafkaClient(given)) as client:
         yield client
+
+
+def trusting(certificate: Path) -> SecurityOptions:
+    """Returns options of TLS with which a client trusts brokers that have this certificate."""
+    return SecurityOptions("SSL", SslOptions(TrustStore(StoreType.PEM, str(certificate))))
 
 
 def ends(client: KafkaClient, cluster: FakeCluster, *, late: bool = True) -> set[TopicPartition]:
@@ -63,7 +72,7 @@ def end_of_second(client: KafkaClient) -> OffsetAndTimestamp:
 
 def full_waits(waits: dict[float, float]) -> int:
     """Returns the number of rounds that may wait in full."""
-    return sum(allowed >= patience.FULL_S for allowed in waits.values())
+    return sum(allowed >= answer_deadlines.FULL_S for allowed in waits.values())
 
 
 @contextmanager

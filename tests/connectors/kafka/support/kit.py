@@ -1,4 +1,4 @@
-"""Stands for Spark in tests of the Kafka source: contexts, and an output that collects rows."""
+"""Stands for Spark in tests of the Kafka source: contexts, and tasks that collect the rows of a reader."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewPartitions
 from kafka.structs import TopicPartition as KafkaPythonPartition
@@ -16,21 +15,20 @@ from flip27_stream.api import (
     InputStatus,
     MetricGroup,
     ReaderInfo,
-    ReaderOutput,
     SourceEvent,
-    SourceOutput,
     SplitEnumeratorContext,
     SplitRange,
     SplitsAssignment,
     WatermarkStrategy,
 )
+from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.connectors.kafka import KafkaSource
 from flip27_stream.connectors.kafka.client.client import ConnectionOptions, KafkaClient
 from flip27_stream.connectors.kafka.planning.enumerator import KafkaSourceEnumerator
 from flip27_stream.connectors.kafka.planning.enumerator_state import KafkaEnumeratorState
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
-from flip27_stream.connectors.kafka.values.rows import SCHEMA
 from flip27_stream.testing import KafkaBroker, wait_until
+from flip27_stream.testing.task_rows import TaskRows
 from tests.reader.kit import ReaderContext
 
 
@@ -106,42 +104,6 @@ class EnumeratorContext(SplitEnumeratorContext[KafkaPartitionSplit]):
         runnable()
 
 
-class Output(ReaderOutput):
-    """An output that collects rows, timestamps, and the splits that were released."""
-
-    def __init__(self) -> None:
-        self.batches: list[pa.RecordBatch] = []
-        self.timestamps: list[int] = []
-        self.released: list[str] = []
-
-    def collect(
-        self,
-        records: pa.RecordBatch,
-        timestamps: pa.Int64Array | None = None,
-        positions: pa.Int64Array | None = None,
-    ) -> None:
-        assert timestamps is not None
-        assert positions is not None
-        assert positions.to_pylist() == records["offset"].to_pylist()
-        assert len(timestamps) == records.num_rows
-        records.validate(full=True)
-        self.batches.append(records)
-        self.timestamps += timestamps.to_pylist()  # no timestamp is null: Kafka's producers set them
-
-    @property
-    def table(self) -> pa.Table:
-        return pa.Table.from_batches(self.batches, SCHEMA)
-
-    def column(self, name: str) -> list[Any]:
-        return self.table[name].to_pylist()  # type: ignore[no-any-return]
-
-    def create_output_for_split(self, split_id: str) -> SourceOutput:
-        return self
-
-    def release_output_for_split(self, split_id: str) -> None:
-        self.released.append(split_id)
-
-
 class Query:
     """A running enumerator, with the positions that a coordinator would keep."""
 
@@ -164,17 +126,17 @@ class Query:
         self.positions.update({s: ranges[s.split_id].end for s in self.positions if s.split_id in ranges})
         return ranges
 
-    def read(self, ranges: Mapping[str, SplitRange]) -> Output:
+    def read(self, ranges: Mapping[str, SplitRange]) -> TaskRows:
         state = self.enumerator.snapshot_state()
         splits = {s.split_id: s for s in self.source.splits_for_readers(list(self.positions), state)}
         return read(self.source, *(splits[i].between(r.position, r.end) for i, r in ranges.items()))
 
 
-def read(source: KafkaSource, *splits: KafkaPartitionSplit) -> Output:
-    """Returns the output of a task with these splits."""
+def read(source: KafkaSource, *splits: KafkaPartitionSplit) -> TaskRows:
+    """Returns the output of a task with these splits, which are bounded."""
     reader = source.create_reader(ReaderContext())
     try:
-        output = Output()
+        output = TaskRows(source.schema, [planned(split) for split in splits])
         reader.start()
         reader.add_splits(splits)
         reader.notify_no_more_splits()
@@ -182,9 +144,22 @@ def read(source: KafkaSource, *splits: KafkaPartitionSplit) -> Output:
             pass
         assert sorted(output.released) == sorted(split.split_id for split in splits)
         assert not reader.snapshot_state()
+        check_rows(output)
         return output
     finally:
         reader.close()
+
+
+def planned(split: KafkaPartitionSplit) -> PlannedRange:
+    """Returns the range of a bounded split."""
+    assert split.stopping_offset is not None
+    return PlannedRange(split, split.starting_offset, split.stopping_offset)
+
+
+def check_rows(output: TaskRows) -> None:
+    """Checks that the positions of rows are their offsets, and that timestamps come with them."""
+    assert output.positions == output.column("offset")
+    assert len(output.timestamps) == output.table.num_rows
 
 
 @contextmanager

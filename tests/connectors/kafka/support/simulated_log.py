@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from flip27_stream.connectors.kafka.client.protocol import MAX_TIMESTAMP, FetchFrom, OffsetAndTimestamp
-from flip27_stream.connectors.kafka.planning.event_time.event_time_cache import NO_EVENT_TIME, Chunk
+from flip27_stream.connectors.kafka.event_time.event_time_cache import NO_EVENT_TIME, Chunk
 from flip27_stream.connectors.kafka.split import TopicPartition
 
 

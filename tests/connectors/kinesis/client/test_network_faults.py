@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from flip27_stream.connectors.kinesis import KinesisSource
-from flip27_stream.testing import CutAfter, Delay, FaultyNetwork, KinesisServer, Link
+from flip27_stream.testing import FaultyNetwork, KinesisServer, Link
 from flip27_stream.testing.source_query import SourceQuery
 from tests.connectors.kinesis.support.kit import QUICK, data_of, numbered
-from tests.connectors.support.outages import OUTAGES, check_outage
+from tests.connectors.support.outages import OUTAGES, check_outage, rows_over_bad_link
 
 pytestmark = pytest.mark.node
 
@@ -54,13 +54,7 @@ def test_slow_and_cut_connections_lose_no_record(kinesis: KinesisServer, stream:
     kinesis.create_stream(stream, 2)
     put = Writer(kinesis, stream)
     source = behind(link, kinesis, stream, requestTimeout="30 s", maxRecordsPerTrigger="7")
-    rows = []
-    with SourceQuery(source) as query, link.apply(Delay(0.01, jitter_s=0.02)):
-        for _ in range(5):
-            put(12)
-            with link.apply(CutAfter(1500, times=2)):
-                rows += query.step()
-            link.cut()
-            rows += query.step()
+    with SourceQuery(source) as query:
+        rows = rows_over_bad_link(query, link, put)
         rows += query.run(put.count - len(rows))
     assert Counter(data_of(rows)) == Counter(b"%d" % i for i in range(put.count))

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from flip27_stream.connectors.pulsar import PulsarSource
-from flip27_stream.testing import CutAfter, Delay, FaultyNetwork, Link, PulsarServer
+from flip27_stream.testing import FaultyNetwork, Link, PulsarServer
 from flip27_stream.testing.pulsar import skip_reason
 from flip27_stream.testing.source_query import SourceQuery
 from tests.connectors.pulsar.support.kit import QUICK, counted, numbers
-from tests.connectors.support.outages import OUTAGES, check_outage
+from tests.connectors.support.outages import OUTAGES, check_outage, rows_over_bad_link
 
 pytestmark = pytest.mark.jvm
 
@@ -67,16 +67,10 @@ def test_outages_are_named_and_lose_nothing(linked: PulsarServer, topic: str, li
 
 def test_slow_and_cut_connections_lose_no_message(linked: PulsarServer, topic: str, link: Link) -> None:
     """Answers come late, and connections are cut again and again. Every message comes once, without an error."""
-    put, rows = Writer(linked, topic), []
-    patient = {"pulsar.client.operationTimeoutMs": "30000", "pollTimeoutMs": "30000"}
-    with SourceQuery(behind(linked, topic, maxRecordsPerTrigger="7", **patient)) as query:
-        with link.apply(Delay(0.01, jitter_s=0.02)):
-            for _ in range(5):
-                put(12)
-                with link.apply(CutAfter(1500, times=2)):
-                    rows += query.step()
-                link.cut()
-                rows += query.step()
+    put = Writer(linked, topic)
+    long_timeouts = {"pulsar.client.operationTimeoutMs": "30000", "pollTimeoutMs": "30000"}
+    with SourceQuery(behind(linked, topic, maxRecordsPerTrigger="7", **long_timeouts)) as query:
+        rows = rows_over_bad_link(query, link, put)
         rows += query.run(put.count - len(rows))
     assert counted(rows) == Counter(numbers(0, put.count))
 
@@ -86,8 +80,8 @@ def test_a_query_goes_on_after_the_server_restarts(linked: PulsarServer, topic: 
     has the same messages."""
     put = Writer(linked, topic)
     put(20)
-    patient = {"pulsar.client.operationTimeoutMs": "60000", "pollTimeoutMs": "60000"}
-    with SourceQuery(behind(linked, topic, **patient)) as query:
+    long_timeouts = {"pulsar.client.operationTimeoutMs": "60000", "pollTimeoutMs": "60000"}
+    with SourceQuery(behind(linked, topic, **long_timeouts)) as query:
         rows = query.run(20)
         put(10)
         batch = query.wait_for_batch()

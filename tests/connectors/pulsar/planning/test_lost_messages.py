@@ -9,7 +9,8 @@ import pytest
 from flip27_stream.connectors.pulsar import PulsarSource
 from flip27_stream.errors import DataLossError, MissingTopicError
 from flip27_stream.testing import PulsarServer, wait_until
-from flip27_stream.testing.source_query import SourceQuery, TaskRows
+from flip27_stream.testing.source_query import SourceQuery
+from flip27_stream.testing.task_rows import TaskRows
 from tests.connectors.pulsar.support.kit import QUICK, Writer, numbers, source_of
 
 pytestmark = pytest.mark.jvm

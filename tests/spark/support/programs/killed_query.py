@@ -26,7 +26,7 @@ from tests.spark.support.processes import QUICK_START, alive, command, descendan
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-PATIENCE_S = 120.0
+TIME_LIMIT_S = 120.0
 _PYTHON = "-m pyspark."
 
 Moment = Callable[[], bool]
@@ -64,7 +64,7 @@ def kill_python_when(
     There must be no other query.
     """
     try:
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIME_LIMIT_S
         while not moment():
             assert query.isActive, query.exception()
             assert time.monotonic() < deadline, "the moment to kill never came"
@@ -94,7 +94,7 @@ def driver(module: str, argument: str, log: Path) -> Iterator[Callable[[Moment, 
     family: list[int] = []
 
     def kill_when(moment: Moment, what: str) -> None:
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIME_LIMIT_S
         while not moment():
             if process.poll() is not None or time.monotonic() > deadline:
                 raise AssertionError(f"It never came to {what}:\n{log.read_text()[-4000:]}")
@@ -108,4 +108,4 @@ def driver(module: str, argument: str, log: Path) -> Iterator[Callable[[Moment, 
         family.extend(descendants(process.pid))
         process.kill()
         process.wait()
-        wait_until(lambda: not any(map(alive, family)), "the end of the JVM and the planner", PATIENCE_S)
+        wait_until(lambda: not any(map(alive, family)), "the end of the JVM and the planner", TIME_LIMIT_S)

@@ -28,7 +28,7 @@ from flip27_stream.testing import local_session
 from tests.spark.support.processes import QUICK_JAVA, parent
 
 ROWS_BEFORE = 100
-PATIENCE_S = 30
+TIME_LIMIT_S = 30
 WORKER, EXECUTOR = "worker", "executor"
 
 
@@ -41,7 +41,7 @@ def murder(victim: str, folder: Path) -> None:
     worker = os.getpid()
     daemon = parent(worker)
     os.kill(worker if victim == WORKER else parent(daemon), signal.SIGKILL)
-    time.sleep(PATIENCE_S)
+    time.sleep(TIME_LIMIT_S)
     raise AssertionError(f"the {victim} does not die")
 
 

@@ -1,0 +1,122 @@
+"""Files of JSON lines, with an object in each line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+import pyarrow.types as pt
+
+from flip27_stream.connectors.files.formats.schemas import Projection, spark_schema, without_columns
+from flip27_stream.connectors.files.lines.compression import codec_of, head_of
+from flip27_stream.connectors.files.lines.line_blocks import starts_of_lines
+from flip27_stream.connectors.files.lines.line_format import LineDecoder, LineFormat
+from flip27_stream.connectors.files.lines.line_options import LineOptions
+from flip27_stream.decoding.json_columns import JsonColumns
+from flip27_stream.decoding.json_converters import can_decode
+from flip27_stream.decoding.time_patterns import TimePattern
+from flip27_stream.errors import OptionError, RecordFormatError
+
+
+@dataclass(frozen=True)
+class JsonFormat(LineFormat):
+    """The format of JSON lines. A column has the field of exactly its name, or null. Other fields are ignored."""
+
+    options: LineOptions = field(default_factory=LineOptions)
+
+    name = "json"
+
+    def __post_init__(self) -> None:
+        for column in self.columns or ():
+            if not can_decode(column.type):
+                raise OptionError(
+                    f"Column '{column.name}' of the schema is {column.type}; JSON has no such values."
+                )
+
+    def _schema(self, file: pa.NativeFile, path: str) -> pa.Schema:
+        head = head_of(file, codec_of(path))
+        sample = head[self._first_record(head) : head.rfind(b"\n") + 1]
+        if not sample.strip():
+            raise RecordFormatError(
+                f"The json file {path} has no line to find columns in. Name them with .schema(...)."
+            )
+        return spark_schema(pa.schema([_inferred(f) for f in _parsed(sample).schema]), f"json file {path}")
+
+    def _decoder(self, file: pa.NativeFile, path: str, schema: pa.Schema) -> JsonLineDecoder:
+        return JsonLineDecoder(schema, self.options.timestamp_format, f"json file {path}")
+
+
+class JsonLineDecoder(LineDecoder):
+    """Decodes lines of JSON into rows, as Spark's own JSON source does.
+
+    Args:
+        schema: The columns to return.
+        pattern: The form of times; ``None`` for the forms that Spark casts from.
+        what: The file, for errors.
+    """
+
+    few = 4096  # the decoder of documents finds the malformed ones itself
+
+    def __init__(self, schema: pa.Schema, pattern: TimePattern | None, what: str) -> None:
+        self._columns = JsonColumns(schema, pattern, strict_utf8=True)
+        self._names = schema.names
+        self._projection = Projection(schema, tuple(schema.names), what)
+
+    def at_once(self, data: bytes) -> pa.RecordBatch:
+        starts = starts_of_lines(data)
+        columns = self._columns.decode_lines(data, starts)
+        if columns is None:
+            raise pa.ArrowInvalid("some lines are not plain objects")
+        return self._batch(columns, len(starts))
+
+    def one_by_one(self, lines: list[bytes]) -> tuple[pa.RecordBatch, dict[int, str]]:
+        decoded = self._columns.decode(pa.array(lines, pa.binary()), some_are_bad=True)
+        bad = {
+            row: f"{self._columns.explain(lines[row], with_values=True)}."
+            for row in np.flatnonzero(decoded.bad.to_numpy(zero_copy_only=False)).tolist()
+        }
+        rows = self._batch(decoded.columns, len(lines), pc.invert(decoded.bad) if bad else None)
+        return rows, bad
+
+    def _batch(
+        self, columns: Sequence[pa.Array], count: int, good: pa.BooleanArray | None = None
+    ) -> pa.RecordBatch:
+        """Returns the rows of ``columns``, or only the good ones if ``good`` is given."""
+        batch = without_columns(count)
+        if columns:
+            batch = pa.RecordBatch.from_arrays(list(columns), names=self._names)
+        return self._projection.apply(batch if good is None else batch.filter(good))
+
+
+def _parsed(sample: bytes) -> pa.Table:
+    """Returns the columns that Arrow finds in lines.
+
+    A null in place of the first object crashes the process in Arrow's parser (seen with Arrow 26).
+
+    Raises:
+        pa.ArrowException: A line is not a JSON object.
+    """
+    if sample.lstrip().startswith(b"null") or b"\nnull" in sample:
+        raise pa.ArrowInvalid("a line is null, not a JSON object")
+    return pj.read_json(
+        pa.BufferReader(sample), read_options=pj.ReadOptions(use_threads=False, block_size=len(sample) + 1)
+    )
+
+
+def _inferred(field: pa.Field) -> pa.Field:
+    return field.with_type(_inferred_type(field.type))
+
+
+def _inferred_type(kind: pa.DataType) -> pa.DataType:
+    """Returns the type that Spark would infer, where times are text."""
+    if pt.is_timestamp(kind):
+        return pa.string()
+    if pt.is_list(kind):
+        return pa.list_(_inferred_type(kind.value_type))
+    if pt.is_struct(kind):
+        return pa.struct([(f.name, _inferred_type(f.type)) for f in kind])
+    return kind

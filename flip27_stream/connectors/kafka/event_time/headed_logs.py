@@ -1,0 +1,115 @@
+"""The result of a read of many partitions in which only the headers of record batches are decoded so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence, Set
+from itertools import compress
+from typing import Any, Protocol
+
+import numpy as np
+
+from flip27_stream.connectors.kafka.client.protocol import Fetched
+from flip27_stream.connectors.kafka.event_time.event_time_cache import Chunk, Longs
+from flip27_stream.connectors.kafka.records.log_heads import LogHeads, log_heads
+from flip27_stream.connectors.kafka.split import TopicPartition
+
+_MOST_UNDECODED = 128 << 20
+
+
+class Decoder(Protocol):
+    """Computes the event times in an answer."""
+
+    def decoded(self, tp: TopicPartition, offset: int, fetched: Fetched) -> Chunk | None:
+        """Returns the event times in an answer; ``None`` if it has no whole record batch."""
+
+
+class HeadedLogs(Set[TopicPartition]):
+    """The set of the partitions whose leaders answered, with the headers of their record batches.
+
+    Args:
+        decoder: Decodes the records of a partition when they are needed.
+
+    Attributes:
+        chunks: The event times of the partitions whose records are decoded.
+        partitions: The partitions of which the headers were read, in the order of the indexes in ``heads``.
+        heads: The headers of the batches of ``partitions``.
+        size: The size of the answers that were added, in bytes.
+    """
+
+    def __init__(self, decoder: Decoder) -> None:
+        self.chunks: dict[TopicPartition, Chunk] = {}
+        self.partitions: list[TopicPartition] = []
+        self.heads = LogHeads.empty()
+        self.size = 0
+        self._decoder = decoder
+        self._answers: dict[TopicPartition, tuple[int, Fetched]] = {}
+
+    @classmethod
+    def _from_iterable(cls, partitions: Iterable[Any]) -> Set[Any]:
+        """Returns the result of a set operation (``collections.abc.Set``), which is a plain set."""
+        return set(partitions)
+
+    def add(
+        self, partitions: Sequence[TopicPartition], offsets: Sequence[int], answers: Sequence[Fetched]
+    ) -> None:
+        """Adds the partitions with a complete record batch whose headers can be used; see :func:`log_heads`.
+
+        Args:
+            partitions: The partitions whose leaders answered.
+            offsets: The offset of the fetch of each partition.
+            answers: The answer about each partition, which has no error and no aborted transactions.
+        """
+        heads, usable = log_heads([answer.records for answer in answers], np.array(offsets, np.int64))
+        taken = np.zeros(len(answers), bool)
+        taken[heads.logs] = True
+        taken &= usable
+        index: Longs = np.cumsum(taken) - 1 + len(self.partitions)
+        self.heads = self.heads.followed_by(heads.only(taken[heads.logs]).renumbered(index))
+        new = zip(partitions, zip(offsets, answers, strict=True), strict=True)
+        self._answers.update(compress(new, taken.tolist()))
+        self.partitions += compress(partitions, taken.tolist())
+        self.size += sum(len(answer.records) for answer in answers)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the answers that are kept have more than 128 MB, so that further answers must be decoded at once."""
+        return self.size > _MOST_UNDECODED
+
+    def chunk(self, tp: TopicPartition) -> Chunk:
+        """Returns the event times of a partition.
+
+        Raises:
+            ConnectorError: The log of the partition is damaged.
+        """
+        if tp not in self.chunks:
+            offset, answer = self._answers[tp]
+            decoded = self._decoder.decoded(tp, offset, answer)
+            assert decoded is not None  # its headers were read, so it has a whole batch
+            self.chunks[tp] = decoded
+        return self.chunks[tp]
+
+    def stops(self) -> Iterator[tuple[TopicPartition, int]]:
+        """Yields the partitions of ``heads``, each with the offset after its last batch."""
+        last = np.searchsorted(self.heads.logs, np.arange(1, len(self.partitions) + 1)) - 1
+        stops = zip(self.partitions, self.heads.stops[last].tolist(), strict=True)
+        return (found for found in stops if found[0] in self._answers)
+
+    def forget(self, tp: TopicPartition) -> None:
+        """Drops the records of a partition."""
+        self._answers.pop(tp, None)
+        self.chunks.pop(tp, None)
+
+    @property
+    def answered(self) -> Set[TopicPartition]:
+        """The partitions of this object as a set of Python, in which look-ups are faster than in this object."""
+        return self._answers.keys() | self.chunks.keys() if self.chunks else self._answers.keys()
+
+    def __contains__(self, tp: object) -> bool:
+        return tp in self._answers or tp in self.chunks
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        yield from self._answers
+        yield from (tp for tp in self.chunks if tp not in self._answers)
+
+    def __len__(self) -> int:
+        return len(self.answered)

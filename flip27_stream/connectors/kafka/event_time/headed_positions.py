@@ -1,0 +1,100 @@
+"""Positions by event time that the headers of record batches prove, for all partitions together in columns.
+
+A result for a partition equals that of a search in its records (``SplitSearch``). There is no result for a partition
+with a compressed first batch, an implausible time, a position inside a batch, or more records to read than were
+fetched; such a partition must be searched.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from flip27_stream.connectors.kafka.event_time.event_time_cache import Longs
+from flip27_stream.connectors.kafka.records.log_heads import LogHeads
+
+Flags = npt.NDArray[np.bool_]
+
+
+class HeadedPositions:
+    """The positions of one plan in logs whose batch headers are known. Indexes are those of the logs.
+
+    Args:
+        heads: The batches from ``positions`` on.
+        positions: The first offset of the range of each log.
+        ends: The end of each range, exclusively.
+        budget: How many records of a log can be read at most; ``None`` for no limit.
+        latest_plausible: The greatest event time (ms) that is not ignored as implausible; ``None`` for no bound.
+
+    Attributes:
+        known: Whether the headers tell the first and the greatest event time of each range.
+        next: The first event time (ms) of each range, where ``known``.
+        reach: The greatest event time (ms) of each range, where ``known``.
+    """
+
+    def __init__(
+        self,
+        heads: LogHeads,
+        positions: Longs,
+        ends: Longs,
+        budget: int | None,
+        latest_plausible: int | None,
+    ) -> None:
+        self._positions = positions
+        self._limits = ends if budget is None else np.minimum(ends, positions + budget)
+        inside = heads.only(heads.stops <= ends[heads.logs])
+        data = inside.only(inside.has_data)
+        self.known = _covered(inside, ends) & _plausible(data, latest_plausible, len(ends))
+        self.next, self.reach = np.full((2, len(ends)), -1, np.int64)
+        first = _firsts(data.logs)
+        logs = data.logs[first]
+        certain = data.has_first[first] & (data.first_offsets[first] >= positions[logs])
+        certain &= data.first_times[first] >= 0
+        has_first = np.zeros(len(ends), bool)
+        has_first[logs] = certain
+        self.known &= has_first
+        self.next[logs] = data.first_times[first]
+        if len(first):
+            self.reach[logs] = np.maximum.reduceat(data.greatest, first)
+        self._data = data.only(self.known[data.logs])
+
+    def first_at_or_after(self, event_time: int) -> tuple[Longs, Flags]:
+        """Returns for each log the first position with an event time at or above ``event_time`` (ms).
+
+        The second array says whether each position is proven. It is not proven if the record is not the first one of
+        its batch, or if the log is not :attr:`known`.
+        """
+        event_time = max(event_time, 0)
+        positions, proven = self._limits.copy(), self.known.copy()
+        reaching = self._data.only(self._data.greatest >= event_time)
+        first = _firsts(reaching.logs)
+        logs, offsets = reaching.logs[first], reaching.first_offsets[first]
+        at_first = reaching.has_first[first] & (reaching.first_times[first] >= event_time)
+        beyond = offsets >= self._limits[logs]
+        proven[logs] = at_first | beyond
+        positions[logs] = np.minimum(offsets, self._limits[logs])
+        return positions, proven
+
+    def rows_to(self, positions: Longs) -> Longs:
+        """Returns how many offsets lie before ``positions`` in each range."""
+        return positions - self._positions
+
+
+def _covered(inside: LogHeads, ends: Longs) -> Flags:
+    """Returns for each log whether its batches reach the end of its range."""
+    covered = np.zeros(len(ends), bool)
+    covered[inside.logs[inside.stops == ends[inside.logs]]] = True
+    return covered
+
+
+def _plausible(data: LogHeads, latest: int | None, logs: int) -> Flags:
+    """Returns for each log whether all its batches have timestamps, and no implausible ones."""
+    plausible = np.ones(logs, bool)
+    wrong = data.greatest < 0 if latest is None else (data.greatest < 0) | (data.greatest > latest)
+    plausible[data.logs[wrong]] = False
+    return plausible
+
+
+def _firsts(logs: Longs) -> Longs:
+    """Returns the index of the first batch of each log that has one."""
+    return np.flatnonzero(np.append(True, logs[1:] != logs[:-1])[: len(logs)])

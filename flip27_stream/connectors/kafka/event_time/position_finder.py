@@ -1,0 +1,269 @@
+"""Positions by event time in Kafka; all splits of one plan are searched together, one request per leader and step.
+
+Where event times are the timestamps of records, the first read of a plan looks only at the headers of record batches
+(:class:`HeadedPositions`). Splits whose positions the headers do not prove are searched (:class:`SplitSearch`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from itertools import compress
+from typing import TypeVar
+
+import numpy as np
+
+from flip27_stream.api import EventTimePositions, EventTimes, PositioningRequest, SplitRange
+from flip27_stream.connectors.kafka.client.client import KafkaClient
+from flip27_stream.connectors.kafka.client.protocol import FetchFrom
+from flip27_stream.connectors.kafka.client.unanswered import Unanswered
+from flip27_stream.connectors.kafka.event_time.event_time_cache import EventTimeCache
+from flip27_stream.connectors.kafka.event_time.event_time_probe import EventTimeProbe
+from flip27_stream.connectors.kafka.event_time.headed_logs import HeadedLogs
+from flip27_stream.connectors.kafka.event_time.headed_positions import HeadedPositions
+from flip27_stream.connectors.kafka.event_time.positions import (
+    PROBE_BYTES,
+    Answer,
+    Locator,
+    Lookup,
+    Read,
+    Search,
+    SearchRequest,
+    SplitSearch,
+)
+from flip27_stream.connectors.kafka.split import TopicPartition
+
+_CACHED_RECORDS = 4_000_000
+
+T = TypeVar("T")
+
+
+class KafkaEventTimePositions(EventTimePositions):
+    """Positions by event time within the ranges of one plan."""
+
+    def __init__(
+        self, partitions: Mapping[str, TopicPartition], request: PositioningRequest, finder: PositionFinder
+    ) -> None:
+        self._partitions = partitions
+        self._request = request
+        self._finder = finder
+        self._searches: dict[str, SplitSearch] = {}
+        self._event_times: dict[str, EventTimes] | None = None
+        self._headed_ids: list[str] = []
+        self._headed: HeadedPositions | None = None
+
+    def event_times(self) -> Mapping[str, EventTimes]:
+        if self._event_times is None:
+            asked = self._finder.without_known_records(self._partitions, self._request.ranges)
+            logs = self._finder.read_heads(asked)
+            found = self._by_headers(logs) if logs.partitions else {}
+            answered = logs.answered
+            silent = {str(tp) for tp in asked if tp not in answered}
+            searches = self._search(_without(self._partitions, found) - silent)
+            times = self._finder.run({tp: search.event_times() for tp, search in searches.items()})
+            found.update({str(tp): known for tp, known in times.items() if known is not None})
+            self._event_times = found
+        return self._event_times
+
+    def first_at_or_after(self, event_time: int) -> Mapping[str, tuple[int, int]]:
+        known = self.event_times()
+        found: dict[str, tuple[int, int]] = {}
+        if self._headed is not None:
+            positions, proven = self._headed.first_at_or_after(event_time)
+            answers = zip(positions.tolist(), self._headed.rows_to(positions).tolist(), strict=True)
+            found = dict(compress(zip(self._headed_ids, answers, strict=True), proven.tolist()))
+        searches = self._search(_without(known, found))
+        behind = self._finder.run(
+            {tp: search.first_at_or_after(event_time) for tp, search in searches.items()}
+        )
+        found.update({str(tp): (at, at - searches[tp].position) for tp, at in behind.items()})
+        return found
+
+    def _by_headers(self, logs: HeadedLogs) -> dict[str, EventTimes]:
+        """Returns the event times that the headers of batches tell, by split id."""
+        ranges, request = self._request.ranges, self._request
+        split_of = {tp: split for split, tp in self._partitions.items()}
+        self._headed_ids = [split_of[tp] for tp in logs.partitions]
+        spans = [ranges[split] for split in self._headed_ids]
+        starts = np.fromiter((span.position for span in spans), np.int64, len(spans))
+        ends = np.fromiter((span.end for span in spans), np.int64, len(spans))
+        headed = HeadedPositions(logs.heads, starts, ends, request.budget, request.plausible_until)
+        self._headed = headed
+        times = map(EventTimes, headed.next.tolist(), headed.reach.tolist())
+        return dict(compress(zip(self._headed_ids, times, strict=True), headed.known.tolist()))
+
+    def _search(self, splits: Set[str]) -> dict[TopicPartition, SplitSearch]:
+        """Returns the searches in ``splits``, which are kept for the whole plan."""
+        wanted = [split for split in self._partitions if split in splits] if splits else []
+        for split in wanted:
+            if split not in self._searches:
+                tp, span = self._partitions[split], self._request.ranges[split]
+                self._searches[split] = self._finder.search(tp, span, self._request)
+        return {self._partitions[split]: self._searches[split] for split in wanted}
+
+
+class PositionFinder:
+    """Makes the :class:`EventTimePositions` of each plan, and keeps the event times that were read from plan to plan.
+
+    Args:
+        client: Asks the time index of the brokers.
+        probe: Fetches records and computes their event times.
+        locator: Finds where to begin reading.
+        read_committed: Whether the isolation level is ``read_committed``.
+        unanswered: Fails if a partition cannot be read for too long.
+        by_headers: Whether event times are the timestamps of records, so that the headers of batches have event times.
+    """
+
+    def __init__(
+        self,
+        client: KafkaClient,
+        probe: EventTimeProbe,
+        locator: Locator,
+        *,
+        read_committed: bool,
+        unanswered: Unanswered | None = None,
+        by_headers: bool = False,
+    ) -> None:
+        self._client = client
+        self._unanswered = unanswered
+        self._read: set[TopicPartition] = set()
+        self._unread: set[TopicPartition] = set()
+        self._probe = probe
+        self._locator = locator
+        self._read_committed = read_committed
+        self._by_headers = by_headers
+        self._headed: HeadedLogs | None = None
+        self._scanned: dict[TopicPartition, EventTimeCache] = {}
+        self._topic_ids: Mapping[TopicPartition, str] = {}
+
+    def forget(self, tp: TopicPartition) -> None:
+        """Drops the known event times of a partition, because its log was replaced or has lost records."""
+        self._scanned.pop(tp, None)
+        if self._headed is not None:
+            self._headed.forget(tp)
+
+    def positions(
+        self,
+        partitions: Mapping[str, TopicPartition],
+        topic_ids: Mapping[TopicPartition, str],
+        request: PositioningRequest,
+    ) -> KafkaEventTimePositions:
+        """Returns the positions in the ranges of ``request``.
+
+        Args:
+            partitions: The partitions of these ranges, by split id.
+            topic_ids: The ids of their topics; empty for an id that is not known.
+            request: The ranges, and the bounds of the searches.
+
+        Raises:
+            UnreachableError: A partition could not be read for too long, though its leader may tell where its log ends.
+        """
+        self._note_unread()
+        self._topic_ids = topic_ids
+        self._keep({tp: request.ranges[split_id] for split_id, tp in partitions.items()})
+        return KafkaEventTimePositions(partitions, request, self)
+
+    def without_known_records(
+        self, partitions: Mapping[str, TopicPartition], ranges: Mapping[str, SplitRange]
+    ) -> dict[TopicPartition, int]:
+        """Returns the positions of the partitions whose batch headers are to be read first.
+
+        These are the partitions that have records to read, none of which is known. The result is empty if the headers
+        of batches do not have event times.
+        """
+        if not self._by_headers:
+            return {}
+        return {
+            tp: span.position
+            for split, tp in partitions.items()
+            if (span := ranges[split]).position < span.end and tp not in self._scanned
+        }
+
+    def read_heads(self, offsets: Mapping[TopicPartition, int]) -> HeadedLogs:
+        """Returns the headers of the batches from these offsets on, without the partitions that did not answer."""
+        ids = self._topic_ids
+        reads = {tp: FetchFrom(offset, PROBE_BYTES, ids.get(tp, "")) for tp, offset in offsets.items()}
+        logs = self._probe.read_heads(reads) if reads else HeadedLogs(self._probe)
+        self._record_read(reads.keys(), logs.answered)
+        decoded = list(logs) if logs.is_full else list(logs.chunks)
+        for tp in decoded:
+            self._known(tp).add(logs.chunk(tp))
+        self._headed = logs
+        if len(decoded) == len(logs):
+            self._headed = None
+        return logs
+
+    def search(self, tp: TopicPartition, span: SplitRange, request: PositioningRequest) -> SplitSearch:
+        """Returns the search in the range ``span`` of a partition, with what is known of its records."""
+        scanned = self._known(tp)
+        if self._headed is not None and tp in self._headed:
+            scanned.add(self._headed.chunk(tp))
+        return SplitSearch(span.position, span.end, request, scanned, self._locator)
+
+    def _known(self, tp: TopicPartition) -> EventTimeCache:
+        return self._scanned.setdefault(tp, EventTimeCache())
+
+    def _keep(self, ranges: Mapping[TopicPartition, SplitRange]) -> None:
+        """Keeps what is known of records that are still to be read, and drops the rest."""
+        headed, self._headed = self._headed, None
+        if headed is not None:
+            for tp, stop in headed.stops():
+                if (span := ranges.get(tp)) is not None and span.position < stop:
+                    self._known(tp).add(headed.chunk(tp))
+        share = _CACHED_RECORDS // max(1, len(ranges))
+        for tp in self._scanned.keys() & ranges.keys():
+            self._scanned[tp].trim(ranges[tp].position, share)
+            if self._scanned[tp].is_empty:
+                del self._scanned[tp]
+
+    def run(self, searches: Mapping[TopicPartition, Search[T]]) -> dict[TopicPartition, T]:
+        """Runs searches to their ends, and returns their results.
+
+        The requests of all searches are sent together in each step.
+        """
+        results: dict[TopicPartition, T] = {}
+        running = dict(searches)
+        answers: dict[TopicPartition, Answer] = {}
+        while running:
+            asked: dict[TopicPartition, SearchRequest] = {}
+            for tp, search in list(running.items()):
+                try:
+                    asked[tp] = search.send(answers.get(tp))
+                except StopIteration as done:  # noqa: PERF203 - how a generator returns
+                    results[tp] = done.value
+                    del running[tp]
+            answers = self._answer(asked)
+        return results
+
+    def _answer(self, asked: Mapping[TopicPartition, SearchRequest]) -> dict[TopicPartition, Answer]:
+        lookups = {tp: ask.timestamp for tp, ask in asked.items() if isinstance(ask, Lookup)}
+        reads = {
+            tp: FetchFrom(ask.offset, ask.max_bytes, self._topic_ids.get(tp, ""))
+            for tp, ask in asked.items()
+            if isinstance(ask, Read)
+        }
+        answers: dict[TopicPartition, Answer] = {}
+        if lookups:
+            answers.update(self._client.list_offsets(lookups, read_committed=self._read_committed)[0])
+        if reads:
+            chunks = self._probe.read(reads)
+            self._record_read(reads.keys(), chunks.keys())
+            answers.update(chunks)
+        return answers
+
+    def _record_read(self, asked: Set[TopicPartition], answered: Set[TopicPartition]) -> None:
+        self._read |= asked
+        silent = [tp for tp in asked if tp not in answered]
+        self._unread = {
+            tp for tp in (*self._unread, *silent) if tp not in answered
+        } - self._probe.out_of_range
+
+    def _note_unread(self) -> None:
+        """Tells :class:`Unanswered` which partitions the fetches of the last plan could read."""
+        if self._unanswered is not None:
+            self._unanswered.note(self._read, self._read - self._unread if self._unread else self._read)
+        self._read, self._unread = set(), set()
+
+
+def _without(splits: Mapping[str, object], others: Mapping[str, object]) -> set[str]:
+    """Returns the splits that are not among ``others``; mostly there are few."""
+    return {split for split in splits if split not in others}

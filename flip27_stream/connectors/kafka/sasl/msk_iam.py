@@ -1,0 +1,250 @@
+"""SASL/AWS_MSK_IAM, the authentication at Amazon MSK with a request signed by AWS credentials (aws-msk-iam-auth)."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
+
+from flip27_stream.connectors.kafka.sasl.jaas import parse_jaas
+from flip27_stream.connectors.kafka.sasl.runtime_credentials import MISSING, credential_providers
+from flip27_stream.connectors.kafka.sasl.sasl_credentials import SaslExchange
+from flip27_stream.errors import AuthenticationError, OptionError
+from flip27_stream.extras import check_installed
+from flip27_stream.options.option import Kind, Option
+
+_JAAS: Final = "kafka.sasl.jaas.config"
+_MODULE: Final = "IAMLoginModule"
+_HANDLER_CLASS: Final = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
+_SHADED: Final = ("kafkashaded.", "shadedmskiam.")
+_HOST: Final = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?\.?")
+_KEYS: Final = ("awsRoleAccessKeyId", "awsRoleSecretAccessKey", "awsRoleSessionToken")
+_NAMES: Final = (
+    "awsProfileName",
+    *_KEYS,
+    "awsRoleArn",
+    "awsRoleExternalId",
+    "awsRoleSessionName",
+    "awsStsRegion",
+)
+_WITHOUT_EFFECT: Final = ("awsDebugCreds", "awsMaxBackOffTimeMs", "awsMaxRetries")
+"""The other options of the login module. They have no effect: one is for its log, and boto3 has retries of its own."""
+_TIMEOUT_S: Final = 5
+
+
+def _handler(text: str, option: str) -> str:
+    name = text.strip()
+    for prefix in _SHADED:
+        name = name.removeprefix(prefix)
+    if name != _HANDLER_CLASS:
+        raise OptionError.of(
+            option,
+            text,
+            f"No Java client runs here. This source does itself what class {_HANDLER_CLASS} does; name that class or "
+            "leave the option out.",
+        )
+    return name
+
+
+CLIENT_HANDLER: Final = Option(
+    "kafka.sasl.client.callback.handler.class",
+    Kind(f"`{_HANDLER_CLASS}`", _handler),
+    None,
+    "Accepted with mechanism AWS_MSK_IAM, also with `shadedmskiam.` before it; this source does the work of the "
+    "class. Other classes are refused.",
+)
+
+
+@dataclass(frozen=True)
+class MskIam:
+    """The settings with which boto3 finds AWS credentials.
+
+    Attributes:
+        profile: The profile in AWS's configuration files; ``None`` for boto3's default.
+        role_arn: The role to assume with these credentials; ``None`` to assume no role.
+        role_session_name: The name of the role's sessions.
+        role_external_id: The external id that the trust policy of the role requires; ``None`` if it requires none.
+        sts_region: The region of the STS endpoint; ``None`` for boto3's default.
+        service_credential: The service credential of Databricks that has the credentials; ``None`` for those of boto3.
+        role_keys: The access key, its secret and the session token with which the role is assumed; ``None`` for those
+            of the profile.
+    """
+
+    profile: str | None = None
+    role_arn: str | None = None
+    role_session_name: str = "flip27-stream"
+    role_external_id: str | None = None
+    sts_region: str | None = None
+    service_credential: str | None = None
+    role_keys: tuple[str, str, str | None] | None = field(default=None, repr=False)
+
+    mechanism: ClassVar[str] = "AWS_MSK_IAM"
+    credentials: ClassVar[str] = "AWS credentials"
+    option: ClassVar[str] = _JAAS
+
+    def exchange(self, host: str) -> SaslExchange:
+        """Returns a new authentication at a broker, whose name contains the region.
+
+        Raises:
+            AuthenticationError: There are no credentials, or the name contains no region.
+            OSError: AWS cannot be reached now.
+        """
+        check_installed("boto3", "aws", "SASL/AWS_MSK_IAM")
+        from flip27_stream.connectors.kafka.kafka_python.sasl_mechanisms import msk_exchange
+
+        found = self.keys()
+        exchange: SaslExchange = msk_exchange(
+            host, region_of(host), found.access_key, found.secret_key, found.token
+        )
+        return exchange
+
+    def keys(self) -> Any:
+        """Returns the present access key, its secret and the session token, with the attributes that botocore gives.
+
+        Raises:
+            AuthenticationError: There are no credentials.
+            OSError: AWS cannot be reached now.
+        """
+        from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+
+        try:
+            return _source(self).get_frozen_credentials()
+        except (HTTPClientError, ConnectionError) as error:
+            raise ConnectionAbortedError(f"AWS cannot be reached for credentials: {error}") from error
+        except (BotoCoreError, ClientError) as error:
+            raise AuthenticationError(
+                f"There are no AWS credentials for Amazon MSK: {error} Check option '{_JAAS}' and AWS's settings on "
+                "the driver and on the executors."
+            ) from error
+
+    def refused(self, exchange: SaslExchange) -> bool:
+        """Returns ``False``, since boto3 renews credentials itself before they expire."""
+        return False
+
+
+def region_of(host: str) -> str:
+    """Returns the AWS region in the name of a broker of Amazon MSK.
+
+    Raises:
+        AuthenticationError: The name contains no region.
+    """
+    found = region_in(host)
+    if found is None:
+        raise AuthenticationError(
+            f"The name of broker '{host}' has no AWS region in it, which SASL/AWS_MSK_IAM needs; the name of a "
+            "broker of Amazon MSK ends with .kafka.<region>.amazonaws.com. Check option 'kafka.bootstrap.servers'."
+        )
+    return found
+
+
+def region_in(host: str) -> str | None:
+    """Returns the AWS region in the name of a broker of Amazon MSK; ``None`` if there is none in it."""
+    match = _HOST.search(host)
+    return None if match is None else match[1]
+
+
+def parse_msk_iam(options: Mapping[str, str], jaas: str | None, protocol: str) -> MskIam:
+    """Returns the credentials of mechanism AWS_MSK_IAM.
+
+    Args:
+        options: The options of the query, by their names in lower case.
+        jaas: The text of ``kafka.sasl.jaas.config``; ``None`` if it is not given.
+        protocol: The security protocol.
+
+    Raises:
+        OptionError: A value is wrong or not supported.
+    """
+    if protocol != "SASL_SSL":
+        raise OptionError(
+            "Option 'kafka.sasl.mechanism' AWS_MSK_IAM needs option 'kafka.security.protocol' SASL_SSL; it is "
+            f"{protocol}."
+        )
+    CLIENT_HANDLER.get(options)
+    return aws_settings({} if jaas is None else parse_jaas(jaas, MskIam.mechanism, _MODULE))
+
+
+def aws_settings(given: Mapping[str, str]) -> MskIam:
+    """Returns the settings that a login module has for AWS credentials.
+
+    Args:
+        given: The options of the login module, by name.
+
+    Raises:
+        OptionError: An option is not supported, or one that belongs to it is missing.
+    """
+    for name in given:
+        if name not in (*_NAMES, *_WITHOUT_EFFECT):
+            raise OptionError(
+                f"Option '{_JAAS}' sets {name}, which is not supported. Allowed: {', '.join(_NAMES)}."
+            )
+    key, secret, token = map(given.get, _KEYS)
+    keys = None if key is None or secret is None else (key, secret, token)
+    if any(name in given for name in _KEYS) and (keys is None or "awsRoleArn" not in given):
+        raise OptionError(
+            f"Option '{_JAAS}' must set awsRoleArn, {_KEYS[0]} and {_KEYS[1]} together: the keys are those with which "
+            "the role is assumed."
+        )
+    return MskIam(
+        given.get("awsProfileName"),
+        given.get("awsRoleArn"),
+        given.get("awsRoleSessionName", MskIam.role_session_name),
+        given.get("awsRoleExternalId"),
+        given.get("awsStsRegion"),
+        role_keys=keys,
+    )
+
+
+@functools.lru_cache(maxsize=16)
+def _source(options: MskIam) -> Any:
+    """Returns the credentials of this process. botocore renews those that expire."""
+    import boto3
+    from botocore.credentials import RefreshableCredentials
+    from botocore.exceptions import NoCredentialsError
+
+    key, secret, token = options.role_keys or (None, None, None)
+    runtime = None if options.service_credential is None else _runtime_session(options.service_credential)
+    session = boto3.Session(key, secret, token, profile_name=options.profile, botocore_session=runtime)
+    if options.role_arn is None:
+        found = session.get_credentials()
+        if found is None:
+            raise NoCredentialsError
+        return found
+    assume = functools.partial(_assumed, session, options)
+    return RefreshableCredentials.create_from_metadata(
+        metadata=assume(), refresh_using=assume, method="sts-assume-role"
+    )
+
+
+def _runtime_session(name: str) -> Any:
+    """Returns the session of botocore that the runtime has for a service credential."""
+    providers = credential_providers()
+    if providers is None:
+        raise AuthenticationError(f"The service credential '{name}' needs a {MISSING}")
+    try:
+        return providers(name)
+    except OSError:
+        raise
+    except Exception as error:  # noqa: BLE001 - code of the runtime, whose text may have a secret in it
+        raise AuthenticationError(
+            f"The runtime has no service credential '{name}': {type(error).__name__}. Check the name, and the "
+            "privilege ACCESS on it."
+        ) from None
+
+
+def _assumed(session: Any, options: MskIam) -> dict[str, str]:
+    from botocore.config import Config
+
+    config = Config(connect_timeout=_TIMEOUT_S, read_timeout=_TIMEOUT_S, retries={"max_attempts": 2})
+    sts = session.client("sts", region_name=options.sts_region, config=config)
+    external = {} if options.role_external_id is None else {"ExternalId": options.role_external_id}
+    keys = sts.assume_role(RoleArn=options.role_arn, RoleSessionName=options.role_session_name, **external)[
+        "Credentials"
+    ]
+    return {
+        "access_key": keys["AccessKeyId"],
+        "secret_key": keys["SecretAccessKey"],
+        "token": keys["SessionToken"],
+        "expiry_time": keys["Expiration"].isoformat(),
+    }

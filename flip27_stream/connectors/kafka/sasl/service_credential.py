@@ -1,0 +1,124 @@
+"""Authentication with a service credential of Unity Catalog (``databricks.serviceCredential``), on Databricks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from flip27_stream.connectors.kafka.sasl.msk_iam import MskIam, region_in
+from flip27_stream.connectors.kafka.sasl.oauthbearer import OAuthBearer
+from flip27_stream.connectors.kafka.sasl.runtime_credentials import MISSING, credential_providers
+from flip27_stream.connectors.kafka.tokens.token_cache import Token
+from flip27_stream.errors import AuthenticationError, OptionError
+from flip27_stream.options.kinds import text
+from flip27_stream.options.option import Option
+
+CREDENTIAL: Final = Option(
+    "databricks.serviceCredential",
+    text("text", "the name of a service credential"),
+    None,
+    "A service credential of Unity Catalog to log in with, by SASL_SSL, on a runtime that has service credentials; "
+    "see [authentication](authentication.md#a-service-credential-of-databricks).",
+)
+SCOPE: Final = Option(
+    "databricks.serviceCredential.scope",
+    text("text", "the scope of tokens"),
+    None,
+    "What these tokens are for.",
+    default_words="that of the namespace of Event Hubs in `kafka.bootstrap.servers`",
+)
+OPTIONS: Final = (CREDENTIAL, SCOPE)
+
+_EVENT_HUBS: Final = (
+    ".servicebus.windows.net",
+    ".servicebus.usgovcloudapi.net",
+    ".servicebus.chinacloudapi.cn",
+)
+_GOOGLE: Final = ".cloud.goog"
+
+_INSTEAD: Final = "Name a function that returns tokens in option 'kafka.sasl.oauthbearer.token.provider'."
+
+
+@dataclass(frozen=True)
+class ServiceCredential:
+    """A service credential as a provider of tokens.
+
+    Attributes:
+        name: The name of the credential.
+        scope: The scope of tokens.
+    """
+
+    name: str
+    scope: str
+
+    def fetch(self) -> Token:
+        """Returns a new token.
+
+        Raises:
+            AuthenticationError: This process has no service credentials, or the credential gives no token.
+            OSError: The runtime raised it, because it cannot be reached now.
+        """
+        providers = credential_providers()
+        if providers is None:
+            raise AuthenticationError(f"This process has no service credentials, as a {MISSING} {_INSTEAD}")
+        try:
+            found = providers(self.name).get_token(self.scope)
+            return Token(found.token, float(found.expires_on))
+        except OSError:
+            raise
+        except Exception as error:  # noqa: BLE001 - code of the runtime, whose text may have a secret in it
+            raise AuthenticationError(
+                f"The service credential '{self.name}' (option '{CREDENTIAL.name}') gives no token for the scope "
+                f"'{self.scope}': {type(error).__name__}. Check its name, the privilege ACCESS on it, and option "
+                f"'{SCOPE.name}'. Those of Azure give tokens."
+            ) from None
+
+
+def parse_service_credential(options: Mapping[str, str]) -> OAuthBearer | MskIam | None:
+    """Returns the credentials of option ``databricks.serviceCredential``; ``None`` if it is not given.
+
+    Args:
+        options: The options of the query, by their names in lower case.
+
+    Raises:
+        OptionError: This runtime has no service credentials, or the options say otherwise how to log in.
+    """
+    name = CREDENTIAL.get(options)
+    if name is None:
+        if SCOPE.is_given(options):
+            raise OptionError(f"Option '{SCOPE.name}' needs option '{CREDENTIAL.name}'.")
+        return None
+    protocol = options.get("kafka.security.protocol", "SASL_SSL").strip().upper()
+    other = next((option for option in sorted(options) if option.startswith("kafka.sasl.")), None)
+    if other is not None or protocol != "SASL_SSL":
+        raise OptionError(
+            f"Options '{CREDENTIAL.name}' and '{other or 'kafka.security.protocol'}' cannot be given together: the "
+            "service credential says how to log in."
+        )
+    if credential_providers() is None:
+        raise OptionError(f"Option '{CREDENTIAL.name}' needs a {MISSING} {_INSTEAD}")
+    if region_in(_first_host(options)) is not None and not SCOPE.is_given(options):
+        return MskIam(service_credential=name)
+    return OAuthBearer(
+        ServiceCredential(name, SCOPE.get(options) or _default_scope(options)), (), CREDENTIAL.name
+    )
+
+
+def _first_host(options: Mapping[str, str]) -> str:
+    return options.get("kafka.bootstrap.servers", "").split(",")[0].strip().rpartition(":")[0]
+
+
+def _default_scope(options: Mapping[str, str]) -> str:
+    host = _first_host(options)
+    if host.endswith(_GOOGLE):
+        raise OptionError(
+            f"Option '{CREDENTIAL.name}' is not supported for Managed Service for Apache Kafka of Google Cloud: its "
+            f"brokers take tokens of a form of their own. {_INSTEAD}"
+        )
+    if not host.endswith(_EVENT_HUBS):
+        raise OptionError(
+            f"Option '{CREDENTIAL.name}' needs option '{SCOPE.name}', unless option 'kafka.bootstrap.servers' is a "
+            "namespace of Azure Event Hubs, or names a broker of Amazon MSK."
+        )
+    return f"https://{host}/.default"

@@ -1,0 +1,257 @@
+"""Positions by the headers of record batches are those of decoded records of the same logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
+from flip27_stream.api import EventTimes, PositioningRequest, RecordTimestampAssigner, SplitRange
+from flip27_stream.connectors.kafka.client.protocol import (
+    MAX_TIMESTAMP,
+    Fetched,
+    FetchFrom,
+    OffsetAndTimestamp,
+)
+from flip27_stream.connectors.kafka.client.unanswered import Unanswered
+from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.event_time import event_time_probe, headed_logs
+from flip27_stream.connectors.kafka.event_time.event_time_probe import EventTimeProbe
+from flip27_stream.connectors.kafka.event_time.position_finder import PositionFinder
+from flip27_stream.connectors.kafka.event_time.positions import TimestampIndex
+from flip27_stream.connectors.kafka.split import TopicPartition
+from flip27_stream.errors import CorruptRecordError, UnreachableError
+from tests.connectors.kafka.support.batch_bytes import (
+    CONTROL,
+    DELETE_HORIZON,
+    GZIP,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    Row,
+    patched,
+    v2,
+)
+from tests.exploring import examples
+
+PLAUSIBLE = 5_000
+MARKER = (b"\x00\x00\x00\x01", b"\x00\x00\x00\x00\x00\x00")  # COMMIT
+KINDS = ["plain"] * 12 + ["gzip", "appended", "transaction", "marker", "compacted"]
+CASES = examples(5000)
+
+
+class Batch(NamedTuple):
+    """A batch of a log: its bytes, and the (offset, time) of each data record that a reader gets."""
+
+    base: int
+    last: int
+    data: bytes
+    records: list[tuple[int, int]]
+
+
+def some_time(rng: Random) -> int:
+    odd = [-1, 0, PLAUSIBLE, PLAUSIBLE + 1, 1_000_000]
+    return rng.choice(odd) if rng.random() < 0.05 else rng.randrange(40)
+
+
+def some_log(rng: Random) -> list[Batch]:
+    """Returns a log with batches of all kinds that a broker stores. Its offsets have gaps, as after compaction."""
+    batches: list[Batch] = []
+    offset = rng.randrange(2)
+    for _ in range(rng.randrange(5)):
+        times = [some_time(rng) for _ in range(rng.randint(1, 4))]
+        first = offset + rng.choice([0] * 6 + [2])
+        offsets = [first + i * rng.choice([1, 1, 1, 2]) for i in range(len(times))]
+        offsets = sorted(set(offsets))
+        batches.append(
+            _batch(rng.choice(KINDS), offset, offsets, times[: len(offsets)], rng.choice([0, 0, 0, 1]))
+        )
+        offset = batches[-1].last + 1 + rng.choice([0] * 6 + [2])
+    return batches
+
+
+def _batch(kind: str, base: int, offsets: Sequence[int], times: Sequence[int], tail: int) -> Batch:
+    key, value = MARKER if kind == "marker" else (b"k", b"v" * 10)
+    if kind == "marker":
+        offsets, times, base = offsets[:1], times[:1], offsets[0]
+    attributes = {
+        "appended": LOG_APPEND_TIME,
+        "transaction": TRANSACTIONAL,
+        "marker": TRANSACTIONAL | CONTROL,
+        "compacted": DELETE_HORIZON,
+    }.get(kind, 0)
+    greatest, last = max(times), offsets[-1] + (tail if kind != "marker" else 0)
+    builder = DefaultRecordBatchBuilder(2, 0, False, -1, 0, 0, 1 << 30)
+    for offset, time in zip(offsets, times, strict=True):
+        builder.append(offset - base, time, key, value, [])
+    data = patched(
+        builder.build(),
+        base_offset=base,
+        codec=GZIP if kind == "gzip" else 0,
+        attributes=attributes,
+        max_timestamp=greatest,
+        last_delta=last - base,
+    )
+    seen = [(offset, greatest if kind == "appended" else t) for offset, t in zip(offsets, times, strict=True)]
+    return Batch(base, last, data, seen if kind != "marker" else [])
+
+
+class Broker:
+    """A broker that answers Fetch and ListOffsets about the logs of one topic, with some batches at a time."""
+
+    options = ConnectionOptions("nowhere:1")
+
+    def __init__(self, all_logs: Mapping[TopicPartition, list[Batch]], most: int) -> None:
+        self.logs = all_logs
+        self.most = most
+        self.fetched: list[TopicPartition] = []
+
+    def fetch(
+        self, wanted: Mapping[TopicPartition, FetchFrom], *, read_committed: bool, max_bytes: int
+    ) -> dict[TopicPartition, Fetched]:
+        self.fetched += wanted
+        return {
+            tp: Fetched(
+                0,
+                b"".join(b.data for b in rest[: self.most])
+                + b"".join(b.data[:30] for b in rest[self.most :][:1]),
+                [],
+            )
+            for tp, at in wanted.items()
+            if (rest := [b for b in self.logs[tp] if b.last >= at.offset])
+        }
+
+    def list_offsets(
+        self, *rounds: Mapping[TopicPartition, int], read_committed: bool
+    ) -> list[dict[TopicPartition, OffsetAndTimestamp]]:
+        return [{tp: self._indexed(self.logs[tp], time) for tp, time in wanted.items()} for wanted in rounds]
+
+    @staticmethod
+    def _indexed(log: list[Batch], time: int) -> OffsetAndTimestamp:
+        records = [record for batch in log for record in batch.records]
+        if time == MAX_TIMESTAMP and records:
+            return OffsetAndTimestamp(*max(records, key=lambda record: (record[1], -record[0])))
+        found = (OffsetAndTimestamp(*record) for record in records if record[1] >= time)
+        return next(found, OffsetAndTimestamp(-1, -1))
+
+
+def finder(broker: Any, *, by_headers: bool, unanswered: Unanswered | None = None) -> PositionFinder:
+    probe = EventTimeProbe(broker, RecordTimestampAssigner(), read_committed=True)
+    return PositionFinder(
+        broker,
+        probe,
+        TimestampIndex(),
+        read_committed=True,
+        unanswered=unanswered,
+        by_headers=by_headers,
+    )
+
+
+@pytest.mark.parametrize(("block", "most_undecoded"), [(0, 1 << 20), (1, 100)])
+def test_event_times_of_batch_headers_are_those_of_records(
+    block: int, most_undecoded: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rules 3 and 6, I1, I12: all answers are the same with and without headers, plan after plan.
+
+    The same holds with little memory, when nearly all records are decoded.
+    """
+    monkeypatch.setattr(headed_logs, "_MOST_UNDECODED", most_undecoded)
+    for seed in range(block * CASES, (block + 1) * CASES):
+        _compare(Random(seed))
+
+
+def _compare(rng: Random) -> None:
+    by_tp = {TopicPartition("t", n): some_log(rng) for n in range(rng.randint(1, 3))}
+    most, latest, budget = (
+        rng.choice([1, 2, 5, 5]),
+        rng.choice([None, PLAUSIBLE]),
+        rng.choice([None, None, 3, 6]),
+    )
+    makers = [finder(Broker(by_tp, most), by_headers=headers) for headers in (True, False)]
+    positions = dict.fromkeys(by_tp, 0)
+    for _ in range(rng.randint(1, 3)):
+        ranges = {
+            tp: SplitRange(positions[tp], end)
+            for tp in by_tp
+            if (end := _end(by_tp[tp], rng)) > positions[tp]
+        }
+        request = PositioningRequest({str(tp): span for tp, span in ranges.items()}, latest, budget)
+        with_headers, without = (
+            maker.positions({str(tp): tp for tp in ranges}, dict.fromkeys(ranges, ""), request)
+            for maker in makers
+        )
+        assert with_headers.event_times() == without.event_times()
+        for event_time in [*(rng.randrange(42) for _ in range(4)), some_time(rng) + 1, -5]:
+            answer = with_headers.first_at_or_after(event_time)
+            assert answer == without.first_at_or_after(event_time)
+        if answer and rng.random() < 0.8:
+            at = with_headers.first_at_or_after(rng.randrange(60))
+            positions.update((tp, at[str(tp)][0]) for tp in ranges)
+
+
+def _end(log: list[Batch], rng: Random) -> int:
+    """Returns an end of a range, mostly behind a batch, as a broker gives it."""
+    last = [batch.last + 1 for batch in log] or [0]
+    return rng.choice([last[-1], rng.choice(last), rng.randrange(last[-1] + 1)])
+
+
+def test_headers_are_enough_for_plain_logs() -> None:
+    """In plain logs no record is decoded, and a split that is held is not read twice."""
+    tp = TopicPartition("t", 0)
+    rows = [[Row(10 * n + i, 100 * n + i, None, b"v") for i in range(10)] for n in range(3)]
+    log = [Batch(10 * n, 10 * n + 9, v2(batch), []) for n, batch in enumerate(rows)]
+    broker = Broker({tp: log}, 5)
+    maker = finder(broker, by_headers=True)
+    maker._probe.decoded = None  # type: ignore[assignment, method-assign]  # an error if it is called
+    request = PositioningRequest({"t-0": SplitRange(0, 30)})
+    found = maker.positions({"t-0": tp}, {tp: ""}, request)
+    assert found.event_times() == {"t-0": EventTimes(0, 209)}
+    assert found.first_at_or_after(10) == {"t-0": (10, 10)}
+    assert found.first_at_or_after(1_000) == {"t-0": (30, 30)}
+    assert broker.fetched == [tp]
+
+
+def test_only_partitions_without_an_answer_count_as_unanswered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query whose leaders answer goes on for any time. A query with a silent leader fails in the end."""
+    monkeypatch.setattr(event_time_probe, "_TIME_LIMIT_S", 0)
+    heard, silent = TopicPartition("t", 0), TopicPartition("t", 1)
+    log = [Batch(n, n, v2([Row(n, n, None, b"v")]), []) for n in range(4)]
+    maker = finder(Broker({heard: log, silent: []}, 1), by_headers=True, unanswered=Unanswered(0, str))
+
+    def plan(*ranges: tuple[TopicPartition, int]) -> set[str]:
+        partitions = {str(tp): tp for tp, _ in ranges}
+        request = PositioningRequest({str(tp): SplitRange(position, 4) for tp, position in ranges})
+        return set(maker.positions(partitions, dict.fromkeys(partitions.values(), ""), request).event_times())
+
+    for position in range(4):
+        assert plan((heard, position)) == {"t-0"}
+    for _ in range(3):
+        assert plan((heard, 3), (silent, 0)) == {"t-0"}
+    with pytest.raises(UnreachableError, match="no answer about t-1"):
+        plan((heard, 3), (silent, 0))
+
+
+def test_split_that_is_held_is_read_once() -> None:
+    tp = TopicPartition("t", 0)
+    log = [Batch(0, 9, v2([Row(i, i, None, b"v") for i in range(10)]), [])]
+    broker = Broker({tp: log}, 5)
+    maker = finder(broker, by_headers=True)
+    for position in (0, 0, 5, 5):
+        request = PositioningRequest({"t-0": SplitRange(position, 10)})
+        found = maker.positions({"t-0": tp}, {tp: ""}, request)
+        assert found.event_times() == {"t-0": EventTimes(position, 9)}
+        assert found.first_at_or_after(7) == {"t-0": (7, 7 - position)}
+    assert broker.fetched == [tp]
+
+
+@pytest.mark.parametrize("at", [18, 30, 40, 62])
+def test_damaged_batch_is_refused(at: int) -> None:
+    """The checksum covers the header and the records. A batch that does not fit it is refused."""
+    tp, data = TopicPartition("t", 0), bytearray(v2([Row(0, 5, None, b"v"), Row(1, 6, None, b"v")]))
+    data[at] ^= 1
+    maker = finder(Broker({tp: [Batch(0, 1, bytes(data), [])]}, 5), by_headers=True)
+    found = maker.positions({"t-0": tp}, {tp: ""}, PositioningRequest({"t-0": SplitRange(0, 2)}))
+    with pytest.raises(CorruptRecordError, match=r"offset 0 of t-0: its checksum"):
+        found.event_times()
