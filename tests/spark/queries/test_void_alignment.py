@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from flip27_stream.api import RecordTimestampAssigner
 from flip27_stream.errors import ImplausibleEventTimeError
 from flip27_stream.event_time.assigners import timestamp_assigner
 from flip27_stream.spark.execution.event_times import EventTimeObserver, ImplausibleEventTimes
@@ -313,6 +314,19 @@ def test_a_record_without_an_event_time_is_described_without_its_values(
 def test_an_implausible_event_time_names_the_factor() -> None:
     with pytest.raises(ImplausibleEventTimeError, match=r"Divided by 1,000 it is 2026-.*event-time\.unit"):
         observed(b'{"time": %d}' % (IN_2026 * 1000), until=IN_2026 + DAY_MS)
+
+
+def test_an_implausible_timestamp_has_no_unit_that_can_be_set() -> None:
+    """The option is refused for timestamps: of a column, and of the system that has the records."""
+    times = pa.array([IN_2026 * 1000])
+    column = pa.record_batch({"at": times.cast(pa.timestamp("ms"))})
+    assigners = {"column": timestamp_assigner("at", column.schema), "system": RecordTimestampAssigner()}
+    for name, assigner in assigners.items():
+        observer = EventTimeObserver("clicks-0", assigner, IN_2026 + DAY_MS, ImplausibleEventTimes.FAIL)
+        with pytest.raises(ImplausibleEventTimeError, match=r"Divided by 1,000 it is 2026-") as failed:
+            observer.observe(column, times if name == "system" else None, None)
+        assert "event-time.unit" not in str(failed.value), name
+        assert "which have a unit of their own: correct what writes them" in str(failed.value), name
 
 
 @pytest.mark.parametrize(("unit", "factor"), [("s", 0.001), ("ms", 1), ("us", 1000), ("ns", 1_000_000)])
