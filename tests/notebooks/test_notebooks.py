@@ -29,7 +29,7 @@ def test_every_notebook_is_databricks_source() -> None:
 def test_the_page_about_volumes_names_every_notebook() -> None:
     page = (NOTEBOOKS.parent / "docs" / "deploy.md").read_text()
     about = page.partition("Each notebook takes a volume as its folder:\n\n")[2].partition("\n\n")[0]
-    assert sorted(re.findall(r"`(\d\d_\w+\.py)`", about)) == sorted(n.name for n in NOTEBOOKS.iterdir())
+    assert sorted(re.findall(r"`notebooks/(\w+\.py)`", about)) == sorted(n.name for n in NOTEBOOKS.iterdir())
 
 
 def executed(name: str, spark: SparkSession, **parameters: str) -> dict[str, Any]:
