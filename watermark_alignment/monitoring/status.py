@@ -101,6 +101,12 @@ class Status:
         """The name of each source."""
         return source_names(self.members, {split.member: None for split in self.splits})
 
+    @property
+    def groups(self) -> dict[str, str]:
+        """The group of each source of which the log tells, by the lineage of the source."""
+        told = [(member, part) for member, news in self.members.items() for part in (news.entry, news.note)]
+        return {part.lineage: member.group for member, part in told if part is not None}
+
     def told(self, member: Member) -> MemberNews:
         """Returns the latest reports of a source."""
         return self.members.get(member, MemberNews())
