@@ -268,9 +268,28 @@ def test_shorter_units_read_as_milliseconds_are_warned_of(
     ],
 )
 def test_the_unit_is_found_by_the_factor(unit: str, time: int, steps: str | None) -> None:
-    warning = wrong_unit("clicks", "/t", unit, [time], IN_2026 + DAY_MS)
-    assert (warning is None) == (steps is None)
-    assert steps is None or f"set scan.watermark.event-time.unit to '{steps}'" in str(warning)
+    warning = str(wrong_unit("clicks", "/t", unit, [time], IN_2026 + DAY_MS))
+    assert re.findall(r"set scan\.watermark\.event-time\.unit to '(\w+)'", warning) == [steps] * (
+        steps is not None
+    )
+
+
+@pytest.mark.parametrize(
+    ("times", "is_told"),
+    [
+        ([5, 100], True),
+        ([IN_2026 // 60_000], True),  # minutes
+        ([100, IN_2026], False),
+        ([IN_2026 - 41 * 365 * DAY_MS], False),  # a real time of 1985
+    ],
+)
+def test_numbers_that_are_no_times_are_warned_of(times: list[int], is_told: bool) -> None:
+    """A counter, such as an offset, is read as a time in January 1970, and no unit makes a time of it."""
+    warning = wrong_unit("clicks", "offset", "ms", times, IN_2026)
+    assert (warning is not None and "Event times are in January 1970: 1970-01-01 " in warning) == is_told
+    assert wrong_unit("clicks", "offset", "ms", times[:1], times[0]) is None, (
+        "the clock may be there, in a test"
+    )
 
 
 @pytest.mark.parametrize(
