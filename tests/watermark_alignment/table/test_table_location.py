@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -67,6 +68,24 @@ def test_credentials_in_a_uri_are_refused_and_not_shown(text: str) -> None:
         parse_location(text, OPTION)
     assert "r3t" not in str(refused.value)
     assert f"{OPTION}.option.<name>" in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["/delta/t%20x", "dbfs:/delta/a%2Fb"])
+def test_a_path_with_an_escape_is_refused(text: str) -> None:
+    """delta-rs writes to the path as it is given, and then reads from the path that the escape stands for."""
+    with pytest.raises(OptionError, match=r"takes '%2.' in a path for '.', and would look in another folder"):
+        parse_location(text, OPTION)
+
+
+@pytest.mark.parametrize("name", ["a b/ü t", "100%/t", "a#b?c", "it's", "$HOME"])
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_a_path_may_have_any_other_characters(tmp_path: Path, scheme: str, name: str) -> None:
+    """A path is taken as it is, and the path of a URI by its escapes."""
+    given = f"file://{quote(str(tmp_path / name))}" if scheme else str(tmp_path / name)
+    table = SplitWatermarkTable(parse_location(given, OPTION), {})
+    table.append("clicks", 0, split_rows(0), {})
+    assert (tmp_path / name / "_delta_log").is_dir()
+    assert SplitWatermarkTable(given, {}).rows().num_rows == 4
 
 
 @pytest.mark.parametrize("location", ["wasbs://c@a.blob.core.windows.net/t", "https://host/t"])
