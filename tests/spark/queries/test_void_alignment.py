@@ -26,6 +26,7 @@ from watermark_alignment.event_time_checks import wrong_unit
 Make = Callable[..., Query]
 
 IN_2026 = 1_790_000_000_000
+HOUR_MS = 3_600_000
 DAY_MS = 86_400_000
 
 
@@ -126,6 +127,35 @@ def test_a_watermark_on_another_column_is_warned_of(make: Make, warned: Warned, 
         "withWatermark in query 'counts' uses another event time than alignment does: in batch 1" in warning
     )
     assert "scan.watermark.event-time ('timestamp')" in warning
+
+
+@pytest.mark.parametrize(
+    ("column", "remedy"),
+    [
+        (
+            lambda t: t + 4 * HOUR_MS,
+            "They are 4h0m ahead, as by a time zone. A text without a zone is in UTC",
+        ),
+        (lambda t: t - 11 * HOUR_MS // 2, "They are 5h30m behind, as by a time zone."),
+        (
+            lambda t: t // 60_000 * 60_000,
+            "They are rounded down to whole minutes. Round after withWatermark, or",
+        ),
+        (lambda t: t // DAY_MS * DAY_MS, "They are rounded down to whole days."),
+        (lambda t: t + 60_000, "Set scan.watermark.event-time to what withWatermark uses"),
+        (lambda t: t + 30 * HOUR_MS, "Set scan.watermark.event-time to what withWatermark uses"),
+    ],
+    ids=["zone", "half an hour", "minutes", "days", "another", "too far for a zone"],
+)
+def test_the_remedy_for_another_column_names_zones_and_rounding(
+    make: Make, warned: Warned, column: Callable[[int], int], remedy: str
+) -> None:
+    query = InSpark(
+        make(logs(*range(IN_2026, IN_2026 + 100)), **{"scan.watermark.max-future": "0"}), 10**8, column
+    )
+    for _ in range(4):
+        query.step()
+    assert [remedy in warning for warning in warned() if "another event time" in warning] == [True]
 
 
 def test_a_watermark_on_another_column_with_a_similar_greatest_time_is_warned_of(
