@@ -81,7 +81,7 @@ def executed(
         capture_output=True,
         text=True,
         env={**os.environ, **QUICK_START, "PYTHONPATH": str(ROOT), **environment},
-        timeout=170,
+        timeout=350,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.partition("result ")[2].strip(), done.stderr
@@ -101,6 +101,7 @@ def run(notebook: str, folder: Path, result: str, **parameters: str) -> str:
 
 pytestmark = [
     pytest.mark.jvm,
+    pytest.mark.timeout(400),
     pytest.mark.skipif(
         platform.machine() not in CALLS, reason="the numbers of its system calls are not known"
     ),
