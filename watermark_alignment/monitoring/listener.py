@@ -86,7 +86,7 @@ class StatusListener(StreamingQueryListener):
         self._lineages: dict[str, set[str]] = {}
         self._watermarks: dict[str, QueryWatermark] = {}
         self._sources: dict[str, QuerySources] = {}
-        self._groups: dict[str, str] = {}
+        self._groups: Mapping[str, str] = {}
         self._batches: Counter[str] = Counter()
         self._told: set[tuple[str, ...]] = set()
 

@@ -75,7 +75,7 @@ class QuerySources:
                     "another source of this query is. So the two are not aligned with each other. Give them the same "
                     "scan.watermark.alignment.table.",
                 )
-            elif groups.keys().isdisjoint(watched):
+            elif groups and groups.keys().isdisjoint(watched):
                 yield Finding(
                     ("elsewhere", self._id),
                     f"Source {name(source)} of {self._query} is not in the split-watermark table at '{table}', so "

@@ -229,6 +229,7 @@ def test_a_listener_with_the_table_of_another_query_says_so(
 ) -> None:
     old = SplitWatermarkTable(str(tmp_path / "old"), {})
     old.append("clicks", 0, split_rows(0), {})
+    old.note({KEY: entry("clicks").to_text()})
     query = make({"a": [1000, 2000, 3000]})
     watched = Watched(query)
     watched.listener = StatusListener(old.uri, look_every="0", clock=query.clock)
@@ -237,6 +238,17 @@ def test_a_listener_with_the_table_of_another_query_says_so(
     [warning] = logged(logging.WARNING)
     assert f"is not in the split-watermark table at '{old.uri}', so this listener cannot see" in warning
     assert "Give StatusListener the table that the query has" in warning
+
+
+def test_the_two_sources_of_a_self_join_are_both_in_the_table(make: Make, logged: Logged) -> None:
+    """They have one id, and each has a lineage."""
+    named = {"scan.source.id": "clicks"}
+    query = make({"a": [1000, 2000, 3000]}, **named)
+    other = Query(World({"a": [1000, 2000, 3000]}), query.table, options=named)
+    object.__setattr__(other.spec, "definition", query.spec.definition)
+    two_sources(Watched(query), other)
+    other.coordinator.close()
+    assert logged(logging.WARNING) == []
 
 
 def test_a_split_that_stalls_its_group_is_named(make: Make, logged: Logged) -> None:
