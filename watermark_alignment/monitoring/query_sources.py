@@ -96,6 +96,11 @@ class QuerySources:
                 "their rows meet before withWatermark."
             )
         found = {groups[lineage] for lineage in self._aligned if lineage in groups}
+        if found and not groups.keys() >= self._aligned.keys():
+            return (
+                "Its sources are in several split-watermark tables, and so not aligned with each other: give them the "
+                "same scan.watermark.alignment.table."
+            )
         if len(found) > 1:
             return (
                 f"Its sources are in several groups: {', '.join(sorted(map(name, found)))}. Groups are not aligned "
