@@ -5,9 +5,15 @@
 # MAGIC This notebook is the source of a pipeline. It defines two streaming tables, which one alignment group keeps
 # MAGIC together, and a view that counts both by the hour. A pipeline runs it; cell by cell it does nothing.
 # MAGIC
-# MAGIC The pipeline's configuration has two entries. `shop.folder` is a folder with the folders `clicks` and `orders`,
-# MAGIC each with Parquet files of a column `time` and a column `number`. The other one is the setting that
-# MAGIC `docs/pipelines.md` shows, by which Spark hides private keys when it prints options.
+# MAGIC The pipeline's configuration has three entries:
+# MAGIC
+# MAGIC - `shop.folder` is a folder, such as a volume, with the folders `clicks` and `orders`, each with Parquet files
+# MAGIC   of a column `time` and a column `number`.
+# MAGIC - `shop.place_of_table` is a place for the split-watermark table. The two sources write to that table at the
+# MAGIC   same time, which volumes do not support: so it is on the driver's disk, or in cloud storage (`s3://`,
+# MAGIC   `abfss://`, `gs://`).
+# MAGIC - The third one is the setting that `docs/pipelines.md` shows, by which Spark hides private keys when it prints
+# MAGIC   options.
 
 # COMMAND ----------
 
@@ -20,6 +26,7 @@ import flip27_stream
 spark = SparkSession.active()
 flip27_stream.register(spark)
 folder = spark.conf.get("shop.folder")
+table = f"{spark.conf.get('shop.place_of_table')}/split_watermarks"
 
 # COMMAND ----------
 
@@ -34,7 +41,7 @@ folder = spark.conf.get("shop.folder")
 ALIGNED = {
     "scan.watermark.alignment.group": "shop",
     "scan.watermark.alignment.max-drift": "10 minutes",
-    "scan.watermark.alignment.table": f"{folder}/split_watermarks",
+    "scan.watermark.alignment.table": table,
     "scan.watermark.event-time": "time",
 }
 

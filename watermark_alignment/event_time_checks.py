@@ -25,8 +25,15 @@ def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], no
         now: The clock (ms).
 
     Returns:
-        The warning; ``None`` if the times lie between the year 2000 and tomorrow, or if no factor moves them there.
+        The warning; ``None`` if the times lie between the year 2000 and tomorrow, or if no factor moves them there and
+        they are not all in January 1970.
     """
+    if times and now > _YEAR_2000_MS and all(_is_no_time(time, now + _DAY_MS, unit) for time in times):
+        return (
+            f"Event times are in January 1970: {event_time_text(times[0])} is read of source {source} by "
+            f"{EVENT_TIME.name} '{event_time}'. As {_NAMES[unit]}, or in any other unit, the numbers there are no "
+            f"times of these days: perhaps they are counters. Name the place where the time is ({EVENT_TIME.name})."
+        )
     until = now + _DAY_MS
     found = {steps_off(time, until, unit): time for time in times}
     if len(found) > 1 and not _YEAR_2000_MS <= found.get(None, until) <= until:
@@ -56,6 +63,11 @@ def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], no
         f"Event times are {factor}: {what}. They look like {_NAMES[UNITS[place]]} that are read as {_NAMES[unit]}: "
         f"{remedy}."
     )
+
+
+def _is_no_time(time: int, until: int, unit: str) -> bool:
+    """Returns whether an event time (ms) is in January 1970, whatever its unit is."""
+    return 0 <= time < 31 * _DAY_MS and steps_off(time, until, unit) is None
 
 
 def _is_column(event_time: str) -> bool:

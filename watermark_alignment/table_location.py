@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 
 from flip27_stream.errors import AlignmentError, OptionError
 
@@ -53,6 +54,7 @@ _NOT_HERE: Final = {
 _NAME: Final = re.compile(r"(?:\w+|`[^`/]+`)(?:\.(?:\w+|`[^`/]+`)){1,2}")
 _ABSOLUTE: Final = re.compile(r"/|(?:file|dbfs):/|[A-Za-z][A-Za-z0-9+.-]*://")
 _NO_PATH: Final = re.compile(r"[][|^\x00-\x1f\x7f]")
+_ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 _NO_URI: Final = re.compile(rf"{_NO_PATH.pattern}|[#?]")
 _SECRET: Final = re.compile(r"(?<=://)[^/@]*:.*@")
 
@@ -112,6 +114,13 @@ def parse_location(text: str, option: str) -> str:
         advice = f"Write it as %{ord(found[0]):X}" if found[0] in "#?" else "Give a path without"
         raise OptionError.of(
             option, text, f"delta-rs cannot write to a place with {found[0]!r} in it. {advice}."
+        )
+    if understood(location).startswith("/") and (escape := _ESCAPE.search(location)):
+        raise OptionError.of(
+            option,
+            text,
+            f"delta-rs takes '{escape[0]}' in a path for {unquote(escape[0])!r}, and would look in another folder. "
+            "Write what it stands for, or give a path without it.",
         )
     return location
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,12 @@ Run = Callable[[str], dict[str, Any]]
 def test_every_notebook_is_databricks_source() -> None:
     notebooks = sorted(NOTEBOOKS.iterdir())
     assert [n.name for n in notebooks if not n.read_text().startswith("# Databricks notebook source\n")] == []
+
+
+def test_the_page_about_volumes_names_every_notebook() -> None:
+    page = (NOTEBOOKS.parent / "docs" / "deploy.md").read_text()
+    about = page.partition("Each notebook takes a volume as its folder:\n\n")[2].partition("\n\n")[0]
+    assert sorted(re.findall(r"`notebooks/(\w+\.py)`", about)) == sorted(n.name for n in NOTEBOOKS.iterdir())
 
 
 def executed(name: str, spark: SparkSession, **parameters: str) -> dict[str, Any]:

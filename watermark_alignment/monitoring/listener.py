@@ -23,6 +23,7 @@ from flip27_stream.options.durations import parse_duration
 from watermark_alignment.monitoring.findings import findings, stalls
 from watermark_alignment.monitoring.metrics import Metrics
 from watermark_alignment.monitoring.progress import dropped_rows, line, name_of, our_sources
+from watermark_alignment.monitoring.query_sources import QuerySources
 from watermark_alignment.monitoring.query_watermark import QueryWatermark
 from watermark_alignment.monitoring.status import Status, StatusReader
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
@@ -84,6 +85,8 @@ class StatusListener(StreamingQueryListener):
         self._looked_at = 0
         self._lineages: dict[str, set[str]] = {}
         self._watermarks: dict[str, QueryWatermark] = {}
+        self._sources: dict[str, QuerySources] = {}
+        self._groups: Mapping[str, str] = {}
         self._batches: Counter[str] = Counter()
         self._told: set[tuple[str, ...]] = set()
 
@@ -125,19 +128,16 @@ class StatusListener(StreamingQueryListener):
         if not sources:
             return
         log.info("%s", line(progress, sources))
-        self._metrics.dropped[name_of(progress)] += (dropped := dropped_rows(progress))
-        if dropped:
-            aligned = all(source.is_aligned for source in sources)
-            self._tell(
-                ("dropped", progress["id"]),
-                _dropped(name_of(progress), progress["batchId"], dropped, aligned),
-            )
+        self._metrics.dropped[name_of(progress)] += dropped_rows(progress)
         run = str(event.progress.runId)
         self._lineages[run] = {source.lineage for source in sources}
         self._watermarks.setdefault(run, QueryWatermark()).take_in(progress, sources)
+        self._sources.setdefault(run, QuerySources()).take_in(progress, sources)
         self._batches[run] += 1
         is_due = self._clock() - self._looked_at >= self._look_every_ms
         self._look(is_due=is_due or self._batches[run] <= _FIRST_BATCHES)
+        for about, text in self._sources[run].dropped(self._groups):
+            self._tell(about, text)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Reports stalls. Spark calls it every 10 s while a query finds nothing to read."""
@@ -150,7 +150,7 @@ class StatusListener(StreamingQueryListener):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         if str(event.runId) in self._lineages:
             self._look()
-            for of_run in (self._lineages, self._watermarks, self._batches):
+            for of_run in (self._lineages, self._watermarks, self._sources, self._batches):
                 of_run.pop(str(event.runId), None)
 
     def _look(self, *, is_due: bool = True) -> Status | None:
@@ -164,8 +164,13 @@ class StatusListener(StreamingQueryListener):
         except AlignmentError as error:
             self._tell(("table",), str(error))
             return None
-        for about, text in findings(status, set().union(*self._lineages.values()), now):
+        watched = set().union(*self._lineages.values())
+        for about, text in findings(status, watched, now):
             self._tell(about, text)
+        self._groups = status.groups
+        for sources in self._sources.values():
+            for about, text in sources.elsewhere(self._groups, self._reader.table.uri, watched):
+                self._tell(about, text)
         for run, watermark in self._watermarks.items():
             lineages = self._lineages[run]
             notes = {
@@ -181,14 +186,3 @@ class StatusListener(StreamingQueryListener):
         if about not in self._told:
             self._told.add(about)
             log.warning("%s", text)
-
-
-def _dropped(query: str, batch: int, rows: int, aligned: bool) -> str:
-    remedy = (
-        "A delay of withWatermark that is longer than max-drift + max-out-of-orderness keeps all rows of splits that "
-        "count. If it is, a split was new or came back from being idle: raise scan.watermark.idle-timeout."
-        if aligned
-        else "Its splits are not aligned: set scan.watermark.alignment.group, with max-drift and table, and a delay of "
-        "withWatermark that is longer than max-drift + max-out-of-orderness."
-    )
-    return f"The watermark dropped {rows:,} rows of {query} as late, first in batch {batch:,}. {remedy}"

@@ -62,6 +62,12 @@ def our_sources(progress: Mapping[str, Any]) -> list[SourceProgress]:
     return [_source(start, end, latest) for start, end, latest in parts if _is_ours(end)]
 
 
+def other_sources(progress: Mapping[str, Any]) -> list[str]:
+    """Returns Spark's descriptions of the sources of a query that are not of this project."""
+    sources = progress.get("sources", ())
+    return [str(s.get("description", "?")) for s in sources if not _is_ours(_document(s.get("endOffset")))]
+
+
 def line(progress: Mapping[str, Any], sources: Sequence[SourceProgress]) -> str:
     """Returns one line about the batch."""
     took = progress.get("durationMs", {}).get("triggerExecution", 0)

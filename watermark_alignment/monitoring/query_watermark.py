@@ -19,6 +19,9 @@ from watermark_alignment.table.batch_note import BatchNote
 _MOST_BATCHES = 100
 _ROUNDING_MS = 1000
 """Queries often round event times down to seconds."""
+_QUARTER_MS = 900_000
+_MOST_QUARTERS = 14 * 4  # no zone is further from UTC
+_ROUNDED = {"minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
 
 
 class QueryWatermark:
@@ -100,9 +103,35 @@ class QueryWatermark:
                     f"Spark's event times are from {event_time(least)} to {event_time(greatest)}, while the records "
                     f"that were read have event times from {event_time(min(least_read))} to "
                     f"{event_time(max(most_read))} by scan.watermark.event-time ({columns}). So alignment does not "
-                    "keep rows from being dropped as late. Set scan.watermark.event-time to what withWatermark uses, "
-                    "or the other way round.",
+                    "keep rows from being dropped as late. "
+                    + _remedy(least, greatest, min(least_read), max(most_read)),
                 )
+
+
+def _remedy(least: int, greatest: int, least_read: int, most_read: int) -> str:
+    """Returns what to do where Spark's event times (ms) are not those that were read.
+
+    The least and the greatest tell a time zone, and times that are rounded down.
+    """
+    shift = greatest - most_read
+    zones, beside = divmod(abs(shift) + _ROUNDING_MS // 2, _QUARTER_MS)
+    if (
+        0 < zones <= _MOST_QUARTERS
+        and beside <= _ROUNDING_MS
+        and abs(least - least_read - shift) <= _ROUNDING_MS
+    ):
+        return (
+            f"They are {duration(abs(shift))} {'ahead' if shift > 0 else 'behind'}, as by a time zone. A text without "
+            "a zone is in UTC for scan.watermark.event-time, and for Spark in spark.sql.session.timeZone: set that to "
+            "UTC, or write the zone into the text."
+        )
+    for unit, length in _ROUNDED.items():
+        if [least, greatest] == [time // length * length for time in (least_read, most_read)]:
+            return (
+                f"They are rounded down to whole {unit}s. Round after withWatermark, or make its delay longer by a "
+                f"{unit}."
+            )
+    return "Set scan.watermark.event-time to what withWatermark uses, or the other way round."
 
 
 def _ms(timestamp: str | None) -> int | None:

@@ -9,7 +9,7 @@ FLIP-182 (class ``MetricNames``). :mod:`watermark_alignment.monitoring.dashboard
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watermark_alignment.group.member_news import MemberNews, members_told_of
+from watermark_alignment.group.member_news import MemberNews, entries_told_of, members_told_of
 from watermark_alignment.monitoring.source_names import source_names
 from watermark_alignment.planner import GROUP
 from watermark_alignment.states import SplitStatus
@@ -91,10 +91,13 @@ class Status:
         splits: The splits of the newest batch of every source, by group, source and split. Splits that were read to
             their end and retired, or removed, are missing.
         members: The latest reports of sources.
+        groups: The group of each source of which the log tells, by the lineage of the source. The two sources of a
+            self-join are one in ``members``, and two here.
     """
 
     splits: Sequence[SplitMetrics]
     members: Mapping[Member, MemberNews]
+    groups: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def names(self) -> Mapping[Member, str]:
@@ -107,7 +110,7 @@ class Status:
 
     def only(self, keep: Callable[[SplitMetrics], bool]) -> Status:
         """Returns the status with only the splits for which ``keep`` is true."""
-        return Status([split for split in self.splits if keep(split)], self.members)
+        return Status([split for split in self.splits if keep(split)], self.members, self.groups)
 
     def waits(self, now: int) -> list[Wait]:
         """Returns which sources wait for which splits, for the sources that are alive at ``now`` (ms since the epoch).
@@ -132,6 +135,7 @@ class StatusReader:
         self._newest: dict[Member, Recording] = {}
         self._rows: dict[Member, pa.Table] = {}
         self._members: dict[Member, MemberNews] = {}
+        self._groups: dict[str, str] = {}
         self._is_behind = False
 
     def read(self, now: int) -> Status:
@@ -142,7 +146,8 @@ class StatusReader:
         """
         look = self._recordings.look()
         if look.is_another:
-            self._newest, self._rows, self._members = {}, {}, {}
+            self._newest, self._rows, self._members, self._groups = {}, {}, {}, {}
+        self._groups |= {entry.lineage: entry.group for _, entry in entries_told_of(look.commits)}
         for member, news in members_told_of(look.commits).items():
             self._members[member] = news.or_else(self._members.get(member, MemberNews()))
         self._is_behind |= look.is_new
@@ -158,7 +163,7 @@ class StatusReader:
             for (group, source, _), rows in sorted(by_split.items(), key=_in_order)
             if Recording(rows[-1]["recorded_at"], rows[-1]["batch"]) == self._newest[Member(group, source)]
         ]
-        return Status(splits, dict(self._members))
+        return Status(splits, dict(self._members), dict(self._groups))
 
     def _as_last_planned(self, split: SplitMetrics, now: int) -> SplitMetrics:
         told = self._members.get(split.member)

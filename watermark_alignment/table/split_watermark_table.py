@@ -30,6 +30,7 @@ from flip27_stream.errors import AlignmentError
 from watermark_alignment.table.split_rows import SCHEMA, SplitRow, as_table
 from watermark_alignment.table_location import (
     RENAME,
+    TABLE_OPTION,
     check_folder,
     check_is_location,
     has_hard_links,
@@ -216,7 +217,10 @@ class SplitWatermarkTable:
         cause = " ".join(cause.split()).rstrip(".")
         place = f"The split-watermark table at '{self.uri}' {what}"
         if isinstance(error, TableNotFoundError) and str(error) == NO_TABLE:
-            return NoTableError(f"{place}: {cause}")
+            return NoTableError(
+                f"{place}: {cause}. An aligned query creates it when it starts. Check that its option {TABLE_OPTION} "
+                "has this path"
+            )
         cause = cause.partition(". Known schemes:")[0]  # a list of some fifty
         return AlignmentError(f"{place}. {remedy(self.uri, cause)} The cause: {cause}")
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from flip27_stream.api import TimestampAssigner
+from flip27_stream.api import RecordTimestampAssigner, TimestampAssigner
 from flip27_stream.errors import ImplausibleEventTimeError
 from flip27_stream.event_time.samples import sample_of
 from watermark_alignment.event_time_checks import steps_off
@@ -74,7 +74,8 @@ class EventTimeObserver:
             self._take_in_untimed(records, times < 0)
         if self._plausible_until is not None and int(times.max()) > self._plausible_until:
             implausible = times > self._plausible_until
-            records = self._apply_policy(records, times, implausible, positions)
+            is_timestamp = self._is_timestamp(records, timestamps)
+            records = self._apply_policy(records, times, implausible, positions, is_timestamp)
             times = times[~implausible]
         if some_untimed:
             times = times[times >= 0]
@@ -113,6 +114,7 @@ class EventTimeObserver:
         times: npt.NDArray[np.int64],
         implausible: npt.NDArray[np.bool_],
         positions: pa.Int64Array | None,
+        is_timestamp: bool,
     ) -> pa.RecordBatch:
         self._implausible += int(implausible.sum())
         self._implausible_example = int(times[implausible.argmax()])
@@ -128,19 +130,36 @@ class EventTimeObserver:
             f"later than {_text(self._plausible_until)}, which is scan.watermark.max-future after the clock when the "
             "batch was planned. This batch is fixed in the checkpoint: restart with option "
             "scan.watermark.implausible-event-time set to skip or pass. If such times are right, start queries with a "
-            "greater scan.watermark.max-future." + _unit_hint(int(times[row]), self._plausible_until)
+            "greater scan.watermark.max-future."
+            + _unit_hint(int(times[row]), self._plausible_until, is_timestamp)
         )
 
+    def _is_timestamp(self, records: pa.RecordBatch, timestamps: pa.Int64Array | None) -> bool:
+        """Returns whether event times are timestamps, of a column or of the system, and not numbers with a unit."""
+        if isinstance(self._assigner, RecordTimestampAssigner) and timestamps is not None:
+            return True
+        column = self._assigner.column
+        return column in records.schema.names and pa.types.is_timestamp(records.schema.field(column).type)
 
-def _unit_hint(event_time: int, until: int) -> str:
+
+def _unit_hint(event_time: int, until: int, is_timestamp: bool) -> str:
     steps = steps_off(event_time, until)
     if steps is None:
         return ""
     factor = 1000**steps
+    hint = f" Divided by {factor:,} it is {_text(event_time // factor)}: "
+    if is_timestamp:
+        return (
+            hint
+            + "it may have been written in a shorter unit than it is read in. Event times here are timestamps, "
+            "which have a unit of their own: correct what writes them, or compute event times with module:function. "
+            "A JSON integer in a timestamp column counts seconds, as in Spark: declare the column as bigint where it "
+            "counts another unit."
+        )
     return (
-        f" Divided by {factor:,} it is {_text(event_time // factor)}: if these are numbers of a shorter unit than "
-        "they are read as, set scan.watermark.event-time.unit, with a new checkpoint. (A JSON integer in a timestamp "
-        "column counts seconds, as in Spark: declare the column as bigint where it counts another unit.)"
+        hint
+        + "if these are numbers of a shorter unit than they are read as, set scan.watermark.event-time.unit, "
+        "with a new checkpoint."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import threading
 
 from flip27_stream.errors import ConnectorError
@@ -17,6 +18,9 @@ _ALIGNED = ("flip27_stream.spark.planning.group.group_planner", "flip27_stream.s
 class EarlyImports:
     """The imports of one planning process. They begin at once.
 
+    delta-rs, when it is imported, is told to log errors only, unless ``RUST_LOG`` says otherwise: what it logs about a
+    store without credentials would come before the error that says what to do.
+
     Two threads that import the same packages can block each other, so the planning thread waits for this one.
 
     Args:
@@ -25,6 +29,7 @@ class EarlyImports:
 
     def __init__(self, spec: SourceSpec) -> None:
         self._spec = spec
+        os.environ.setdefault("RUST_LOG", "error")
         self._thread = threading.Thread(target=self._run, name="flip27-imports", daemon=True)
         with contextlib.suppress(ConnectorError):  # without a thread, the first plan imports
             start(self._thread)

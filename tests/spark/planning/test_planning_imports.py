@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -66,3 +67,39 @@ def test_planning_is_imported_once_spark_has_asked_for_the_limit() -> None:
         [sys.executable, "-c", _EARLY], capture_output=True, text=True, timeout=120, check=True
     )
     assert done.stdout.split() == ["False", "True", "True"]
+
+
+_STORE = """
+from flip27_stream.api import WatermarkStrategy
+from flip27_stream.connectors.kafka import KafkaSource
+from flip27_stream.errors import AlignmentError
+from flip27_stream.spark.planning.stream_reader import Flip27StreamReader
+from flip27_stream.spark.source_spec import Driver, SourceSpec
+
+source = KafkaSource({"kafka.bootstrap.servers": "nowhere:9092", "subscribe": "topic"})
+reader = Flip27StreamReader(SourceSpec(source, WatermarkStrategy(), None, Driver()))
+reader.getDefaultReadLimit()
+reader.initialOffset()
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+try:
+    SplitWatermarkTable("s3://bucket/table", {}).open()
+except AlignmentError as error:
+    print(error)
+"""
+
+
+def test_delta_rs_logs_nothing_before_our_error_about_a_store() -> None:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("AWS_") and k != "RUST_LOG"}
+    environment["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = "http://127.0.0.1:1"
+    done = subprocess.run(
+        [sys.executable, "-c", _STORE],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=120,
+        check=True,
+    )
+    assert done.stdout.startswith(
+        "The split-watermark table at 's3://bucket/table' cannot be opened. The store"
+    )
+    assert done.stderr == ""

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pytest
 
 from flip27_stream.spark.session.redaction import REDACTION_SETTING, SECRETS
 from tests.spark.support.kafka_queries import HOUR, MINUTE, T0
+from tests.watermark_alignment.support.no_hard_links import COMPILER, links_refused_in
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 pytestmark = pytest.mark.jvm
@@ -38,8 +40,8 @@ def write_file(folder: Path, number: int, begin: int) -> None:
     pq.write_table(pa.table({"time": times, "number": numbers}), folder / f"{number}.parquet")
 
 
-def run(project: Path) -> str:
-    """Returns the output of the command line. Its exit code is always 1: see the page."""
+def run(project: Path, environment: Mapping[str, str] | None = None) -> str:
+    """Returns the output of the command line, run with more variables. Its exit code is always 1: see the page."""
     # Spark's default catalog forgets the tables when a run ends.
     (project / "spark-defaults.conf").write_text("spark.sql.catalogImplementation hive\n")
     settings = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "127.0.0.1"}
@@ -48,7 +50,7 @@ def run(project: Path) -> str:
     done = subprocess.run(
         ["spark-pipelines", "run", "--spec", "spark-pipeline.yml"],
         cwd=project,
-        env=os.environ | settings | python,
+        env={**os.environ, **settings, **python, **(environment or {})},
         capture_output=True,
         text=True,
         timeout=300,
@@ -80,22 +82,27 @@ def test_the_example_of_the_page_runs_exactly_and_incrementally(tmp_path: Path) 
 
 
 @pytest.mark.timeout(400)
-def test_the_notebook_runs_as_the_source_of_a_pipeline(tmp_path: Path) -> None:
+@pytest.mark.skipif(COMPILER is None, reason="there is no C compiler for a folder without hard links")
+def test_the_notebook_runs_as_the_source_of_a_pipeline_with_a_volume(tmp_path: Path) -> None:
+    """Data and the pipeline's storage lie in a folder without hard links, the table of two sources on a disk."""
     names = ("clicks", "orders")
+    volume, disk, project = tmp_path / "volume", tmp_path / "disk", tmp_path / "project"
     for ahead, name in enumerate(names):
-        write_file(tmp_path / name, 0, T0 + ahead * HOUR)
-    project = tmp_path / "project"
+        write_file(volume / name, 0, T0 + ahead * HOUR)
     project.mkdir()
     (specification,) = blocks("yaml")
     specification = specification.replace("transformations/**", NOTEBOOK.name)
-    specification = specification.replace("/data", str(tmp_path)).rstrip() + f"\n  shop.folder: {tmp_path}\n"
+    specification = specification.replace("/data", str(volume)).rstrip()
+    specification += f"\n  shop.folder: {volume}\n  shop.place_of_table: {disk}\n"
     (project / "spark-pipeline.yml").write_text(specification)
     (project / NOTEBOOK.name).write_text(NOTEBOOK.read_text())
-    said = run(project)
+    said = run(project, links_refused_in(volume, tmp_path))
     assert "Run is COMPLETED" in said, said[-3000:]
+    assert "has no hard links" not in said, "the table lies on the volume"
     counted = rows_of(project, "by_hour").to_pylist()
     assert {(row["name"], row["rows"]) for row in counted} == {(name, _ROWS) for name in names}
-    assert members(tmp_path / "split_watermarks") == {("shop", name) for name in names}
+    assert members(disk / "split_watermarks") == {("shop", name) for name in names}
+    assert any((volume / "storage").rglob("commits")), "the pipeline's storage lies on the volume"
 
 
 def rows_of(project: Path, table: str) -> pa.Table:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from pyspark.sql.streaming.listener import QueryIdleEvent, QueryProgressEvent, Q
 
 from flip27_stream.errors import OptionError
 from tests.spark.support.driven_query import NOW, Query
+from tests.spark.support.sources.memory_source import World
 from tests.watermark_alignment.support.group_entries import entry
 from tests.watermark_alignment.support.table_rows import split_rows
 from watermark_alignment import StatusListener
@@ -25,6 +27,7 @@ Make = Callable[..., Query]
 
 RUN = uuid.UUID(int=27)
 STALL_MS = 60_000
+_GROUP_H = {"scan.watermark.alignment.group": "h"}
 
 
 def progress(
@@ -36,8 +39,10 @@ def progress(
     name: str = "counts",
     event_time: Mapping[str, str] | None = None,
     latest: object = None,
+    others: Sequence[Mapping[str, Any]] = (),
 ) -> QueryProgressEvent:
-    """Returns a progress in Spark's form, with offsets as JSON within the JSON."""
+    """Returns a progress in Spark's form, with offsets as JSON within the JSON. ``others`` are further sources of the
+    query."""
     source = {
         "description": "PythonMicroBatchStream_0815",
         "startOffset": start,
@@ -74,7 +79,7 @@ def progress(
         "durationMs": {"triggerExecution": 1500},
         "eventTime": event_time or {"watermark": "1970-01-01T00:00:01.000Z"},
         "stateOperators": [operator],
-        "sources": [source],
+        "sources": [source, *({**source, **other} for other in others)],
         "sink": sink,
     }
     return QueryProgressEvent.fromJson({"progress": json.loads(json.dumps(told))})
@@ -164,6 +169,87 @@ def test_dropped_rows_are_warned_of_once(make: Make, logged: Logged, aligned: bo
     [warning] = logged(logging.WARNING)
     assert "The watermark dropped 7 rows of query 'counts' as late, first in batch 1." in warning
     assert remedy in warning
+
+
+def test_rows_dropped_beside_a_source_that_is_not_aligned_name_it(make: Make, logged: Logged) -> None:
+    """A union of an aligned source with another one has one watermark, which the other one moves."""
+    query = make({"a": [1000, 2000, 3000]})
+    watched = Watched(query)
+    watched.step(limit=1)
+    rate = {"description": "RateStreamV2[rowsPerSecond=1]", "startOffset": 0, "endOffset": 1}
+    for _ in range(2):
+        start = query.offset
+        query.batch(1)
+        watched.listener.onQueryProgress(progress(start, query.offset, dropped=7, others=[rate]))
+    [warning] = logged(logging.WARNING)
+    assert "It has sources that are not aligned with the others: RateStreamV2[rowsPerSecond=1]. " in warning
+    assert "Align all sources, in one group" in warning
+
+
+def two_sources(watched: Watched, other: Query, dropped: int = 0) -> None:
+    """Tells the listener of four batches of a query with two sources. The first one only announces them."""
+    query = watched.query
+    for batch in range(4):
+        starts = [query.offset, other.offset]
+        for source in (query, other):
+            source.batch(1)
+            recorder = source.coordinator._recorder
+            assert recorder is not None
+            recorder.flush()
+        second = {"startOffset": starts[1], "endOffset": other.offset}
+        watched.listener.onQueryProgress(
+            progress(starts[0], query.offset, dropped=dropped if batch else 0, others=[second], batch=batch)
+        )
+
+
+def test_rows_dropped_of_sources_in_two_groups_name_the_groups(make: Make, logged: Logged) -> None:
+    query = make({"a": [1000, 2000, 3000]})
+    other = Query(World({"b": [1000, 2000, 3000]}), query.table, options=_GROUP_H)
+    two_sources(Watched(query), other, dropped=7)
+    other.coordinator.close()
+    [warning] = logged(logging.WARNING)
+    assert "Its sources are in several groups: g, h. Groups are not aligned with each other" in warning
+
+
+def test_a_source_of_a_query_in_another_table_is_warned_of(
+    make: Make, logged: Logged, tmp_path: Path
+) -> None:
+    """The sources of a query have the same group in two tables, so they do not know of each other."""
+    query = make({"a": [1000, 2000, 3000]})
+    other = Query(World({"b": [1000, 2000, 3000]}), tmp_path / "another")
+    two_sources(Watched(query), other, dropped=7)
+    other.coordinator.close()
+    warning, dropped = sorted(logged(logging.WARNING))
+    assert "Its sources are in several split-watermark tables" in dropped
+    assert f"is not in the split-watermark table at '{query.table}', where another source" in warning
+    assert "Give them the same scan.watermark.alignment.table." in warning
+
+
+def test_a_listener_with_the_table_of_another_query_says_so(
+    make: Make, logged: Logged, tmp_path: Path
+) -> None:
+    old = SplitWatermarkTable(str(tmp_path / "old"), {})
+    old.append("clicks", 0, split_rows(0), {})
+    old.note({KEY: entry("clicks").to_text()})
+    query = make({"a": [1000, 2000, 3000]})
+    watched = Watched(query)
+    watched.listener = StatusListener(old.uri, look_every="0", clock=query.clock)
+    for _ in range(4):
+        watched.step(limit=1)
+    [warning] = logged(logging.WARNING)
+    assert f"is not in the split-watermark table at '{old.uri}', so this listener cannot see" in warning
+    assert "Give StatusListener the table that the query has" in warning
+
+
+def test_the_two_sources_of_a_self_join_are_both_in_the_table(make: Make, logged: Logged) -> None:
+    """They have one id, and each has a lineage."""
+    named = {"scan.source.id": "clicks"}
+    query = make({"a": [1000, 2000, 3000]}, **named)
+    other = Query(World({"a": [1000, 2000, 3000]}), query.table, options=named)
+    object.__setattr__(other.spec, "definition", query.spec.definition)
+    two_sources(Watched(query), other)
+    other.coordinator.close()
+    assert logged(logging.WARNING) == []
 
 
 def test_a_split_that_stalls_its_group_is_named(make: Make, logged: Logged) -> None:

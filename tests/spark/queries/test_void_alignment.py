@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from flip27_stream.api import RecordTimestampAssigner
 from flip27_stream.errors import ImplausibleEventTimeError
 from flip27_stream.event_time.assigners import timestamp_assigner
 from flip27_stream.spark.execution.event_times import EventTimeObserver, ImplausibleEventTimes
@@ -25,6 +26,7 @@ from watermark_alignment.event_time_checks import wrong_unit
 Make = Callable[..., Query]
 
 IN_2026 = 1_790_000_000_000
+HOUR_MS = 3_600_000
 DAY_MS = 86_400_000
 
 
@@ -125,6 +127,35 @@ def test_a_watermark_on_another_column_is_warned_of(make: Make, warned: Warned, 
         "withWatermark in query 'counts' uses another event time than alignment does: in batch 1" in warning
     )
     assert "scan.watermark.event-time ('timestamp')" in warning
+
+
+@pytest.mark.parametrize(
+    ("column", "remedy"),
+    [
+        (
+            lambda t: t + 4 * HOUR_MS,
+            "They are 4h0m ahead, as by a time zone. A text without a zone is in UTC",
+        ),
+        (lambda t: t - 11 * HOUR_MS // 2, "They are 5h30m behind, as by a time zone."),
+        (
+            lambda t: t // 60_000 * 60_000,
+            "They are rounded down to whole minutes. Round after withWatermark, or",
+        ),
+        (lambda t: t // DAY_MS * DAY_MS, "They are rounded down to whole days."),
+        (lambda t: t + 60_000, "Set scan.watermark.event-time to what withWatermark uses"),
+        (lambda t: t + 30 * HOUR_MS, "Set scan.watermark.event-time to what withWatermark uses"),
+    ],
+    ids=["zone", "half an hour", "minutes", "days", "another", "too far for a zone"],
+)
+def test_the_remedy_for_another_column_names_zones_and_rounding(
+    make: Make, warned: Warned, column: Callable[[int], int], remedy: str
+) -> None:
+    query = InSpark(
+        make(logs(*range(IN_2026, IN_2026 + 100)), **{"scan.watermark.max-future": "0"}), 10**8, column
+    )
+    for _ in range(4):
+        query.step()
+    assert [remedy in warning for warning in warned() if "another event time" in warning] == [True]
 
 
 def test_a_watermark_on_another_column_with_a_similar_greatest_time_is_warned_of(
@@ -267,9 +298,28 @@ def test_shorter_units_read_as_milliseconds_are_warned_of(
     ],
 )
 def test_the_unit_is_found_by_the_factor(unit: str, time: int, steps: str | None) -> None:
-    warning = wrong_unit("clicks", "/t", unit, [time], IN_2026 + DAY_MS)
-    assert (warning is None) == (steps is None)
-    assert steps is None or f"set scan.watermark.event-time.unit to '{steps}'" in str(warning)
+    warning = str(wrong_unit("clicks", "/t", unit, [time], IN_2026 + DAY_MS))
+    assert re.findall(r"set scan\.watermark\.event-time\.unit to '(\w+)'", warning) == [steps] * (
+        steps is not None
+    )
+
+
+@pytest.mark.parametrize(
+    ("times", "is_told"),
+    [
+        ([5, 100], True),
+        ([IN_2026 // 60_000], True),  # minutes
+        ([100, IN_2026], False),
+        ([IN_2026 - 41 * 365 * DAY_MS], False),  # a real time of 1985
+    ],
+)
+def test_numbers_that_are_no_times_are_warned_of(times: list[int], is_told: bool) -> None:
+    """A counter, such as an offset, is read as a time in January 1970, and no unit makes a time of it."""
+    warning = wrong_unit("clicks", "offset", "ms", times, IN_2026)
+    assert (warning is not None and "Event times are in January 1970: 1970-01-01 " in warning) == is_told
+    assert wrong_unit("clicks", "offset", "ms", times[:1], times[0]) is None, (
+        "the clock may be there, in a test"
+    )
 
 
 @pytest.mark.parametrize(
@@ -313,6 +363,19 @@ def test_a_record_without_an_event_time_is_described_without_its_values(
 def test_an_implausible_event_time_names_the_factor() -> None:
     with pytest.raises(ImplausibleEventTimeError, match=r"Divided by 1,000 it is 2026-.*event-time\.unit"):
         observed(b'{"time": %d}' % (IN_2026 * 1000), until=IN_2026 + DAY_MS)
+
+
+def test_an_implausible_timestamp_has_no_unit_that_can_be_set() -> None:
+    """The option is refused for timestamps: of a column, and of the system that has the records."""
+    times = pa.array([IN_2026 * 1000])
+    column = pa.record_batch({"at": times.cast(pa.timestamp("ms"))})
+    assigners = {"column": timestamp_assigner("at", column.schema), "system": RecordTimestampAssigner()}
+    for name, assigner in assigners.items():
+        observer = EventTimeObserver("clicks-0", assigner, IN_2026 + DAY_MS, ImplausibleEventTimes.FAIL)
+        with pytest.raises(ImplausibleEventTimeError, match=r"Divided by 1,000 it is 2026-") as failed:
+            observer.observe(column, times if name == "system" else None, None)
+        assert "event-time.unit" not in str(failed.value), name
+        assert "which have a unit of their own: correct what writes them" in str(failed.value), name
 
 
 @pytest.mark.parametrize(("unit", "factor"), [("s", 0.001), ("ms", 1), ("us", 1000), ("ns", 1_000_000)])

@@ -112,6 +112,19 @@ def test_max_drift_is_the_one_that_the_source_published(table: SplitWatermarkTab
     assert plot(table, sources=["views"]).axes[0].collections[:] == []
 
 
+def test_the_words_about_the_drift_cross_no_line(table: SplitWatermarkTable) -> None:
+    """They stand between the title and the panel. The lines of splits can be anywhere in the panel."""
+    fill(table, "clicks")
+    figure = plot(table, max_drift="5 s")
+    figure.draw_without_rendering()
+    panel = figure.axes[0]
+    [words] = panel.texts
+    assert words.get_text() == "allowed drift: 5.0s"
+    place = words.get_window_extent()
+    assert panel.get_window_extent().y1 <= place.y0
+    assert place.y1 <= panel.title.get_window_extent().y0
+
+
 def test_splits_are_in_natural_order_and_many_have_a_small_legend(table: SplitWatermarkTable) -> None:
     fill(table, "clicks", batches=2, splits=12)
     names = legend(plot(table))

@@ -1,15 +1,26 @@
-"""Makes a process without hard links, as on Databricks volumes: the kernel refuses the system call."""
+"""Makes a process without hard links, as on Databricks volumes: everywhere, or in one folder.
+
+Everywhere, the kernel refuses the system call. In one folder, a library that is loaded before the C library does; it
+is compiled when it is first needed.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import errno
 import platform
+import shutil
 import struct
+import subprocess
+from pathlib import Path
 
 CALLS = {"x86_64": (86, 265), "aarch64": (37,)}
 """The numbers of the system calls ``link`` and ``linkat``, by machine."""
 
+COMPILER = shutil.which("cc") or shutil.which("gcc")
+"""A C compiler, or ``None``."""
+
+_SOURCE = Path(__file__).with_name("no_hard_links_in_folder.c")
 _LOAD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _NO_NEW_PRIVILEGES, _SET_FILTER, _FILTER = 38, 22, 2
@@ -32,3 +43,20 @@ def refuse_hard_links(error: int = errno.ENOSYS) -> None:
     for arguments in ((_NO_NEW_PRIVILEGES, 1, 0, 0, 0), (_SET_FILTER, _FILTER, ctypes.byref(program))):
         if libc.prctl(*arguments):
             raise OSError(ctypes.get_errno(), "prctl failed")
+
+
+def links_refused_in(folder: Path, build: Path) -> dict[str, str]:
+    """Returns environment variables that make ``link`` fail with ``ENOSYS`` for absolute paths in a folder.
+
+    They are for a process that is started with them and for its children.
+
+    Args:
+        folder: The folder.
+        build: Where the library is written.
+    """
+    assert COMPILER is not None
+    library = build / "no_hard_links_in_folder.so"
+    subprocess.run(
+        [COMPILER, "-shared", "-fPIC", "-O1", str(_SOURCE), "-o", str(library), "-ldl"], check=True
+    )
+    return {"LD_PRELOAD": str(library), "FLIP27_NO_HARD_LINKS": f"{folder}/"}

@@ -11,11 +11,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from flip27_stream.errors import AlignmentError, OptionError
-from tests.watermark_alignment.support.no_hard_links import CALLS
+from tests.watermark_alignment.support.no_hard_links import CALLS, COMPILER, links_refused_in
 from tests.watermark_alignment.support.table_rows import split_rows
 from watermark_alignment.table.split_watermark_table import NoTableError, SplitWatermarkTable
 from watermark_alignment.table_location import (
@@ -67,6 +68,24 @@ def test_credentials_in_a_uri_are_refused_and_not_shown(text: str) -> None:
         parse_location(text, OPTION)
     assert "r3t" not in str(refused.value)
     assert f"{OPTION}.option.<name>" in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["/delta/t%20x", "dbfs:/delta/a%2Fb"])
+def test_a_path_with_an_escape_is_refused(text: str) -> None:
+    """delta-rs writes to the path as it is given, and then reads from the path that the escape stands for."""
+    with pytest.raises(OptionError, match=r"takes '%2.' in a path for '.', and would look in another folder"):
+        parse_location(text, OPTION)
+
+
+@pytest.mark.parametrize("name", ["a b/ü t", "100%/t", "a#b?c", "it's", "$HOME"])
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_a_path_may_have_any_other_characters(tmp_path: Path, scheme: str, name: str) -> None:
+    """A path is taken as it is, and the path of a URI by its escapes."""
+    given = f"file://{quote(str(tmp_path / name))}" if scheme else str(tmp_path / name)
+    table = SplitWatermarkTable(parse_location(given, OPTION), {})
+    table.append("clicks", 0, split_rows(0), {})
+    assert (tmp_path / name / "_delta_log").is_dir()
+    assert SplitWatermarkTable(given, {}).rows().num_rows == 4
 
 
 @pytest.mark.parametrize("location", ["wasbs://c@a.blob.core.windows.net/t", "https://host/t"])
@@ -174,6 +193,38 @@ def test_a_table_is_written_where_the_kernel_refuses_hard_links(tmp_path: Path, 
     assert done.stderr.count("has no hard links") == 1
     assert "safe as long as one source writes" in done.stderr
     assert "S3, ADLS or GCS by their URIs, or a local disk" in done.stderr
+
+
+IN_A_FOLDER = """
+import sys
+from pathlib import Path
+from deltalake import write_deltalake
+from tests.watermark_alignment.support.table_rows import split_rows
+from watermark_alignment.table.split_rows import as_table
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+
+volume, disk = (Path(place) for place in sys.argv[1:])
+for place in (volume, disk):
+    try:
+        write_deltalake(place / "by delta-rs", as_table(split_rows(0)))
+    except OSError as error:
+        print(place.name, "os error 38" in str(error))
+    SplitWatermarkTable(str(place / "table"), {}).append("clicks", 0, split_rows(0), {})
+"""
+
+
+@pytest.mark.skipif(COMPILER is None, reason="there is no C compiler for a folder without hard links")
+def test_only_a_table_in_a_folder_without_hard_links_is_written_by_renaming(tmp_path: Path) -> None:
+    """Hard links are refused to delta-rs in one folder and not in the one beside it, and the warning is of the one."""
+    volume, disk = tmp_path / "volume", tmp_path / "disk"
+    for place in (volume, disk):
+        place.mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **links_refused_in(volume, tmp_path)}
+    command = [sys.executable, "-c", IN_A_FOLDER, str(volume), str(disk)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "volume True\n"), done.stderr
+    assert done.stderr.count("has no hard links") == 1
+    assert f"'{volume}/table' has no hard links" in done.stderr
 
 
 def test_a_store_without_credentials_names_the_options() -> None:

@@ -165,9 +165,11 @@ def _draw_band(panel: Axes, run: SourceRun, runs: Sequence[SourceRun], over: Ove
     _, top = _with_gaps(run, over, top)
     step: Any = _STEPS[over].removeprefix("steps-")
     panel.fill_between(along, floor, top, step=step, color=_BAND, alpha=0.25, linewidth=0, zorder=0)
+    # Between the title and the panel, where no line can be.
+    panel.set_title(panel.get_title(), fontweight="bold", pad=18)
     panel.text(
-        0.02, 0.98, f"allowed drift: {duration(max_drift_ms)}",
-        transform=panel.transAxes, va="top", color="#2B6C93", fontsize="small",
+        0.5, 1.01, f"allowed drift: {duration(max_drift_ms)}",
+        transform=panel.transAxes, ha="center", va="bottom", color="#2B6C93", fontsize="small",
     )  # fmt: skip
 
 

@@ -287,7 +287,13 @@ class KafkaSourceEnumerator(
             log,
             what,
             fail=self._options.fail_on_data_loss,
-            remedy="To go on without them, set option 'failOnDataLoss' to false; to read on, name them again.",
+            remedy=(
+                "To go on without them, set option 'failOnDataLoss' to false; to read on, name them again."
+                if len(gone) < len(self._state.partitions)
+                else "The checkpoint has no other partitions. If it is that of another query, give this one a "
+                "checkpointLocation of its own. If the query is to read other topics from now on, set option "
+                "'failOnDataLoss' to false."
+            ),
             goes_on="The query goes on without them",
         )
         self._context.retire_splits(self._context.assigned_splits().keys() & {str(tp) for tp in gone})

@@ -87,6 +87,24 @@ def test_the_table_keeps_the_name_of_the_source(
 
 
 @pytest.mark.jvm
+def test_a_checkpoint_of_other_topics_alone_is_taken_for_that_of_another_query(
+    broker: KafkaBroker, topic: MakeTopic
+) -> None:
+    """A copied query often keeps the checkpoint's path. The remedy is then another path, and not data loss."""
+    first, second = topic(), topic()
+    write_rows(broker, first, 3)
+    with SourceQuery(source(broker, EARLIEST, subscribe=first)) as query:
+        query.run(3)
+    with (
+        SourceQuery(source(broker, EARLIEST, subscribe=second), query.offset) as other,
+        pytest.raises(
+            DataLossError, match=rf"{first}-0 .*\({second}\) does not name.*checkpointLocation of its own"
+        ),
+    ):
+        other.next_batch()
+
+
+@pytest.mark.jvm
 def test_partitions_that_are_no_longer_named_are_lost_data(
     broker: KafkaBroker, topic: MakeTopic, caplog: pytest.LogCaptureFixture
 ) -> None:
