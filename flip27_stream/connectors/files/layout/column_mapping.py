@@ -138,20 +138,27 @@ class ColumnMapping:
         raise ValueError(data)
 
 
-@dataclass(frozen=True)
 class _Names:
-    """Finds the table's name of a field in a data file."""
+    """Finds the table's name of a field in a data file.
 
-    by_id: bool
-    fields: Fields
+    Args:
+        by_id: Whether fields are found by id.
+        fields: The fields, by the table's names.
+    """
+
+    def __init__(self, by_id: bool, fields: Fields) -> None:
+        self.by_id = by_id
+        self.fields = fields
+        self._names: dict[str | int, str] = {}
+        for name, one in fields.items():
+            self._names.setdefault(one.field_id if by_id else one.physical, name)
 
     def of(self, stored: pa.Field) -> str | None:
         """Returns the table's name, or ``None`` if the table no longer has the field."""
+        if not self.by_id:
+            return self._names.get(stored.name)
         number = int((stored.metadata or {}).get(_FIELD_ID, _NO_ID))
-        for name, one in self.fields.items():
-            if (one.field_id == number != _NO_ID) if self.by_id else one.physical == stored.name:
-                return name
-        return None
+        return None if number == _NO_ID else self._names.get(number)
 
 
 def physical_name(one: pa.Field) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping
+from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping, MappedColumn
 from flip27_stream.errors import RecordFormatError, SchemaChangedError
 from flip27_stream.spark.planning.coordinator import SourceCoordinator
 from tests.connectors.files.support.deletion_vectors import add, create, inline, mapped, metadata
@@ -181,6 +181,30 @@ def test_a_mapping_survives_the_checkpoint() -> None:
     for damaged in ([1], {"by": "name"}, {"by": "x", "columns": {}}, {"by": "id", "columns": {"a": [1]}}):
         with pytest.raises(ValueError, match=r"."):
             ColumnMapping.from_json(damaged)
+
+
+class Counted(dict[str, MappedColumn]):
+    """Columns that count how often they are gone through."""
+
+    passes = 0
+
+    def items(self) -> Any:
+        self.passes += 1
+        return super().items()
+
+
+@pytest.mark.parametrize("by_id", [False, True])
+def test_a_wide_batch_is_renamed_in_one_pass_over_the_columns(by_id: bool) -> None:
+    """A table can have thousands of columns, so that a pass for each of them would take longer than reading."""
+    names = [f"c{n}" for n in range(50)]
+    columns = Counted({f"column {n}": MappedColumn(name, n) for n, name in enumerate(names)})
+    fields = [
+        pa.field(name, pa.int64(), metadata={"PARQUET:field_id": str(n)}) for n, name in enumerate(names)
+    ]
+    stored = pa.RecordBatch.from_arrays([pa.array([n]) for n in range(50)], schema=pa.schema(fields))
+    renamed = ColumnMapping(by_id, columns).renamed(stored)
+    assert renamed.to_pylist() == [{f"column {n}": n for n in range(50)}]
+    assert columns.passes == 1
 
 
 @pytest.mark.parametrize(
