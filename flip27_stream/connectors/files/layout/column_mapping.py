@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from flip27_stream.api import JsonValue
-from flip27_stream.connectors.files.layout.columns import find_column, is_list
+from flip27_stream.connectors.files.layout.columns import find_column, find_columns, is_list
 from flip27_stream.errors import RecordFormatError
 
 MODE: Final = "delta.columnMapping.mode"
@@ -66,8 +66,7 @@ class ColumnMapping:
     def only(self, names: Iterable[str]) -> ColumnMapping:
         """Returns the mapping of these columns, whose names can be in any case."""
         own = list(self.columns)
-        found = (find_column(own, name) for name in names)
-        wanted = {own[at] for at in found if at is not None}
+        wanted = {own[at] for at in find_columns(own, names) if at is not None}
         return ColumnMapping(self.by_id, {n: c for n, c in self.columns.items() if n in wanted})
 
     def physical(self, column: str) -> str | None:
