@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -33,6 +34,7 @@ REFUSED: Final = {
 """Reader features that are refused, with the reason."""
 
 _LATEST_READER: Final = 3
+_NO_TYPE: Final = re.compile(r"Unsupported Delta table type: '(.+?)'")
 
 
 def check_protocol(table: str, reader: int, features: Sequence[str]) -> None:
@@ -54,3 +56,19 @@ def check_protocol(table: str, reader: int, features: Sequence[str]) -> None:
         raise ConnectorError(
             f"{table} needs a reader of protocol version {reader}; up to {_LATEST_READER} is understood."
         )
+
+
+def refuse_type(table: str, error: Exception) -> None:
+    """Raises an error of its own if ``error`` is that delta-rs does not know the type of a column.
+
+    Args:
+        table: The table, for the error.
+        error: The error of delta-rs.
+
+    Raises:
+        ConnectorError: The type is unknown. The error names it.
+    """
+    if found := _NO_TYPE.search(str(error)):
+        raise ConnectorError(
+            f"{table} has a column of type {found[1]}, which is not read. Copy the table without that column."
+        ) from error
