@@ -23,7 +23,7 @@ from flip27_stream.connectors.files.delta.delta_commit import (
     actions,
     all_of,
 )
-from flip27_stream.connectors.files.delta.delta_features import check_protocol, refuse_type
+from flip27_stream.connectors.files.delta.delta_features import check_protocol, refuse_columns
 from flip27_stream.connectors.files.delta.delta_log_files import LogFiles
 from flip27_stream.connectors.files.delta.delta_snapshot import data_files
 from flip27_stream.connectors.files.delta.delta_times import commit_time, rising, to_ms
@@ -217,7 +217,7 @@ class DeltaLog:
         try:
             return pa.schema(Schema.from_json(text).to_arrow())
         except ValueError as error:
-            refuse_type(self._what, error)
+            refuse_columns(self._what, error)
             raise
 
     def added(self, commit: Commit, mapping: ColumnMapping | None = None) -> list[DataFile]:
@@ -270,7 +270,7 @@ class DeltaLog:
         except OSError as error:
             raise storage_error(f"The Delta table {self.uri} could not be read", error) from error
         except (DeltaError, ValueError) as error:
-            refuse_type(self._what, error)
+            refuse_columns(self._what, error)
             if version is None and isinstance(error, TableNotFoundError):
                 raise UnreachableError(f"There is no Delta table at {self.uri} (option 'path').") from error
             if version is None:

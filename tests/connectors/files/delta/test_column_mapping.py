@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping, MappedColumn
-from flip27_stream.errors import RecordFormatError, SchemaChangedError
+from flip27_stream.errors import ConnectorError, RecordFormatError, SchemaChangedError
 from flip27_stream.spark.planning.coordinator import SourceCoordinator
 from tests.connectors.files.support.deletion_vectors import add, create, inline, mapped, metadata
 from tests.connectors.files.support.delta_tables import commit, fails, query, reads, running
@@ -228,3 +228,28 @@ def test_event_time_whose_type_was_widened(
     reading = query(path, drift="1 s", maxRowsPerTrigger="5")
     reading.run()
     assert [row["id"] for row in reading.rows] == list(range(20))
+
+
+@pytest.mark.parametrize(
+    ("text", "wide", "named"),
+    [
+        ("123.45", pa.decimal128(12, 5), r"decimal\(12,5\)"),
+        ("2026-01-01", pa.timestamp("us"), "timestamp_ntz"),
+    ],
+)
+def test_a_partition_value_from_before_its_type_was_widened(
+    tmp_path: Path, text: str, wide: pa.DataType, named: str
+) -> None:
+    """delta-rs parses the text of every partition value by the present type of the column, and fails."""
+    path = tmp_path / "t"
+    create(path, pa.schema([("id", pa.int64())]))
+    action = metadata(pa.schema([("id", pa.int64()), ("p", wide)]), {})
+    action["metaData"]["partitionColumns"] = ["p"]
+    file = add(path, pa.table({"id": [1]}))
+    file["add"]["partitionValues"] = {"p": text}
+    commit(path, 1, action, file)
+    with pytest.raises(
+        ConnectorError,
+        match=f"partition value '{text}', which cannot be read as {named}: .*anew, with UPDATE",
+    ):
+        query(path)
