@@ -242,25 +242,6 @@ def test_schema_is_inferred(tmp_path: Path) -> None:
     assert PARQUET.schema(LOCAL_FS, str(tmp_path / "b.parquet")) == pa.schema([("local", INSTANT)])
 
 
-def test_int96_is_an_instant_at_every_depth(tmp_path: Path) -> None:
-    local = NOON.replace(tzinfo=None)
-
-    def kind(time: pa.DataType) -> pa.Schema:
-        inner = pa.struct([("n", pa.int64()), ("t", time)])
-        return pa.schema(
-            [("s", inner), ("l", pa.list_(pa.list_(time))), ("m", pa.map_("string", inner)), ("t", time)]
-        )
-
-    row = {"s": {"n": 1, "t": local}, "l": [[local]], "m": [("k", {"n": 2, "t": local})], "t": local}
-    table = pa.Table.from_pylist([row], kind(pa.timestamp("ns")))
-    pq.write_table(table, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
-    schema = PARQUET.schema(LOCAL_FS, str(tmp_path / "a.parquet"))
-    assert schema == kind(INSTANT)
-    assert read_rows(PARQUET, tmp_path / "a.parquet", schema) == [
-        {"s": {"n": 1, "t": NOON}, "l": [[NOON]], "m": [("k", {"n": 2, "t": NOON})], "t": NOON}
-    ]
-
-
 @pytest.mark.parametrize(
     ("table", "message"),
     [
