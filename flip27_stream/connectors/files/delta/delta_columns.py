@@ -19,7 +19,7 @@ from flip27_stream.connectors.files.layout.column_mapping import (
     physical_name,
     stored_schema,
 )
-from flip27_stream.connectors.files.layout.columns import find_column, is_list
+from flip27_stream.connectors.files.layout.columns import find_column, find_columns, is_list
 from flip27_stream.errors import SchemaChangedError
 
 log = logging.getLogger(__name__)
@@ -128,8 +128,7 @@ class ReadColumns:
         )
 
     def _differences(self, table: pa.Schema) -> Iterator[str]:
-        for field in table:
-            at = find_column(self.schema.names, field.name)
+        for field, at in zip(table, find_columns(self.schema.names, table.names), strict=True):
             if at is None:
                 if self.inferred:
                     yield f"column '{field.name}' ({field.type}) is not among the query's"

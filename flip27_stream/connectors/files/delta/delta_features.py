@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -33,6 +34,8 @@ REFUSED: Final = {
 """Reader features that are refused, with the reason."""
 
 _LATEST_READER: Final = 3
+_NO_VALUE: Final = re.compile(r"Failed to parse value '(.*?)' as '(.+?)'")
+_NO_TYPE: Final = re.compile(r"Unsupported Delta table type: '(.+?)'")
 
 
 def check_protocol(table: str, reader: int, features: Sequence[str]) -> None:
@@ -54,3 +57,27 @@ def check_protocol(table: str, reader: int, features: Sequence[str]) -> None:
         raise ConnectorError(
             f"{table} needs a reader of protocol version {reader}; up to {_LATEST_READER} is understood."
         )
+
+
+def refuse_columns(table: str, error: Exception) -> None:
+    """Raises an error of its own if ``error`` is that delta-rs cannot read a column.
+
+    It does not know the types of some columns. A partition value that was written before the type of its column was
+    widened does not always parse as the wider type: ``1.5`` is none of a decimal with two digits after the point.
+
+    Args:
+        table: The table, for the error.
+        error: The error of delta-rs.
+
+    Raises:
+        ConnectorError: The error is such a one. The text names the type.
+    """
+    if found := _NO_TYPE.search(str(error)):
+        raise ConnectorError(
+            f"{table} has a column of type {found[1]}, which is not read. Copy the table without that column."
+        ) from error
+    if found := _NO_VALUE.search(str(error)):
+        raise ConnectorError(
+            f"{table} has the partition value {found[1]!r}, which cannot be read as {found[2]}: the type of its column "
+            "was widened after it was written. Write the rows of such partitions anew, with UPDATE for instance."
+        ) from error

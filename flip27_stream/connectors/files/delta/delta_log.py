@@ -23,7 +23,7 @@ from flip27_stream.connectors.files.delta.delta_commit import (
     actions,
     all_of,
 )
-from flip27_stream.connectors.files.delta.delta_features import check_protocol
+from flip27_stream.connectors.files.delta.delta_features import check_protocol, refuse_columns
 from flip27_stream.connectors.files.delta.delta_log_files import LogFiles
 from flip27_stream.connectors.files.delta.delta_snapshot import data_files
 from flip27_stream.connectors.files.delta.delta_times import commit_time, rising, to_ms
@@ -209,9 +209,16 @@ class DeltaLog:
         metadata = all_of("metaData", among)
         if not metadata:
             return Commit(version, adds, removes, restores=restores)
-        schema = pa.schema(Schema.from_json(metadata[-1]["schemaString"]).to_arrow())
+        schema = self._schema_of(metadata[-1]["schemaString"])
         columns = TableColumns(schema, ColumnMapping.of(schema, metadata[-1].get("configuration") or {}))
         return Commit(version, adds, removes, columns, metadata[-1]["id"], restores)
+
+    def _schema_of(self, text: str) -> pa.Schema:
+        try:
+            return pa.schema(Schema.from_json(text).to_arrow())
+        except ValueError as error:
+            refuse_columns(self._what, error)
+            raise
 
     def added(self, commit: Commit, mapping: ColumnMapping | None = None) -> list[DataFile]:
         """Returns the files that a commit adds.
@@ -263,6 +270,7 @@ class DeltaLog:
         except OSError as error:
             raise storage_error(f"The Delta table {self.uri} could not be read", error) from error
         except (DeltaError, ValueError) as error:
+            refuse_columns(self._what, error)
             if version is None and isinstance(error, TableNotFoundError):
                 raise UnreachableError(f"There is no Delta table at {self.uri} (option 'path').") from error
             if version is None:

@@ -95,14 +95,14 @@ class LegacyCalendar:
             parts = [self._array(array.field(n), leaves) for n in range(kind.num_fields)]
             return pa.StructArray.from_arrays(parts, fields=list(kind), mask=array.is_null())
         if is_list(kind):
-            return _with_children(array, self._array(array.values, leaves))
+            return with_children(array, self._array(array.values, leaves))
         if pt.is_map(kind):
             entries = [self._array(array.keys, leaves), self._array(array.items, leaves)]
             fields = [kind.key_field, kind.item_field]
-            return _with_children(array, pa.StructArray.from_arrays(entries, fields=fields))
+            return with_children(array, pa.StructArray.from_arrays(entries, fields=fields))
         is_int96 = next(leaves) == "INT96"
         if pt.is_date32(kind) and self.dates:
-            return _days(array)
+            return gregorian_days(array)
         is_instant = is_int96 or (pt.is_timestamp(kind) and kind.tz is not None)
         return self._times(array) if is_instant and (self.int96 if is_int96 else self.dates) else array
 
@@ -150,7 +150,8 @@ def _count(kind: pa.DataType) -> int:
     return _count(kind.key_type) + _count(kind.item_type) if pt.is_map(kind) else 1
 
 
-def _days(array: pa.Array) -> pa.Array:
+def gregorian_days(array: pa.Array) -> pa.Array:
+    """Returns the same dates of the calendar of the time as days of the Gregorian calendar."""
     days = array.cast(pa.int32()).fill_null(0).to_numpy().astype(np.int64)
     return pa.array(_in_gregorian(days), pa.int32(), mask=array.is_null().to_numpy(False)).cast(array.type)
 
@@ -160,8 +161,8 @@ def _in_gregorian(days: Int64s) -> Int64s:
     return days + _ADDED[np.searchsorted(_SWITCHES, days, side="right")]
 
 
-def _with_children(array: pa.Array, child: pa.Array) -> pa.Array:
-    """Returns a list or map array with other values."""
+def with_children(array: pa.Array, child: pa.Array, kind: pa.DataType | None = None) -> pa.Array:
+    """Returns a list or map array with other values, and of another type ``kind`` if they have another one."""
     return pa.Array.from_buffers(
-        array.type, len(array), array.buffers()[:2], offset=array.offset, children=[child]
+        kind or array.type, len(array), array.buffers()[:2], offset=array.offset, children=[child]
     )

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import orc
 
 from flip27_stream.connectors.files.formats.event_times import NO_TIMES, TimeRange, check_time_column
@@ -23,13 +22,17 @@ from flip27_stream.connectors.files.formats.orc_footer import (
     read_orc_footer,
     writer_zone,
 )
+from flip27_stream.connectors.files.formats.orc_times import (
+    OrcTimes,
+    has_walls,
+    is_local,
+    with_local_times,
+)
 from flip27_stream.connectors.files.formats.schemas import Projection, spark_schema
 from flip27_stream.connectors.files.formats.units import FileUnits
 from flip27_stream.connectors.files.layout.columns import find_column
 from flip27_stream.decoding.times import INSTANT, LOCAL
 from flip27_stream.reader import Records
-
-_UTC = ("UTC", "GMT", "Etc/UTC", "Z")
 
 
 class OrcFormat(FileFormat):
@@ -42,12 +45,8 @@ class OrcFormat(FileFormat):
     name = "orc"
 
     def _schema(self, file: pa.NativeFile, path: str) -> pa.Schema:
-        stored = orc.ORCFile(file).schema
-        schema = spark_schema(stored, f"orc file {path}")
-        types = [INSTANT if f.type == LOCAL else f.type for f in schema]
-        return pa.schema(
-            [f.with_type(LOCAL if _is_local(s) else t) for f, s, t in zip(schema, stored, types, strict=True)]
-        )
+        stored = pa.schema([with_local_times(f, INSTANT) for f in orc.ORCFile(file).schema])
+        return spark_schema(stored, f"orc file {path}")
 
     def _units(self, file: pa.NativeFile, path: str, column: str | None) -> FileUnits:
         footer = read_orc_footer(file)
@@ -61,12 +60,15 @@ class OrcFormat(FileFormat):
         footer = read_orc_footer(file)
         borders = np.cumsum([0, *(stripe.rows for stripe in footer.stripes)])
         opened = orc.ORCFile(file)
-        stored = pa.schema([f.with_type(LOCAL) if _is_local(f) else f for f in opened.schema])
+        stored = pa.schema([with_local_times(f) for f in opened.schema])
         projection = Projection.of(stored, schema, f"orc file {path}")
         projection.warn_of_missing()
         for stripe in overlapping(borders, start, end):
-            rows = _with_instants(
-                opened.read_stripe(stripe, columns=projection.columns), file, footer, footer.stripes[stripe]
+            rows = _converted(
+                opened.read_stripe(stripe, columns=_selected(projection.columns)),
+                file,
+                footer,
+                footer.stripes[stripe],
             )
             row = int(borders[stripe])
             stop = min(end, int(borders[stripe + 1]))
@@ -95,32 +97,22 @@ def _time_range(file: pa.NativeFile, footer: OrcFooter, number: int, field: pa.F
         if values is None:
             return NO_TIMES
         if kind != TIMESTAMP:
-            return TimeRange.of(*values, LOCAL if _is_local(field) else pa.int64())
+            return TimeRange.of(*values, LOCAL if is_local(field) else pa.int64())
         times = pa.RecordBatch.from_arrays([pa.array(values, pa.timestamp("ms"))], [field.name])
     else:
-        times = orc.ORCFile(file).read_stripe(number, columns=[field.name])
-    return TimeRange.of_column(_with_instants(times, file, footer, stripe).column(0))
+        times = orc.ORCFile(file).read_stripe(number, columns=_selected([field.name])).select([field.name])
+    return TimeRange.of_column(_converted(times, file, footer, stripe).column(0))
 
 
-def _is_local(field: pa.Field) -> bool:
-    """Returns whether a column is Spark's ``timestamp_ntz``, which Spark stores as a number of microseconds."""
-    return bool((field.metadata or {}).get(b"spark.sql.catalyst.type") == b"timestamp_ntz")
+def _selected(columns: list[str]) -> list[str] | None:
+    """Returns the columns to ask for; ``None`` for all where Arrow would take a name for one of a nested field."""
+    return None if any("." in name for name in columns) else columns
 
 
-def _with_instants(
+def _converted(
     rows: pa.RecordBatch, file: pa.NativeFile, footer: OrcFooter, stripe: Stripe
 ) -> pa.RecordBatch:
-    """Returns ``rows`` with local times as instants.
-
-    Of two instants with the same local time the earlier one is taken.
-    """
-    fields = list(enumerate(rows.schema))
-    walls = [i for i, f in fields if pa.types.is_timestamp(f.type) and f.type.tz is None]
-    zone = writer_zone(file, footer, stripe) if walls else "UTC"
-    for i in walls if zone not in _UTC else ():
-        instants = pc.assume_timezone(rows.column(i), zone, ambiguous="earliest", nonexistent="latest")
-        rows = rows.set_column(i, rows.schema.field(i).name, instants.cast(INSTANT, safe=False))
-    for i, field in fields:
-        if _is_local(field):
-            rows = rows.set_column(i, field.name, rows.column(i).view(LOCAL))
-    return rows
+    """Returns ``rows`` with dates and times as Spark has them."""
+    has_zone = any(has_walls(field.type) for field in rows.schema)
+    zone = writer_zone(file, footer, stripe) if has_zone else "UTC"
+    return OrcTimes(zone, footer.julian).converted(rows)

@@ -21,6 +21,9 @@ _MAGIC = b"ORC"
 TIMESTAMP = 9
 """The number of the type ``timestamp``, a local time."""
 
+_UNKNOWN, _JULIAN = 0, 1
+_JAVA = 0
+
 
 @dataclass(frozen=True)
 class Stripe:
@@ -48,11 +51,13 @@ class OrcFooter:
         stripes: The stripes in their order.
         columns: The columns at the top level, by name: column id and number of the type.
         compression: The number of the codec, and the size of its blocks (bytes).
+        julian: Whether dates before 1582-10-15 are by the calendar of the time, as in files of Spark and of Hive.
     """
 
     stripes: tuple[Stripe, ...]
     columns: dict[str, tuple[int, int]]
     compression: tuple[int, int]
+    julian: bool
 
 
 def read_orc_footer(file: pa.NativeFile) -> OrcFooter:
@@ -107,7 +112,14 @@ def _decoded(tail: bytes, postscript: _Message) -> OrcFooter:
         _stripe(_Message(one), statistics[i] if i < len(statistics) else [])
         for i, one in enumerate(footer.every(3))
     ]
-    return OrcFooter(tuple(stripes), _columns([_Message(t) for t in footer.every(4)]), (compression, block))
+    columns = _columns([_Message(t) for t in footer.every(4)])
+    return OrcFooter(tuple(stripes), columns, (compression, block), _is_julian(footer))
+
+
+def _is_julian(footer: _Message) -> bool:
+    """Returns whether the footer names the calendar of the time, or none and ORC's writer in Java wrote the file."""
+    calendar, writer = footer.number(11), footer.number(9)
+    return calendar == _JULIAN or (calendar == _UNKNOWN and writer == _JAVA)
 
 
 def _stripe(message: _Message, statistics: list[_Message]) -> Stripe:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyarrow.types as pt
 from pyarrow.fs import FileSystem
 
 from flip27_stream.connectors.files.formats.event_times import NO_TIMES, TimeRange, check_time_column
@@ -21,7 +22,7 @@ from flip27_stream.connectors.files.formats.legacy_calendar import LegacyCalenda
 from flip27_stream.connectors.files.formats.schemas import Projection, spark_schema
 from flip27_stream.connectors.files.formats.units import FileUnits
 from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping
-from flip27_stream.connectors.files.layout.columns import find_column
+from flip27_stream.connectors.files.layout.columns import find_column, is_list
 from flip27_stream.connectors.files.layout.file_layout import FileLayout
 from flip27_stream.connectors.files.local_calls import open_file
 from flip27_stream.decoding.times import INSTANT
@@ -46,13 +47,9 @@ class ParquetFormat(FileFormat):
 
     def _schema(self, file: pa.NativeFile, path: str) -> pa.Schema:
         parquet = _opened(file)
-        schema = spark_schema(parquet.schema_arrow, f"parquet file {path}")
-        leaves = (parquet.schema.column(i) for i in range(len(parquet.schema)))
-        # Arrow takes INT96 for local times; Spark and Hive write instants as INT96.
-        for name in (leaf.path for leaf in leaves if leaf.physical_type == "INT96"):
-            if name in schema.names:
-                schema = schema.set(schema.names.index(name), pa.field(name, INSTANT))
-        return schema
+        leaves = iter(parquet.schema.column(i).physical_type for i in range(len(parquet.schema)))
+        stored = pa.schema(_with_instants(field, leaves) for field in parquet.schema_arrow)
+        return spark_schema(stored, f"parquet file {path}")
 
     def least_event_time(self, fs: FileSystem, path: str, column: str) -> int | None:
         with self._errors(fs, path), open_file(fs, path) as file:
@@ -110,6 +107,26 @@ class ParquetFormat(FileFormat):
 
 def _opened(file: pa.NativeFile) -> pq.ParquetFile:
     return pq.ParquetFile(file, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False)
+
+
+def _with_instants(field: pa.Field, leaves: Iterator[str]) -> pa.Field:
+    """Returns a field with instants where the file has INT96.
+
+    Arrow takes INT96 for local times; Spark and Hive write instants as INT96.
+
+    Args:
+        field: The field.
+        leaves: The physical types of its leaves and of those of later fields.
+    """
+    kind = field.type
+    if pt.is_struct(kind):
+        return field.with_type(pa.struct([_with_instants(part, leaves) for part in kind]))
+    if is_list(kind):
+        return field.with_type(pa.list_(_with_instants(kind.value_field, leaves)))
+    if pt.is_map(kind):
+        key = _with_instants(kind.key_field, leaves)
+        return field.with_type(pa.map_(key, _with_instants(kind.item_field, leaves)))
+    return field.with_type(INSTANT) if next(leaves) == "INT96" else field
 
 
 def _event_times(parquet: pq.ParquetFile, column: str, path: str) -> Sequence[TimeRange | None]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.types as pt
 
-from flip27_stream.connectors.files.layout.columns import find_column, is_list
+from flip27_stream.connectors.files.layout.columns import find_column, find_columns, is_list
 from flip27_stream.decoding.times import INSTANT, LOCAL
 from flip27_stream.errors import RecordFormatError
 
@@ -173,15 +173,15 @@ class Projection:
                 NULL.
         """
         sources: list[str | None] = []
-        for field in wanted:
-            index = find_column(file.names, field.name)
+        names = file.names
+        for field, index in zip(wanted, find_columns(names, wanted.names), strict=True):
             if index is not None and not can_become(file.field(index).type, field.type):
                 raise RecordFormatError(
                     f"Column '{field.name}' of {what} is {file.field(index).type}, and the schema asks for "
                     f"{field.type}. Ask for the type of the file and convert it in the query; to skip files that do "
                     "not fit, set option ignoreCorruptFiles to true."
                 )
-            sources.append(None if index is None else file.names[index])
+            sources.append(None if index is None else names[index])
         projection = cls(wanted, tuple(sources), what)
         projection.refuse_missing()
         return projection

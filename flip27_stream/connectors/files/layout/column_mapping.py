@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from flip27_stream.api import JsonValue
-from flip27_stream.connectors.files.layout.columns import find_column, is_list
+from flip27_stream.connectors.files.layout.columns import find_column, find_columns, is_list
 from flip27_stream.errors import RecordFormatError
 
 MODE: Final = "delta.columnMapping.mode"
@@ -66,8 +66,7 @@ class ColumnMapping:
     def only(self, names: Iterable[str]) -> ColumnMapping:
         """Returns the mapping of these columns, whose names can be in any case."""
         own = list(self.columns)
-        found = (find_column(own, name) for name in names)
-        wanted = {own[at] for at in found if at is not None}
+        wanted = {own[at] for at in find_columns(own, names) if at is not None}
         return ColumnMapping(self.by_id, {n: c for n, c in self.columns.items() if n in wanted})
 
     def physical(self, column: str) -> str | None:
@@ -138,20 +137,27 @@ class ColumnMapping:
         raise ValueError(data)
 
 
-@dataclass(frozen=True)
 class _Names:
-    """Finds the table's name of a field in a data file."""
+    """Finds the table's name of a field in a data file.
 
-    by_id: bool
-    fields: Fields
+    Args:
+        by_id: Whether fields are found by id.
+        fields: The fields, by the table's names.
+    """
+
+    def __init__(self, by_id: bool, fields: Fields) -> None:
+        self.by_id = by_id
+        self.fields = fields
+        self._names: dict[str | int, str] = {}
+        for name, one in fields.items():
+            self._names.setdefault(one.field_id if by_id else one.physical, name)
 
     def of(self, stored: pa.Field) -> str | None:
         """Returns the table's name, or ``None`` if the table no longer has the field."""
+        if not self.by_id:
+            return self._names.get(stored.name)
         number = int((stored.metadata or {}).get(_FIELD_ID, _NO_ID))
-        for name, one in self.fields.items():
-            if (one.field_id == number != _NO_ID) if self.by_id else one.physical == stored.name:
-                return name
-        return None
+        return None if number == _NO_ID else self._names.get(number)
 
 
 def physical_name(one: pa.Field) -> str:

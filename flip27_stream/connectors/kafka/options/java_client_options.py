@@ -190,6 +190,9 @@ _RENEWAL = "tokens are renewed when 80 % of their life time is over"
 _TICKETS = "the Kerberos library renews tickets when half of their life time is over"
 _BROKERS_CHECK = "brokers check tokens, this client does not"
 _PRODUCER = "it is a setting of producers or of the admin client"
+_SERIALIZERS = (
+    "it is a setting of Confluent's serializers; value.schema.registry.url decodes values with a registry"
+)
 _OPENSSL = "OpenSSL does this in its own way"
 
 WITHOUT_EFFECT = {
@@ -267,6 +270,15 @@ WITHOUT_EFFECT = {
             "kafka.value.serializer",
         ),
         _PRODUCER,
+    ),
+    **dict.fromkeys(
+        (
+            "kafka.basic.auth.credentials.source",
+            "kafka.basic.auth.user.info",
+            "kafka.schema.registry.basic.auth.user.info",
+            "kafka.schema.registry.url",
+        ),
+        _SERIALIZERS,
     ),
 }
 """The options that are accepted and have no effect, and the reasons."""

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping
-from flip27_stream.errors import RecordFormatError, SchemaChangedError
+from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping, MappedColumn
+from flip27_stream.errors import ConnectorError, RecordFormatError, SchemaChangedError
 from flip27_stream.spark.planning.coordinator import SourceCoordinator
 from tests.connectors.files.support.deletion_vectors import add, create, inline, mapped, metadata
 from tests.connectors.files.support.delta_tables import commit, fails, query, reads, running
@@ -183,6 +183,30 @@ def test_a_mapping_survives_the_checkpoint() -> None:
             ColumnMapping.from_json(damaged)
 
 
+class Counted(dict[str, MappedColumn]):
+    """Columns that count how often they are gone through."""
+
+    passes = 0
+
+    def items(self) -> Any:
+        self.passes += 1
+        return super().items()
+
+
+@pytest.mark.parametrize("by_id", [False, True])
+def test_a_wide_batch_is_renamed_in_one_pass_over_the_columns(by_id: bool) -> None:
+    """A table can have thousands of columns, so that a pass for each of them would take longer than reading."""
+    names = [f"c{n}" for n in range(50)]
+    columns = Counted({f"column {n}": MappedColumn(name, n) for n, name in enumerate(names)})
+    fields = [
+        pa.field(name, pa.int64(), metadata={"PARQUET:field_id": str(n)}) for n, name in enumerate(names)
+    ]
+    stored = pa.RecordBatch.from_arrays([pa.array([n]) for n in range(50)], schema=pa.schema(fields))
+    renamed = ColumnMapping(by_id, columns).renamed(stored)
+    assert renamed.to_pylist() == [{f"column {n}": n for n in range(50)}]
+    assert columns.passes == 1
+
+
 @pytest.mark.parametrize(
     ("narrow", "wide", "values"),
     [
@@ -204,3 +228,28 @@ def test_event_time_whose_type_was_widened(
     reading = query(path, drift="1 s", maxRowsPerTrigger="5")
     reading.run()
     assert [row["id"] for row in reading.rows] == list(range(20))
+
+
+@pytest.mark.parametrize(
+    ("text", "wide", "named"),
+    [
+        ("123.45", pa.decimal128(12, 5), r"decimal\(12,5\)"),
+        ("2026-01-01", pa.timestamp("us"), "timestamp_ntz"),
+    ],
+)
+def test_a_partition_value_from_before_its_type_was_widened(
+    tmp_path: Path, text: str, wide: pa.DataType, named: str
+) -> None:
+    """delta-rs parses the text of every partition value by the present type of the column, and fails."""
+    path = tmp_path / "t"
+    create(path, pa.schema([("id", pa.int64())]))
+    action = metadata(pa.schema([("id", pa.int64()), ("p", wide)]), {})
+    action["metaData"]["partitionColumns"] = ["p"]
+    file = add(path, pa.table({"id": [1]}))
+    file["add"]["partitionValues"] = {"p": text}
+    commit(path, 1, action, file)
+    with pytest.raises(
+        ConnectorError,
+        match=f"partition value '{text}', which cannot be read as {named}: .*anew, with UPDATE",
+    ):
+        query(path)

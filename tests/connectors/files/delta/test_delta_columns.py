@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -182,9 +183,14 @@ def refused(kind: str) -> list[dict[str, Any]]:
         "sizeInBytes": 1,
         "cardinality": 1,
     }
+    columns = [{"name": "v", "type": {"type": "udt", "class": "x"}, "nullable": True, "metadata": {}}]
+    schema = json.dumps({"type": "struct", "fields": columns})
+    form = {"provider": "parquet", "options": {}}
+    meta = {"id": "x", "format": form, "schemaString": schema, "partitionColumns": [], "configuration": {}}
     variant = {**features, "readerFeatures": ["typeWidening", "variantType"]}
     kinds: dict[str, list[dict[str, Any]]] = {
         "variant": [{"protocol": variant}],
+        "a type of one's own": [{"metaData": meta}],
         "commits of a catalog": [{"protocol": {**features, "readerFeatures": ["catalogManaged"]}}],
         "a later protocol": [{"protocol": {"minReaderVersion": 4, "minWriterVersion": 7}}],
         "deletion vectors": [{"add": {**added, "deletionVector": vector}}],
@@ -198,6 +204,7 @@ def refused(kind: str) -> list[dict[str, Any]]:
     ("kind", "said"),
     [
         ("variant", "variantType: columns of type variant are not read"),
+        ("a type of one's own", "has a column of type udt, which is not read. Copy the table without"),
         ("commits of a catalog", "catalogManaged: its catalog has the newest commits"),
         ("a later protocol", "protocol version 4"),
         ("deletion vectors", "deletion vector file:/x of storage type 'p'.*shallow clone"),
@@ -210,3 +217,9 @@ def test_columns_that_cannot_be_read_fail_a_running_query_at_once(table: Path, k
     commit(table, 1, *refused(kind))
     with pytest.raises(ConnectorError, match=said):
         fails(reading)
+
+
+def test_a_type_that_cannot_be_read_fails_a_query_at_its_start(table: Path) -> None:
+    commit(table, 1, *refused("a type of one's own"))
+    with pytest.raises(ConnectorError, match="has a column of type udt, which is not read"):
+        query(table)

@@ -22,6 +22,7 @@ ORC = OrcFormat()
 ROWS = 5000
 IDS = pa.schema([("ID", pa.int64())])
 BORDERS = [0, 1024, 2048, 3072, 4096, 5000]
+SECOND = datetime(1970, 1, 1, 0, 0, 1, tzinfo=timezone.utc)
 CODECS = ["uncompressed", "zlib", "snappy", "lz4", "zstd"]
 
 
@@ -107,6 +108,18 @@ def test_timestamps_are_instants_as_in_spark(numbers: Path) -> None:
         RecordFormatError, match=r"Column 'id' of orc file .* is int64, and the schema asks for string"
     ):
         read_rows(ORC, numbers, pa.schema([("id", pa.string())]))
+
+
+def test_a_column_whose_name_is_the_path_of_a_field(tmp_path: Path) -> None:
+    """Arrow would read the field of the struct, and not the column."""
+    rows = [{"a.b": SECOND, "a": {"b": 1, "c": 2}, "x.y": 3}]
+    kinds = pa.schema(
+        [("a.b", INSTANT), ("a", pa.struct([("b", pa.int64()), ("c", pa.int64())])), ("x.y", pa.int64())]
+    )
+    orc.write_table(pa.Table.from_pylist(rows, kinds), tmp_path / "f")
+    assert read_rows(ORC, tmp_path / "f", kinds) == rows
+    assert read_rows(ORC, tmp_path / "f", pa.schema([kinds.field("a.b")])) == [{"a.b": SECOND}]
+    assert units_of(ORC, tmp_path / "f", "a.b").least_event_time == 1000
 
 
 def test_large_stripes_come_in_parts(tmp_path: Path) -> None:

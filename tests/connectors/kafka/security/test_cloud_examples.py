@@ -105,6 +105,22 @@ def sasl(options: Options) -> object:
             "s/e+c=",
         ),
         (
+            CONFLUENT
+            | {
+                "kafka.sasl.mechanism": "PLAIN",
+                "kafka.sasl.jaas.config": f"{PLAIN} required username='KEY' password='s/e+c=';",
+                "kafka.client.dns.lookup": "use_all_dns_ips",
+                "kafka.session.timeout.ms": "45000",
+                "kafka.acks": "all",
+                "kafka.client.id": "ccloud-java-client-5c5e",
+                "kafka.schema.registry.url": "https://psrc-1.eu-west-1.aws.confluent.cloud",
+                "kafka.basic.auth.credentials.source": "USER_INFO",
+                "kafka.basic.auth.user.info": "REGISTRY-KEY:hush",
+            },
+            "KEY",
+            "s/e+c=",
+        ),
+        (
             GOOGLE
             | {
                 "kafka.sasl.mechanism": "PLAIN",
@@ -115,7 +131,13 @@ def sasl(options: Options) -> object:
             "ewogICJ0eXBlIjog==",
         ),
     ],
-    ids=["Event Hubs, pipelines", "Event Hubs, tutorial", "Confluent Cloud", "Google Cloud"],
+    ids=[
+        "Event Hubs, pipelines",
+        "Event Hubs, tutorial",
+        "Confluent Cloud",
+        "Confluent Cloud, of its console",
+        "Google Cloud",
+    ],
 )
 def test_examples_with_a_password_are_parsed(options: Options, username: str, password: str) -> None:
     assert sasl(options) == SaslOptions("PLAIN", username, password)

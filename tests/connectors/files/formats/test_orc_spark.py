@@ -1,0 +1,38 @@
+"""ORC files that Spark writes, read by Spark and by the file source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from flip27_stream.connectors.files import FileSource
+from tests.connectors.files.support.file_query import FileQuery
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.jvm
+
+
+def test_dates_and_times_of_spark_at_every_depth(spark: SparkSession, tmp_path: Path) -> None:
+    """Dates before 1582 are stored by the calendar of the time. In structs, lists and maps, too, times with a zone
+    are instants, and those without are local."""
+    days = ", ".join(
+        f"date'{day}'" for day in ("0001-01-01", "0100-03-01", "1500-02-28", "1582-10-04", "1582-10-15")
+    )
+    rows = spark.sql(
+        f"select d, t, n, struct(d, t, n) s, array(t, null) ts, array(n, null) ns, map(d, struct(n, t)) m "
+        f"from (select explode(array({days}, date'2026-01-01', null)) d), "
+        "(select explode(array(timestamp'2026-07-01 01:02:03.456789', timestamp'1950-01-01 00:00:00', null)) t), "
+        "(select explode(array(timestamp_ntz'2026-01-01 01:02:03.000004', null)) n)"
+    ).where("d is not null")
+    rows.coalesce(1).write.orc(str(tmp_path / "orc"))
+    builtin = spark.read.orc(str(tmp_path / "orc"))
+    options = {"path": str(tmp_path / "orc"), "files.format": "orc", "maxRowsPerTrigger": "5"}
+    reading = FileQuery(options)
+    reading.run()
+    assert str(from_arrow_schema(FileSource(options).schema)) == str(builtin.schema)
+    assert sorted(map(repr, reading.rows)) == sorted(map(repr, builtin.toArrow().to_pylist()))
