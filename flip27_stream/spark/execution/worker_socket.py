@@ -10,8 +10,6 @@ import stat
 from collections.abc import Iterator
 from typing import Any
 
-from pyspark import TaskContext
-
 _DESCRIPTORS = "/proc/self/fd"
 
 
@@ -24,6 +22,8 @@ def without_delayed_acknowledgements() -> None:
     ``TCP_QUICKACK`` ends the delay until the worker sends again, so it has to be set between two tasks: Spark collects
     garbage there, after all is sent (``pyspark/daemon.py``), and calls :data:`gc.callbacks`.
     """
+    from pyspark import TaskContext
+
     in_worker = TaskContext.get() is not None
     if in_worker and hasattr(socket, "TCP_QUICKACK") and os.path.isdir(_DESCRIPTORS):
         gc.callbacks.append(_collected)

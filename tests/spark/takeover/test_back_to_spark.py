@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kafka import KafkaAdminClient
 
-from tests.spark.queries.test_adopted_checkpoint import each_once, fill, until_failed
-from tests.spark.queries.test_adopted_queries import (
+from tests.spark.support.both_sources import BUILT_IN, OURS, collect, positions
+from tests.spark.support.kafka_queries import HOUR, T0, KafkaQueries
+from tests.spark.takeover.test_adopted_checkpoint import each_once, fill, until_failed
+from tests.spark.takeover.test_adopted_queries import (
     TIMES,
     BatchSink,
     MakeTopic,
@@ -23,8 +25,6 @@ from tests.spark.queries.test_adopted_queries import (
     self_join,
     windows,
 )
-from tests.spark.support.both_sources import BUILT_IN, OURS, collect, positions
-from tests.spark.support.kafka_queries import HOUR, T0, KafkaQueries
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -10,7 +10,11 @@ import pytest
 
 import flip27_stream
 from flip27_stream.testing import wait_until
-from tests.spark.queries.test_adopted_checkpoint import (
+from tests.spark.support.both_sources import BUILT_IN, OURS, Collected, collect, failure, positions, sizes
+from tests.spark.support.kafka_queries import CONTINUOUS, ONCE, TIME_LIMIT_S, KafkaQueries, finish
+from tests.spark.support.programs.killed_query import driver, logged
+from tests.spark.support.programs.stateful_driver import QUERIES, Assignment
+from tests.spark.takeover.test_adopted_checkpoint import (
     FOUR,
     MakeTopic,
     add_partitions,
@@ -18,10 +22,6 @@ from tests.spark.queries.test_adopted_checkpoint import (
     fill,
     until_failed,
 )
-from tests.spark.support.both_sources import BUILT_IN, OURS, Collected, collect, failure, positions, sizes
-from tests.spark.support.kafka_queries import CONTINUOUS, ONCE, PATIENCE_S, KafkaQueries, finish
-from tests.spark.support.programs.killed_query import driver, logged
-from tests.spark.support.programs.stateful_driver import QUERIES, Assignment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -62,7 +62,7 @@ def until_read(run: Collected, count: int) -> Collected:
                 raise error
             return sum(run.positions().values()) >= count
 
-        wait_until(enough, f"{count} records", PATIENCE_S)
+        wait_until(enough, f"{count} records", TIME_LIMIT_S)
         run.query.processAllAvailable()
     finally:
         run.query.stop()
