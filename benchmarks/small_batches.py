@@ -47,8 +47,8 @@ class Shape:
 
 def measure(stage: Stage) -> Iterator[Result]:
     few, many = Shape(4, 100), Shape(stage.sizes.many, 10)
-    yield _fed(stage, few, 1.15)
-    yield _behind(stage, few, 1.15)
+    yield _fed(stage, few, 0.95)
+    yield _behind(stage, few, 0.95)
     yield _behind(stage, many, 1.0)
 
 

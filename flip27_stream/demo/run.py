@@ -68,3 +68,8 @@ def positions_of(offset: dict[str, Any]) -> Positions:
     if "splits" in offset:
         return {split: state[0] for split, state in offset["splits"].items()}
     return {f"{topic}-{p}": position for topic, by_p in offset.items() for p, position in by_p.items()}
+
+
+def count_of_batches(batches: Sequence[object]) -> str:
+    """Returns the number of micro-batches with its noun."""
+    return "1 batch" if len(batches) == 1 else f"{len(batches):,} batches"

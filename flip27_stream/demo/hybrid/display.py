@@ -12,6 +12,7 @@ from flip27_stream.demo.display import alarm, mark
 from flip27_stream.demo.event_time import clock
 from flip27_stream.demo.hybrid.clicks import Clicks
 from flip27_stream.demo.hybrid.job import HybridBatch
+from flip27_stream.demo.run import count_of_batches
 from flip27_stream.demo.windowed_count import Counts
 
 
@@ -23,7 +24,7 @@ def live(clicks: Clicks, done: Sequence[HybridBatch], written: int) -> Renderabl
         mine = [batch for batch in done if batch.index == index]
         at = min(max((batch.greatest for batch in mine), default=begin), end)
         over = bool(done) and (done[-1].index > index or at >= written == end)
-        so_far = f"{sum(b.rows for b in mine):,} rows in {len(mine)} batches" if mine else "waits"
+        so_far = f"{sum(b.rows for b in mine):,} rows in {count_of_batches(mine)}" if mine else "waits"
         bar = ProgressBar(end - begin, end - begin if over else at - begin, width=22)
         sign = mark(begun=bool(mine) or not index, over=over)
         lines.add_row(sign, name, bar, f"at {clock(at)}" if mine else "", so_far)
@@ -33,7 +34,7 @@ def live(clicks: Clicks, done: Sequence[HybridBatch], written: int) -> Renderabl
 def line(done: Sequence[HybridBatch]) -> str:
     """Returns the progress of both sources in one line."""
     counts = [sum(batch.rows for batch in done if batch.index == index) for index in (0, 1)]
-    return f"Delta table: {counts[0]:,} rows, topic: {counts[1]:,} rows, in {len(done)} batches"
+    return f"Delta table: {counts[0]:,} rows, topic: {counts[1]:,} rows, in {count_of_batches(done)}"
 
 
 def result(clicks: Clicks, done: Sequence[HybridBatch], counted: Counts) -> Table:

@@ -11,7 +11,7 @@ from flip27_stream.demo.command import DemoResources
 from flip27_stream.demo.comparison import ComparedRun
 from flip27_stream.demo.event_time import MINUTE
 from flip27_stream.demo.join.shop import ORDERS, PAID_WITHIN, PAYMENTS, PLACED
-from flip27_stream.demo.run import Positions, positions_of
+from flip27_stream.demo.run import Positions, count_of_batches, positions_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -66,7 +66,7 @@ class JoinRun(ComparedRun[JoinBatch]):
 
     @property
     def so_far(self) -> str:
-        return f"{len(self.batches)} batches, {self.seconds:.0f} s"
+        return f"{count_of_batches(self.batches)}, {self.seconds:.0f} s"
 
     def batch(self, progress: StreamingQueryProgress) -> JoinBatch | None:
         if "addBatch" not in progress.durationMs:

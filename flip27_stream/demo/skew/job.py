@@ -11,7 +11,7 @@ from flip27_stream.demo import event_time, windowed_count
 from flip27_stream.demo.command import DemoResources
 from flip27_stream.demo.comparison import ComparedRun
 from flip27_stream.demo.event_time import MINUTE
-from flip27_stream.demo.run import Positions, positions_of
+from flip27_stream.demo.run import Positions, count_of_batches, positions_of
 from flip27_stream.demo.windowed_count import Counts
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class SkewRun(ComparedRun[SkewBatch]):
 
     @property
     def so_far(self) -> str:
-        return f"{self.rows:,} rows in {len(self.batches)} batches, {self.seconds:.0f} s"
+        return f"{self.rows:,} rows in {count_of_batches(self.batches)}, {self.seconds:.0f} s"
 
     @property
     def positions(self) -> Positions:
