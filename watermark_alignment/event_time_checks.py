@@ -111,7 +111,7 @@ def no_event_time(source: str, event_time: str, records: int, sample: str) -> st
 
 
 def no_event_time_in_split(source: str, event_time: str, records: int, split: str, sample: str) -> str:
-    """Returns the warning that none of the records of a split that a batch read has an event time.
+    """Returns the warning that many records of a split, one after another, have no event time.
 
     Args:
         source: The name of the source.
@@ -121,8 +121,8 @@ def no_event_time_in_split(source: str, event_time: str, records: int, split: st
         sample: A sentence about one of these records, without its values.
     """
     return (
-        f"{EVENT_TIME.name} '{event_time}' gives no event time for any of the {records:,} records of split {split} of "
-        f"source {source} that one batch read, so these are not aligned; other records have one. {_place(sample)}"
+        f"{EVENT_TIME.name} '{event_time}' gives no event time for any of {records:,} records of split {split} of "
+        f"source {source}, one after another, so these are not aligned; other records have one. {_place(sample)}"
     )
 
 

@@ -26,8 +26,7 @@ class Observed:
         bytes: The size of these records in memory.
         untimed: The number of these records that have no event time.
         sample: A sentence about one of the records without event time, without its values.
-        untimed_split: A split of which a batch read many records, and none of them had an event time; "" if there was
-            none.
+        untimed_split: A split of which many records, one after another, had no event time; "" without such a split.
         untimed_in_split: The number of these records.
         min_event_time: The least event time of the batch.
         max_event_time: The greatest event time of the batch.

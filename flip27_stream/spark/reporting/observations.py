@@ -12,7 +12,7 @@ from watermark_alignment.table.batch_note import Observed
 log = logging.getLogger("flip27_stream.spark.reporting.recorder")
 
 _MANY = 100
-"""The number of records of a split, none with an event time, that is a mistake. A few can be deletions, for example."""
+"""The number of records of a split in a row, none with an event time, that is a mistake. A few can be deletions."""
 
 
 class Observations:
@@ -26,15 +26,19 @@ class Observations:
     def __init__(self, event_time: str, unit: str) -> None:
         self._newest = Observed(event_time=event_time, unit=unit)
         self._told: set[str] = set()
+        self._untimed: dict[str, int] = {}
 
     def after(self, reports: Iterable[SplitReport]) -> Observed:
         """Adds the reports of one more batch, and returns the sum."""
         known, told = self._newest, list(reports)
         example = next((r.implausible_example for r in told if r.implausible_example is not None), None)
-        untimed = next((r for r in told if _MANY <= r.rows == r.untimed), None)
+        for report in told:
+            self._count_untimed(report)
+        untimed = next((r for r in told if self._untimed.get(r.split, 0) >= _MANY), None)
         if untimed is not None and not known.untimed_split:
+            in_a_row = self._untimed[untimed.split]
             known = replace(
-                known, untimed_split=untimed.split, untimed_in_split=untimed.rows, sample=untimed.sample
+                known, untimed_split=untimed.split, untimed_in_split=in_a_row, sample=untimed.sample
             )
         self._newest = replace(
             known,
@@ -51,6 +55,13 @@ class Observations:
             implausible_example=known.implausible_example if example is None else example,
         )
         return self._newest
+
+    def _count_untimed(self, report: SplitReport) -> None:
+        """Counts the records of each split without an event time since one that had one."""
+        if report.untimed < report.rows:
+            self._untimed.pop(report.split, None)
+        elif report.rows:
+            self._untimed[report.split] = self._untimed.get(report.split, 0) + report.rows
 
     def warn(self, source: str, now: int) -> None:
         """Logs each mistake about event time once; ``now`` is the time (ms)."""

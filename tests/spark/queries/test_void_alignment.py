@@ -231,7 +231,7 @@ def test_a_split_without_any_event_time_is_warned_of(
         query.step(limit=400)
     for logger in ("flip27_stream.spark.reporting", "watermark_alignment"):
         [warning] = warned(logger)
-        assert "'timestamp' gives no event time for any of the " in warning
+        assert "'timestamp' gives no event time for any of " in warning
         assert "records of split b of source " in warning
     assert main(["status", str(query.watched.query.table)]) == 0
     assert "records of split b of source" in " ".join(capsys.readouterr().out.split())
