@@ -31,8 +31,9 @@ def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], no
     if times and now > _YEAR_2000_MS and all(_is_no_time(time, now + _DAY_MS, unit) for time in times):
         return (
             f"Event times are in January 1970: {event_time_text(times[0])} is read of source {source} by "
-            f"{EVENT_TIME.name} '{event_time}'. As {_NAMES[unit]}, or in any other unit, the numbers there are no "
-            f"times of these days: perhaps they are counters. Name the place where the time is ({EVENT_TIME.name})."
+            f"{EVENT_TIME.name} '{event_time}'. If numbers are there, they are no times of these days as "
+            f"{_NAMES[unit]}, or in any other unit: perhaps they are counters. Name the place where the time is "
+            f"({EVENT_TIME.name})."
         )
     until = now + _DAY_MS
     found = {steps_off(time, until, unit): time for time in times}

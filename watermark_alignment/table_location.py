@@ -139,7 +139,7 @@ def understood(location: str) -> str:
 def local_folder(location: str) -> Path | None:
     """Returns the folder of a location on a file system of this machine, or ``None`` for an object store."""
     if location.startswith("file:/"):
-        return Path("/" + location.removeprefix("file:").lstrip("/"))
+        return Path("/" + unquote(location.removeprefix("file:").lstrip("/")))
     return None if "://" in location else Path(location)
 
 

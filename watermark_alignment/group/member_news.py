@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -73,6 +73,20 @@ def entries_told_of(commits: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int,
     for commit in commits:
         if (entry := _parsed(Entry.from_text, commit.get(MEMBER_KEY))) is not None:
             yield int(commit.get("timestamp", 0)), entry
+
+
+def groups_told_of(commits: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Returns the group of each source, by the source's lineage; of a source that has moved, the newest group.
+
+    Args:
+        commits: The commits, newest first.
+    """
+    groups: dict[str, str] = {}
+    for commit in reversed(commits):
+        note = _parsed(BatchNote.from_text, commit.get(BATCH_KEY))
+        entry = _parsed(Entry.from_text, commit.get(MEMBER_KEY))
+        groups |= {told.lineage: told.group for told in (note, entry) if told is not None}
+    return groups
 
 
 def _parsed(parse: Callable[[str], T], text: object) -> T | None:

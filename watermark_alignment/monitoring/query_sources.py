@@ -20,7 +20,7 @@ class QuerySources:
         self._query = self._id = ""
         self._dropped: tuple[int, int] | None = None
         self._aligned: dict[str, tuple[str, int]] = {}
-        self._unaligned: dict[str, None] = {}
+        self._unaligned: dict[str, str] = {}
 
     def take_in(self, progress: Mapping[str, Any], sources: Sequence[SourceProgress]) -> None:
         """Records the progress of a batch.
@@ -34,9 +34,10 @@ class QuerySources:
             if source.is_aligned:
                 _, batches = self._aligned.get(source.lineage, ("", 0))
                 self._aligned[source.lineage] = source.source, batches + 1
-            elif source.moved:
-                self._unaligned[source.source] = None
-        self._unaligned |= dict.fromkeys(other_sources(progress))
+                self._unaligned.pop(source.lineage, None)  # its first batches had no event times
+            elif source.moved and source.lineage not in self._aligned:
+                self._unaligned[source.lineage] = source.source
+        self._unaligned |= {other: other for other in other_sources(progress)}
         if self._dropped is None and (rows := dropped_rows(progress)):
             self._dropped = int(progress["batchId"]), rows
 
@@ -89,9 +90,10 @@ class QuerySources:
                 "Its splits are not aligned: set scan.watermark.alignment.group, with max-drift and table, and a delay "
                 "of withWatermark that is longer than max-drift + max-out-of-orderness."
             )
-        if self._unaligned:
+        unaligned = [source for lineage, source in self._unaligned.items() if lineage not in groups]
+        if unaligned:
             return (
-                f"It has sources that are not aligned with the others: {', '.join(map(name, self._unaligned))}. One "
+                f"It has sources that are not aligned with the others: {', '.join(map(name, unaligned))}. One "
                 "that is ahead moves the watermark past the others. Align all sources, in one group, or do not let "
                 "their rows meet before withWatermark."
             )

@@ -113,6 +113,12 @@ def _remedy(least: int, greatest: int, least_read: int, most_read: int) -> str:
 
     The least and the greatest tell a time zone, and times that are rounded down.
     """
+    for unit, length in _ROUNDED.items():
+        if [least, greatest] == [time // length * length for time in (least_read, most_read)]:
+            return (
+                f"They are rounded down to whole {unit}s. Round after withWatermark, or make its delay longer by a "
+                f"{unit}."
+            )
     shift = greatest - most_read
     zones, beside = divmod(abs(shift) + _ROUNDING_MS // 2, _QUARTER_MS)
     if (
@@ -125,12 +131,6 @@ def _remedy(least: int, greatest: int, least_read: int, most_read: int) -> str:
             "a zone is in UTC for scan.watermark.event-time, and for Spark in spark.sql.session.timeZone: set that to "
             "UTC, or write the zone into the text."
         )
-    for unit, length in _ROUNDED.items():
-        if [least, greatest] == [time // length * length for time in (least_read, most_read)]:
-            return (
-                f"They are rounded down to whole {unit}s. Round after withWatermark, or make its delay longer by a "
-                f"{unit}."
-            )
     return "Set scan.watermark.event-time to what withWatermark uses, or the other way round."
 
 

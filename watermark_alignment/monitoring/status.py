@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watermark_alignment.group.member_news import MemberNews, entries_told_of, members_told_of
+from watermark_alignment.group.member_news import MemberNews, groups_told_of, members_told_of
 from watermark_alignment.monitoring.source_names import source_names
 from watermark_alignment.planner import GROUP
 from watermark_alignment.states import SplitStatus
@@ -147,7 +147,7 @@ class StatusReader:
         look = self._recordings.look()
         if look.is_another:
             self._newest, self._rows, self._members, self._groups = {}, {}, {}, {}
-        self._groups |= {entry.lineage: entry.group for _, entry in entries_told_of(look.commits)}
+        self._groups |= groups_told_of(look.commits)
         for member, news in members_told_of(look.commits).items():
             self._members[member] = news.or_else(self._members.get(member, MemberNews()))
         self._is_behind |= look.is_new

@@ -8,6 +8,7 @@ import os
 import socket
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 _DESCRIPTORS = "/proc/self/fd"
@@ -31,22 +32,40 @@ def without_delayed_acknowledgements() -> None:
 
 def _collected(phase: str, info: dict[str, Any]) -> None:
     if phase == "stop" and info["generation"] == 2:
-        for connection in tcp_connections():
+        acknowledge_at_once()
+
+
+def acknowledge_at_once() -> None:
+    """Sets ``TCP_QUICKACK`` on all TCP connections of this process. Between two tasks these are those to the JVM.
+
+    The option does no harm to others, of a user's functions.
+    """
+    for connection in tcp_connections():
+        with suppress(OSError):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
 
 def tcp_connections() -> Iterator[socket.socket]:
-    """Yields a duplicate of each TCP connection that this process has open, and closes it afterwards.
-
-    Between two tasks these are the connections to the JVM. The option does no harm to others, of a user's functions.
-    """
+    """Yields a duplicate of each TCP connection that this process has open, and closes it afterwards."""
     for name in os.listdir(_DESCRIPTORS):
-        try:
-            is_socket = stat.S_ISSOCK(os.fstat(int(name)).st_mode)
-            duplicate = socket.socket(fileno=os.dup(int(name))) if is_socket else None
-        except OSError:  # the descriptor with which the folder was listed
-            continue
-        if duplicate is not None:
-            with duplicate:
-                if duplicate.type == socket.SOCK_STREAM and duplicate.family != socket.AF_UNIX:
-                    yield duplicate
+        if (found := _duplicate(int(name))) is not None:
+            with found:
+                is_stream = found.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE) == socket.SOCK_STREAM
+                if is_stream and found.family in (socket.AF_INET, socket.AF_INET6):
+                    yield found
+
+
+def _duplicate(descriptor: int) -> socket.socket | None:
+    """Returns a duplicate of a socket; ``None`` if the descriptor is another one, or closed by now."""
+    try:
+        if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+            return None
+        duplicate = os.dup(descriptor)
+    except OSError:
+        return None
+    try:
+        # Without SOCK_NONBLOCK, a default timeout of the process would make the connection itself non-blocking.
+        return socket.socket(type=socket.SOCK_STREAM | socket.SOCK_NONBLOCK, fileno=duplicate)
+    except OSError:
+        os.close(duplicate)
+        return None

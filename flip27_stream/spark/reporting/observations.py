@@ -14,6 +14,9 @@ log = logging.getLogger("flip27_stream.spark.reporting.recorder")
 _MANY = 100
 """The number of records of a split in a row, none with an event time, that is a mistake. A few can be deletions."""
 
+_MOST_SPLITS = 10_000
+"""The number of splits whose records without event times are counted: a source of files has ever new splits."""
+
 
 class Observations:
     """Sums up reports, batch by batch.
@@ -37,6 +40,7 @@ class Observations:
         untimed = next((r for r in told if self._untimed.get(r.split, 0) >= _MANY), None)
         if untimed is not None and not known.untimed_split:
             in_a_row = self._untimed[untimed.split]
+            self._untimed.clear()
             known = replace(
                 known, untimed_split=untimed.split, untimed_in_split=in_a_row, sample=untimed.sample
             )
@@ -57,11 +61,13 @@ class Observations:
         return self._newest
 
     def _count_untimed(self, report: SplitReport) -> None:
-        """Counts the records of each split without an event time since one that had one."""
+        """Counts the records of each split without an event time since one that had one, until a split is told of."""
         if report.untimed < report.rows:
             self._untimed.pop(report.split, None)
-        elif report.rows:
-            self._untimed[report.split] = self._untimed.get(report.split, 0) + report.rows
+        elif report.rows and not self._newest.untimed_split:
+            self._untimed[report.split] = self._untimed.pop(report.split, 0) + report.rows
+            if len(self._untimed) > _MOST_SPLITS:
+                del self._untimed[next(iter(self._untimed))]
 
     def warn(self, source: str, now: int) -> None:
         """Logs each mistake about event time once; ``now`` is the time (ms)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,15 +11,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from flip27_stream.spark.execution.worker_socket import tcp_connections
+from flip27_stream.spark.execution.worker_socket import acknowledge_at_once, tcp_connections
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [
-    pytest.mark.jvm,
-    pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="the socket option exists on Linux only"),
-]
+pytestmark = pytest.mark.skipif(
+    not hasattr(socket, "TCP_QUICKACK"), reason="the socket option exists on Linux only"
+)
 
 _ROUNDS = 8
 
@@ -37,6 +37,7 @@ def _is_quick(spark: SparkSession) -> bool:
     return bool(row.quick)
 
 
+@pytest.mark.jvm
 def test_after_tasks_of_ours_the_next_task_of_the_worker_does_not_wait_for_an_acknowledgement(
     registered: SparkSession, tmp_path: Path
 ) -> None:
@@ -50,3 +51,46 @@ def test_after_tasks_of_ours_the_next_task_of_the_worker_does_not_wait_for_an_ac
         assert [row.n for row in frame.collect()] == [1]
         found.append(_is_quick(registered))
     assert all(found[_ROUNDS // 2 :])
+
+
+@pytest.fixture
+def connection() -> Iterator[socket.socket]:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as client,
+        server.accept()[0],
+    ):
+        yield client
+
+
+def _is_quick_here(connection: socket.socket) -> bool:
+    return bool(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK))
+
+
+def test_the_option_is_set_on_a_connection_of_the_process(connection: socket.socket) -> None:
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+    assert not _is_quick_here(connection)
+    acknowledge_at_once()
+    assert _is_quick_here(connection)
+
+
+def test_a_connection_stays_blocking_where_a_users_function_has_set_a_default_timeout(
+    connection: socket.socket,
+) -> None:
+    """Duplicates share their flags: a default timeout of Python would make the JVM's connection non-blocking."""
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(5.0)
+    try:
+        acknowledge_at_once()
+    finally:
+        socket.setdefaulttimeout(before)
+    assert os.get_blocking(connection.fileno())
+
+
+def test_no_descriptor_is_left_open(connection: socket.socket) -> None:
+    """A Unix domain socket, a socket of datagrams and a listening one are not touched, and nothing leaks."""
+    first, second = socket.socketpair()
+    with first, second, socket.socket(socket.AF_INET, socket.SOCK_DGRAM):
+        before = len(os.listdir("/proc/self/fd"))
+        acknowledge_at_once()
+        assert len(os.listdir("/proc/self/fd")) == before
