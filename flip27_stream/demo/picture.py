@@ -42,7 +42,8 @@ def tidy(panel: Axes) -> None:
 def title_with_lost(panel: Axes, source: str, lost: int, of: int, what: str) -> None:
     """Sets a title with the source and the number of rows that it lost, in red if any were lost."""
     text = f"{NAMES[source]}\n{lost:,} of {of:,} {what} lost"
-    panel.set_title(text, fontweight="bold", color=DROPPED if lost else "black")
+    # The padding leaves room for the words about the allowed drift.
+    panel.set_title(text, fontweight="bold", color=DROPPED if lost else "black", pad=18)
 
 
 def shade_dropped(
