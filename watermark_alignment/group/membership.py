@@ -125,7 +125,7 @@ class Membership:
         return {k: s.entry.mark for k, s in self.view.members.items() if k != self._entry.key}
 
     def former(self) -> Entry | None:
-        """Returns the last entry of the former run of this member; ``None`` if there is none or it left the group."""
+        """Returns the last entry of the former run of this member; ``None`` without such a run, or if it left."""
         return self.view.former(self._entry)
 
     def rival(self) -> Entry | None:

@@ -63,7 +63,7 @@ def refuse_columns(table: str, error: Exception) -> None:
     """Raises an error of its own if ``error`` is that delta-rs cannot read a column.
 
     It does not know the types of some columns. A partition value that was written before the type of its column was
-    widened does not always parse as the wider type: ``1.5`` is none of a decimal with two digits after the point.
+    widened does not always parse as the wider type: ``1.5`` is no value of a decimal with two digits.
 
     Args:
         table: The table, for the error.
