@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import pkgutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,9 @@ from tests.checkpoints.sources import SOURCES
 
 DOCUMENTS = sorted(Path(__file__).parent.glob("*/*.json"))
 AT = {"clicks-0": 4711, "clicks-1": 12}
-POSITIONS = {
+POSITIONS: Mapping[str, Mapping[str, int]] = {
     "delta": {"part-0.parquet@1700000000000+900": 5},
+    "delta-v3": {"part-0.parquet@1700000000000+900~45ba197fbca3b70a": 5},
     "files": {"/data/clicks/a.parquet@1700000000000+900": 5},
     "hybrid": {f"1:{split}": position for split, position in AT.items()},
     "kafka": AT,
@@ -32,6 +34,7 @@ POSITIONS = {
         "persistent://public/default/clicks-partition-1": position_at(998, 4711),
     },
 }
+"""The positions in the documents of a source, or in one document."""
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
@@ -50,7 +53,9 @@ def test_offsets_of_each_release_are_read(path: Path) -> None:
     offset = codec.from_json(document)
 
     assert offset is not None
-    assert {split: state.position for split, state in offset.splits.items()} == POSITIONS[kind]
+    assert {split: state.position for split, state in offset.splits.items()} == POSITIONS.get(
+        path.stem, POSITIONS[kind]
+    )
     assert codec.from_json(json.loads(json.dumps(codec.to_json(offset)))) == offset
     if document["enumerator"][0] == source.enumerator_checkpoint_serializer.version:
         assert codec.to_json(offset) == document
@@ -61,3 +66,12 @@ def test_every_connector_has_a_document() -> None:
         module.name for module in pkgutil.iter_modules(flip27_stream.connectors.__path__) if module.ispkg
     }
     assert {path.stem.partition("-")[0] for path in DOCUMENTS} == connectors | {"delta"} == set(SOURCES)
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_the_present_versions_have_a_document(kind: str) -> None:
+    """Whoever raises a version adds the document that the new version writes."""
+    source = SOURCES[kind]()
+    found = [json.loads(path.read_text()) for path in DOCUMENTS if path.stem.partition("-")[0] == kind]
+    present = source.enumerator_checkpoint_serializer.version, source.split_serializer.version
+    assert present in {(document["enumerator"][0], document["split_version"]) for document in found}

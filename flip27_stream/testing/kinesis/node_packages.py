@@ -32,8 +32,8 @@ def fetch(directory: Path | None = None) -> Path:
     Raises:
         ConnectorError: Npm is not installed, or a package is not available. The message ends with npm's last lines.
     """
-    root = directory or servers_directory()
-    target = root / "-".join(PACKAGES).replace("@", "_")
+    target = _target(directory)
+    root = target.parent
     if not target.is_dir():
         root.mkdir(parents=True, exist_ok=True)
         with (root / ".lock").open("w") as lock:
@@ -41,6 +41,15 @@ def fetch(directory: Path | None = None) -> Path:
             if not target.is_dir():
                 _install(root / ".fetching", target)
     return target / "node_modules"
+
+
+def is_fetched(directory: Path | None = None) -> bool:
+    """Returns whether the emulators are there, so that :func:`fetch` downloads nothing."""
+    return _target(directory).is_dir()
+
+
+def _target(directory: Path | None) -> Path:
+    return (directory or servers_directory()) / "-".join(PACKAGES).replace("@", "_")
 
 
 def _install(scratch: Path, target: Path) -> None:

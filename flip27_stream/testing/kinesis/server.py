@@ -227,7 +227,9 @@ def _middle(shard: Mapping[str, Any]) -> str:
 
 
 def skip_reason() -> str | None:
-    """Returns why tests with an emulator cannot run here; ``None`` if they can."""
+    """Returns why tests with an emulator cannot run here; ``None`` if they can. It downloads nothing."""
     if node_packages.node() is None:
         return "Node.js is not installed, and the Kinesis emulators run in it"
+    if not node_packages.is_fetched():
+        return "the Kinesis emulators are missing; make servers fetches them, and says why where it cannot"
     return None

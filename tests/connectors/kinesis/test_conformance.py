@@ -105,7 +105,7 @@ class KinesisShards(PausedServerSystem):
 
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[KinesisServer]:
-    """A server of this module alone, for it is paused."""
+    """A server that only this module uses, because its tests pause it."""
     if (reason := skip_reason()) is not None:
         pytest.skip(reason)
     with KinesisServer() as running:

@@ -29,6 +29,18 @@ def test_a_missing_node_is_named(
         node_packages.fetch(tmp_path / "servers")
 
 
+def test_missing_packages_are_a_reason_to_skip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Node.js is there, and the emulators are not: tests are skipped with one line, and nothing is downloaded."""
+    (tmp_path / "node").write_text("#!/bin/sh\n")
+    (tmp_path / "node").chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("FLIP27_SERVERS", str(tmp_path / "servers"))
+    reason = skip_reason() or ""
+    assert "make servers fetches them" in reason
+    assert "\n" not in reason
+    assert not (tmp_path / "servers").exists()
+
+
 def test_packages_that_cannot_be_fetched_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """An error about packages that cannot be fetched has npm's last lines, and no incomplete folder is left."""
     npm = tmp_path / "npm"

@@ -15,6 +15,7 @@ from flip27_stream.connectors.kinesis.client.errors import (
     InUseError,
     IteratorExpiredError,
     NotThereError,
+    SilentError,
 )
 from flip27_stream.connectors.kinesis.client.pace import Pace
 from flip27_stream.connectors.kinesis.client.session import shared_client
@@ -28,6 +29,7 @@ _FIRST_WAIT_S = 0.1
 _LONGEST_WAIT_S = 5.0
 _RESERVED_BYTES = 8
 _SILENT_S = 60.0
+_SILENT_TRIES = 2
 _ITERATORS = 6
 SHARDS_PER_CALL = 1000
 
@@ -79,17 +81,16 @@ class KinesisClient:
         self._pace = pace
         self._boto = shared_client(options)
         self.calls: dict[str, int] = {}
-        self._silent_until = 0.0
+        self._silent_until: dict[tuple[str, str], float] = {}
 
     @property
     def request_timeout_s(self) -> float:
         """The value of option ``requestTimeout`` in seconds."""
         return self._options.request_timeout_ms / 1000
 
-    @property
-    def times_are_silent(self) -> bool:
-        """Whether a recent request for an iterator at a time got no answer; see :meth:`iterator_at_time`."""
-        return time.monotonic() < self._silent_until
+    def times_are_silent(self, stream: str, shard_id: str) -> bool:
+        """Returns whether recent requests for an iterator at a time got no answer; see :meth:`iterator_at_time`."""
+        return time.monotonic() < self._silent_until.get((stream, shard_id), 0.0)
 
     def identity(self, stream: str) -> StreamIdentity:
         """Returns the identity of a stream.
@@ -125,30 +126,34 @@ class KinesisClient:
             how["StartingSequenceNumber"] = sequence_number(position)
         return self._iterator(self._boto, stream, shard_id, how)
 
-    def iterator_at_time(self, stream: str, shard_id: str, time_ms: int, *, is_there: bool) -> str | None:
+    def iterator_at_time(self, stream: str, shard_id: str, time_ms: int, *, is_there: bool) -> str:
         """Returns a shard iterator at the first record that arrived at ``time_ms`` or later.
 
-        The result is ``None`` if the time is in the future by the service's clock, or if there is no answer: the
-        emulator kinesalite does not answer if there is no such record. After a request without an answer, only requests
-        with ``is_there`` are sent for a minute.
+        The emulator kinesalite does not answer if there is no such record. After requests without an answer, only
+        requests with ``is_there`` are sent for a minute for this shard.
 
         Args:
             stream: The name or the ARN of the stream.
             shard_id: The id of the shard.
             time_ms: The time (ms).
             is_there: Whether such a record is known to exist.
+
+        Raises:
+            NotThereError: The time is in the future by the service's clock, or the shard does not exist.
+            SilentError: There is no answer, so nobody knows whether such a record exists.
+            UnreachableError: The service has refused the call for ``requestTimeout``.
         """
-        if self.times_are_silent and not is_there:
-            return None
+        if self.times_are_silent(stream, shard_id) and not is_there:
+            raise SilentError(
+                f"GetShardIterator of {stream}/{shard_id} (AT_TIMESTAMP) got no answer a minute ago"
+            )
         how = {"ShardIteratorType": "AT_TIMESTAMP", "Timestamp": time_ms / 1000}
+        boto = shared_client(self._options, self._options.probe_timeout_s)
         try:
-            timeout_s = self._options.probe_timeout_s
-            return self._iterator(shared_client(self._options, timeout_s), stream, shard_id, how, once=True)
-        except NotThereError:
-            return None
-        except UnreachableError:
-            self._silent_until = time.monotonic() + _SILENT_S
-            return None
+            return self._iterator(boto, stream, shard_id, how, silent_tries=_SILENT_TRIES)
+        except SilentError:
+            self._silent_until[stream, shard_id] = time.monotonic() + _SILENT_S
+            raise
 
     def page(self, split_id: str, iterator: str | None, limit: int, make_iterator: Callable[[], str]) -> Page:
         """Returns the records at an iterator.
@@ -188,11 +193,17 @@ class KinesisClient:
         return Page(records, following, at_tip, size)
 
     def _iterator(
-        self, boto: Any, stream: str, shard_id: str, how: Mapping[str, Any], *, once: bool = False
+        self,
+        boto: Any,
+        stream: str,
+        shard_id: str,
+        how: Mapping[str, Any],
+        *,
+        silent_tries: int | None = None,
     ) -> str:
         what = f"GetShardIterator of {stream}/{shard_id} ({how['ShardIteratorType']})"
         asked = {"ShardId": shard_id, **_named(stream), **how}
-        answer = self.call(what, "GetShardIterator", asked, boto, once=once)
+        answer = self.call(what, "GetShardIterator", asked, boto, silent_tries=silent_tries)
         return str(answer["ShardIterator"])
 
     def _stream_call(self, operation: str, stream: str, **arguments: Any) -> Any:
@@ -213,6 +224,7 @@ class KinesisClient:
         boto: Any = None,
         *,
         once: bool = False,
+        silent_tries: int | None = None,
         shard: str = "",
     ) -> Any:
         """Returns the answer of the service. Repeats the call after temporary errors, with growing random waits.
@@ -223,24 +235,29 @@ class KinesisClient:
             asked: The arguments of the operation.
             boto: The boto3 client to use, if it is not the usual one of this object.
             once: Whether the call is not repeated.
+            silent_tries: How often the call is made if no answer comes in time; ``None`` for no such limit.
             shard: The id of the split whose limits of calls apply to repeated calls; empty for no limits.
 
         Raises:
             NotThereError: The stream, shard, consumer or sequence number does not exist.
             InUseError: The consumer or its subscription is in use.
+            SilentError: No answer came in time, ``silent_tries`` times.
             UnreachableError: There was no answer within ``requestTimeout``.
             ConnectorError: The service refused for another reason.
         """
-        from botocore import xform_name
+        from botocore import exceptions, xform_name
 
         method = getattr(boto or self._boto, xform_name(operation))
         deadline = time.monotonic() + self.request_timeout_s
-        wait = _FIRST_WAIT_S
+        wait, silent = _FIRST_WAIT_S, 0
         while True:
             self.calls[operation] = self.calls.get(operation, 0) + 1
             failure = self._attempt(what, lambda: method(**asked))
             if not isinstance(failure, _Failure):
                 return failure
+            silent += isinstance(failure.error, exceptions.ReadTimeoutError)
+            if silent_tries is not None and silent >= silent_tries:
+                raise SilentError(f"{what} got no answer at {self._options.place}") from failure.error
             if once or time.monotonic() + wait > deadline:
                 raise UnreachableError(
                     f"{what} failed{'' if once else f' for {self.request_timeout_s:g} s'} at "

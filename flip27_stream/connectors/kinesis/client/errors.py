@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flip27_stream.errors import ConnectorError
+from flip27_stream.errors import ConnectorError, UnreachableError
 
 RETRIED = frozenset(
     {
@@ -44,6 +44,10 @@ class NotThereError(ConnectorError):
 
 class IteratorExpiredError(ConnectorError):
     """A shard iterator is older than five minutes, or not valid any more."""
+
+
+class SilentError(UnreachableError):
+    """The service took a request for the first record at a time, and did not answer it."""
 
 
 class LostRecordError(ConnectorError):

@@ -156,7 +156,7 @@ def _registered(given: Mapping[str, str], streams: Sequence[str]) -> tuple[tuple
         raise OptionError("Option 'consumerNamePrefix' needs option 'consumerName'.")
     if not REGISTERED_CONSUMER_ID_TYPE.is_given(given):
         raise OptionError(
-            "Option 'registeredConsumerId' needs option 'registeredConsumerIdType': name or arn."
+            "Option 'registeredConsumerId' needs option 'registeredConsumerIdType'. Allowed: name, arn."
         )
     text = REGISTERED_CONSUMER_ID.require(given)
     ids = [part.strip() for part in text.split(",")]

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,7 +19,6 @@ from flip27_stream.api import (
     SplitRange,
 )
 from flip27_stream.connector_base.byte_limit import within_bytes
-from flip27_stream.connector_base.data_loss import report_data_loss
 from flip27_stream.connector_base.split_discovery import SplitDiscovery
 from flip27_stream.connectors.kinesis.client.client import KinesisClient, Shard, StreamIdentity
 from flip27_stream.connectors.kinesis.client.consumers import Consumers
@@ -30,24 +28,18 @@ from flip27_stream.connectors.kinesis.client.session import THREADS
 from flip27_stream.connectors.kinesis.options.initial_position import Start
 from flip27_stream.connectors.kinesis.options.source_options import KinesisOptions, bytes_per_second
 from flip27_stream.connectors.kinesis.planning.enumerator_state import KinesisEnumeratorState, StreamState
+from flip27_stream.connectors.kinesis.planning.listed_shards import DiscoveredShards, ListedShards
+from flip27_stream.connectors.kinesis.planning.losses import Loss, LossReports
 from flip27_stream.connectors.kinesis.planning.shard_log import ShardLog
 from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, described
 from flip27_stream.connectors.kinesis.read_event import ShardRangesRead
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit
-from flip27_stream.errors import ConnectorError, UnreachableError
+from flip27_stream.errors import UnreachableError
 from flip27_stream.threads import CallPool
 
 log = logging.getLogger(__name__)
 
 _IDENTITY_S = 10.0
-
-
-@dataclass(frozen=True)
-class DiscoveredShards:
-    """The result of one discovery, by stream. ``identities`` is empty most times, since it is looked up less often."""
-
-    shards: Mapping[str, list[Shard]]
-    identities: Mapping[str, StreamIdentity]
 
 
 class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumeratorState]):
@@ -57,11 +49,12 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
 
     1. :meth:`start` starts the initial discovery, and a further discovery every ``shardFetchInterval``.
     2. A discovery lists the shards. A shard is assigned if all its parents are processed (:meth:`_assign_ready`). The
-       other shards wait for their parents; :meth:`pending` returns their number.
+       other shards wait for their parents; :meth:`pending` returns their number. Shards of the first listing begin
+       where the options say, later ones at their first record.
     3. For each micro-batch :meth:`split_ranges` finds how far each shard can be read (:class:`ShardLog`), in threads.
        The end of a closed shard is final once its children are listed.
     4. A shard that is processed up to a final end is retired in :meth:`admit`, and its children are assigned in the
-       same plan. They begin at their first record.
+       same plan.
     5. :meth:`snapshot_state` returns the shards that are begun and done, and the identity of each stream.
     """
 
@@ -81,14 +74,15 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         self._discovery = SplitDiscovery[DiscoveredShards](
             context, self._take_in, log, "shards", failed="Failed to list shards."
         )
-        self._shards: dict[str, dict[str, Shard]] = {}
-        self._parents: dict[str, frozenset[str]] = {}
+        self._listed = ListedShards()
         self._logs: dict[str, ShardLog] = {}
         self._looked: dict[str, SplitRange] = {}
         self._processed: Mapping[str, int] = {}
         self._first_times: dict[str, int] = {}
         self._limits = ReadLimits()
         self._identified_at = float("-inf")
+        self._is_remade = False
+        self._reports = LossReports(fail=options.fail_on_data_loss)
 
     @property
     def calls(self) -> Mapping[str, int]:
@@ -128,35 +122,45 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         Raises:
             MissingTopicError: A stream does not exist.
         """
-        streams = self._options.streams
+        streams, number = self._options.streams, self._listed.next_number()
         identities = {}
         if time.monotonic() - self._identified_at >= _IDENTITY_S:
             identities = {stream: self._client.identity(stream) for stream in streams}
             self._identified_at = time.monotonic()
-        return DiscoveredShards({stream: self._client.shards(stream) for stream in streams}, identities)
+        return DiscoveredShards(
+            number, {stream: self._client.shards(stream) for stream in streams}, identities
+        )
 
     def _take_in(self, discovery: DiscoveredShards) -> None:
-        state = self._state
-        if state.start_time is None:
+        """Takes in a discovery. A listing that began before another one which is known is ignored."""
+        if self._state.start_time is None:
             initial = self._options.initial_position
             now = time.time_ns() // 1_000_000
-            state = KinesisEnumeratorState(
-                state.streams, initial.time if initial.start is Start.AT_TIMESTAMP else now
+            self._state = KinesisEnumeratorState(
+                self._state.streams, initial.time if initial.start is Start.AT_TIMESTAMP else now
             )
-        for stream, identity in discovery.identities.items():
-            known = state.streams.get(stream)
-            if known is None:
-                state = state.with_stream(stream, StreamState(identity.arn, identity.created))
-            elif (known.arn, known.created) != (identity.arn, identity.created):
-                state = state.with_stream(stream, self._successor(stream, known, identity))
         for stream, shards in discovery.shards.items():
-            self._shards[stream] = {shard.shard_id: shard for shard in shards}
-            self._parents[stream] = frozenset(parent for shard in shards for parent in shard.parents)
-            if shards and stream in state.streams:
-                known = state.streams[stream].listed(frozenset(self._shards[stream]))
-                state = state.with_stream(stream, known)
-        self._state = state
+            if self._listed.is_new(stream, discovery.number):
+                self._take_in_stream(stream, shards, discovery)
         self._assign_ready()
+
+    def _take_in_stream(self, stream: str, shards: Sequence[Shard], discovery: DiscoveredShards) -> None:
+        known, identity = self._state.streams.get(stream), discovery.identities.get(stream)
+        if identity is not None and known is None:
+            known = StreamState(identity.arn, identity.created)
+        elif (
+            identity is not None
+            and known is not None
+            and (known.arn, known.created)
+            != (
+                identity.arn,
+                identity.created,
+            )
+        ):
+            known = self._successor(stream, known, identity)
+        self._listed.put(stream, shards, discovery.number)
+        if known is not None:
+            self._state = self._state.with_stream(stream, known.listed(shards) if shards else known)
 
     def _successor(self, stream: str, known: StreamState, identity: StreamIdentity) -> StreamState:
         """Returns the state of a stream that was deleted and created again, whose shards have the same ids as before.
@@ -164,46 +168,36 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         Raises:
             DataLossError: ``failOnDataLoss`` is set.
         """
-        what = (
-            f"Stream '{stream}' was deleted and made again: the checkpoint is of {known.arn}, made at {known.created} "
-            f"ms, and there is {identity.arn} now, made at {identity.created} ms. Records that were not read yet are "
-            "lost."
-        )
-        report_data_loss(
-            log,
-            what,
-            fail=self._options.fail_on_data_loss,
-            remedy="To read the new stream from its beginning, set option 'failOnDataLoss' to false.",
-            goes_on="The new stream is read",
-        )
+        self._reports.report_stream(stream, known, identity)
         old = {name for name, split in self._context.assigned_splits().items() if split.stream == stream}
         self._context.retire_splits(old)
         for name in old:
             self._logs.pop(name, None)
         return StreamState(identity.arn, identity.created, known.generation + 1)
 
-    def _waiting(self) -> Iterable[tuple[str, Shard]]:
+    def _waiting(self) -> Iterator[tuple[str, Shard]]:
         """Yields listed shards that are neither begun nor done, with their streams."""
-        for stream, shards in self._shards.items():
-            known = self._state.streams.get(stream)
-            if known is not None:
-                for shard in shards.values():
-                    if shard.shard_id not in known.begun and shard.shard_id not in known.done:
-                        yield stream, shard
-
-    def _is_ready(self, stream: str, shard: Shard) -> bool:
-        """Returns whether all parents that the service still lists are done."""
-        listed, done = self._shards[stream], self._state.streams[stream].done
-        return all(parent in done for parent in shard.parents if parent in listed)
+        return self._listed.waiting(self._state.streams)
 
     def _assign_ready(self) -> None:
-        readers = self._context.current_parallelism()
-        for stream, shard in sorted(self._waiting(), key=lambda one: (one[0], one[1].shard_id)):
-            if self._is_ready(stream, shard):
-                split = self._split(stream, shard)
-                known = self._state.streams[stream].with_begun(shard.shard_id)
-                self._context.assign_split(split, len(known.begun | known.done) % readers)
-                self._state = self._state.with_stream(stream, known)
+        readers, streams = self._context.current_parallelism(), self._state.streams
+        ready = [
+            (stream, shard)
+            for stream, shard in sorted(self._waiting(), key=lambda one: (one[0], one[1].shard_id))
+            if self._listed.is_ready(stream, shard, streams[stream])
+        ]
+        lost = {
+            f"{stream}/{parent}"
+            for stream, shard in ready
+            for parent in self._listed.lost_parents(stream, shard, streams[stream])
+        }
+        if lost:
+            self._reports.report_parents(lost)
+        for stream, shard in ready:
+            split = self._split(stream, shard)
+            known = self._state.streams[stream].with_begun(shard.shard_id)
+            self._context.assign_split(split, len(known.begun | known.done) % readers)
+            self._state = self._state.with_stream(stream, known)
 
     def _split(self, stream: str, shard: Shard) -> KinesisShardSplit:
         generation = self._state.streams[stream].generation
@@ -219,6 +213,9 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
 
     def admit(self, limits: ReadLimits) -> None:
         self._limits = limits
+        if self._is_remade:
+            self._is_remade, self._identified_at = False, float("-inf")
+            self._take_in(self._discover())
         done = {
             name: split
             for name, split in self._context.assigned_splits().items()
@@ -242,43 +239,89 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         self._discovery.frozen = True
 
     def split_ranges(self, positions: Mapping[KinesisShardSplit, int | None]) -> Mapping[str, SplitRange]:
-        looked = self._pool.results(
+        found = self._pool.results(
             {split.split_id: partial(self._look, split, at) for split, at in positions.items()}
         )
+        looked = {name: one for name, one in found.items() if isinstance(one, SplitRange)}
+        if losses := [one for one in found.values() if isinstance(one, Loss)]:
+            looked = self._after_losses(losses, looked)
+        here = [split for split in positions if split.split_id in looked]
         unlisted = {
-            split for split in positions if looked[split.split_id].final and not self._has_children(split)
+            split for split in here if looked[split.split_id].final and not self._listed.has_children(split)
         }
         if unlisted and not self._discovery.frozen:
             self._take_in_children(unlisted)
-        self._looked = {
-            split.split_id: self._checked_end(split, looked[split.split_id]) for split in positions
-        }
+        self._looked = {split.split_id: self._checked_end(split, looked[split.split_id]) for split in here}
         if self._limits.max_bytes is None:
             return self._looked
         sizes = {name: self._logs[name].bytes_per_row for name in self._looked}
         return within_bytes(self._looked, self._limits.max_bytes, sizes, self._cut_after)
 
-    def _look(self, split: KinesisShardSplit, position: int | None) -> SplitRange:
+    def _look(self, split: KinesisShardSplit, position: int | None) -> SplitRange | Loss:
         if position is None:
             position = self._begin(split)
-        shard, is_closed = self._log_of(split), self._has_children(split)
-        frozen = self._discovery.frozen
+        shard = self._log_of(split)
         try:
-            return shard.look(position, frozen=frozen, is_closed=is_closed, limit=self._limits.max_rows)
+            found = self._range(split, position)
         except (LostRecordError, NotThereError) as error:
-            self._lose(split, position, error)
+            return Loss(split, position, error)
+        is_doubtful = shard.is_start_missing and not self._reports.is_doubted(split, position)
+        return Loss(split, position, None, found) if is_doubtful else found
+
+    def _range(self, split: KinesisShardSplit, position: int) -> SplitRange:
+        return self._log_of(split).look(
+            position,
+            frozen=self._discovery.frozen,
+            is_closed=self._listed.has_children(split),
+            limit=self._limits.max_rows,
+        )
+
+    def _after_losses(
+        self, losses: Collection[Loss], looked: Mapping[str, SplitRange]
+    ) -> dict[str, SplitRange]:
+        """Returns the ranges of a plan that found losses, after they were reported.
+
+        The shards of a stream that was made again have no ranges. The next plan begins with the new stream.
+        """
+        remade = {stream for stream in {loss.split.stream for loss in losses} if self._was_remade(stream)}
+        self._is_remade = bool(remade)
+        going_on = self._pool.results(
+            {
+                loss.split.split_id: partial(self._go_on, loss)
+                for loss in losses
+                if loss.split.stream not in remade
+            }
+        )
+        splits = self._context.assigned_splits()
+        return {n: r for n, r in {**looked, **going_on}.items() if splits[n].stream not in remade}
+
+    def _was_remade(self, stream: str) -> bool:
+        known, identity = self._state.streams[stream], self._client.identity(stream)
+        return (known.arn, known.created) != (identity.arn, identity.created)
+
+    def _go_on(self, loss: Loss) -> SplitRange:
+        """Reports a loss. Returns the range from the first record on that is left."""
+        split, position = loss.split, loss.position
+        if loss.found is not None:
+            self._reports.warn_of_doubt(loss)
+            return loss.found
+        self._reports.report_records(loss)
         try:
-            shard.skip_lost(position)
-            return shard.look(position, frozen=frozen, is_closed=is_closed, limit=self._limits.max_rows)
+            self._log_of(split).skip_lost(position)
+            return self._range(split, position)
         except NotThereError:
-            if self._is_listed(split):
+            if self._listed.is_listed(split):
                 raise
             return SplitRange(position, position, drained=True, final=True, rows=0)
 
     def _begin(self, split: KinesisShardSplit) -> int:
-        """Returns the position where a new shard begins. A stream that was created again is read from its beginning."""
+        """Returns the position where a new shard begins.
+
+        Shards that were not in the first listing, and streams that were made again, are read from their beginning.
+        """
         state = self._state
-        if self._options.initial_position.start is Start.TRIM_HORIZON or split.generation:
+        is_new = split.generation or not state.streams[split.stream].is_initial(split.shard_id)
+        if is_new or self._options.initial_position.start is Start.TRIM_HORIZON:
             return TRIM_HORIZON
         assert state.start_time is not None
         return ShardLog(self._client, split, self._options.settling_time_ms).begin_at(state.start_time)
@@ -289,28 +332,16 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
             self._logs[name] = ShardLog(self._client, split, self._options.settling_time_ms)
         return self._logs[name]
 
-    def _lose(self, split: KinesisShardSplit, position: int, error: ConnectorError) -> None:
-        what = (
-            f"Records of {split.split_id} are lost: {described(position)} does not exist any more ({error}). They are "
-            "older than the stream's retention period, or the stream was deleted and made again."
-        )
-        report_data_loss(log, what, fail=self._options.fail_on_data_loss)
-
-    def _has_children(self, split: KinesisShardSplit) -> bool:
-        return split.shard_id in self._parents.get(split.stream, ())
-
-    def _is_listed(self, split: KinesisShardSplit) -> bool:
-        """Returns whether the service lists a shard, as it does until all records of a closed shard have expired."""
-        return split.shard_id in self._shards.get(split.stream, (split.shard_id,))
-
     def _take_in_children(self, closed: set[KinesisShardSplit]) -> None:
         """Lists the streams of closed shards again, to find the shards that replace them."""
-        streams = {split.stream for split in closed}
-        self._take_in(DiscoveredShards({stream: self._client.shards(stream) for stream in streams}, {}))
+        number, streams = self._listed.next_number(), {split.stream for split in closed}
+        self._take_in(
+            DiscoveredShards(number, {stream: self._client.shards(stream) for stream in streams}, {})
+        )
 
     def _checked_end(self, split: KinesisShardSplit, r: SplitRange) -> SplitRange:
         """Returns the range of a shard, which is final only if its children are known, or if it has expired."""
-        if not r.final or self._has_children(split) or not self._is_listed(split):
+        if not r.final or self._listed.has_children(split) or not self._listed.is_listed(split):
             return r
         return SplitRange(r.position, r.end, r.drained, rows=r.rows)
 
@@ -327,11 +358,14 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
 
     def snapshot_state(self) -> KinesisEnumeratorState:
         """Returns the state without the shards that were not planned yet; a restart discovers these again."""
-        state = self._state
-        for name, split in self._context.assigned_splits().items():
-            if name not in self._looked and split.stream in state.streams:
-                known = state.streams[split.stream]
-                state = state.with_stream(split.stream, replace(known, begun=known.begun - {split.shard_id}))
+        state, assigned = self._state, self._context.assigned_splits()
+        for stream, known in state.streams.items():
+            unplanned = {
+                split.shard_id
+                for name, split in assigned.items()
+                if split.stream == stream and name not in self._looked
+            }
+            state = state.with_stream(stream, known.planned(unplanned))
         return state
 
     def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from flip27_stream.api import JsonValue, SimpleVersionedSerializer
+from flip27_stream.connectors.kinesis.client.client import Shard
 from flip27_stream.errors import CorruptCheckpointError
 
 
@@ -18,7 +19,9 @@ class StreamState:
         created: When the stream was created (ms). A stream with another time is another stream.
         generation: The number of streams of the same name that were read before this one.
         begun: The shards that are assigned and not done.
-        done: The shards that were read to their ends, as far as the service still lists them.
+        done: The shards that were read to their ends, as far as the service still lists them or their children.
+        initial: The shards of the first listing; in a checkpoint only those that are not begun. They begin at the start
+            time, and shards that are listed later at their first record. ``None`` before the first listing.
     """
 
     arn: str
@@ -26,6 +29,14 @@ class StreamState:
     generation: int = 0
     begun: frozenset[str] = frozenset()
     done: frozenset[str] = frozenset()
+    initial: frozenset[str] | None = None
+
+    def knows(self, shard_id: str) -> bool:
+        """Returns whether a shard is begun or done."""
+        return shard_id in self.begun or shard_id in self.done
+
+    def is_initial(self, shard_id: str) -> bool:
+        return self.initial is not None and shard_id in self.initial
 
     def with_begun(self, shard_id: str) -> StreamState:
         return replace(self, begun=self.begun | {shard_id})
@@ -33,9 +44,18 @@ class StreamState:
     def with_done(self, shard_id: str) -> StreamState:
         return replace(self, begun=self.begun - {shard_id}, done=self.done | {shard_id})
 
-    def listed(self, shard_ids: frozenset[str]) -> StreamState:
-        """Returns the state without shards that the service does not list any more."""
-        return replace(self, done=self.done & shard_ids)
+    def listed(self, shards: Sequence[Shard]) -> StreamState:
+        """Returns the state after a listing, without shards that are neither listed nor the parents of listed ones."""
+        ids = frozenset(shard.shard_id for shard in shards)
+        parents = frozenset(parent for shard in shards for parent in shard.parents)
+        initial = ids if self.initial is None else self.initial & ids
+        return replace(self, done=self.done & (ids | parents), initial=initial)
+
+    def planned(self, unplanned: Set[str]) -> StreamState:
+        """Returns the state for a checkpoint, in which the shards ``unplanned`` are not begun."""
+        begun = self.begun - unplanned
+        initial = None if self.initial is None else self.initial - begun - self.done
+        return replace(self, begun=begun, initial=initial)
 
 
 @dataclass(frozen=True)
@@ -59,15 +79,26 @@ class KinesisEnumeratorState:
 
 
 class KinesisEnumeratorStateSerializer(SimpleVersionedSerializer[KinesisEnumeratorState]):
-    """Serializes the state as ``{"start": ms, "streams": {name: [arn, created, generation, [begun], [done]]}}``."""
+    """Serializes the state as ``{"start": ms, "streams": {name: stream}}``.
+
+    A stream is ``[arn, created, generation, [begun], [done], [initial] or null]``. Version 1 has no ``initial``: all
+    shards of the first listing are taken to be begun.
+    """
 
     @property
     def version(self) -> int:
-        return 1
+        return 2
 
     def serialize(self, value: KinesisEnumeratorState) -> JsonValue:
         streams: dict[str, JsonValue] = {
-            name: [s.arn, s.created, s.generation, [*sorted(s.begun)], [*sorted(s.done)]]
+            name: [
+                s.arn,
+                s.created,
+                s.generation,
+                [*sorted(s.begun)],
+                [*sorted(s.done)],
+                None if s.initial is None else [*sorted(s.initial)],
+            ]
             for name, s in sorted(value.streams.items())
         }
         return {"start": value.start_time, "streams": streams}
@@ -82,13 +113,18 @@ class KinesisEnumeratorStateSerializer(SimpleVersionedSerializer[KinesisEnumerat
 
 def _stream(data: JsonValue) -> StreamState:
     match data:
-        case [str(arn), int(created), int(generation), list(begun), list(done)] if all(
-            isinstance(shard, str) for shard in [*begun, *done]
-        ):
-            return StreamState(
-                arn, created, generation, frozenset(map(str, begun)), frozenset(map(str, done))
-            )
+        case [str(arn), int(created), int(generation), begun, done]:
+            return StreamState(arn, created, generation, _ids(begun), _ids(done), frozenset())
+        case [str(arn), int(created), int(generation), begun, done, initial]:
+            first = None if initial is None else _ids(initial)
+            return StreamState(arn, created, generation, _ids(begun), _ids(done), first)
     raise _corrupt(data)
+
+
+def _ids(data: JsonValue) -> frozenset[str]:
+    if not isinstance(data, list) or not all(isinstance(shard, str) for shard in data):
+        raise _corrupt(data)
+    return frozenset(map(str, data))
 
 
 def _corrupt(data: JsonValue) -> CorruptCheckpointError:

@@ -3,40 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from itertools import takewhile
 
 from flip27_stream.api import SplitRange
-from flip27_stream.connectors.kinesis.client.client import KinesisClient, Page, to_ms
-from flip27_stream.connectors.kinesis.client.errors import LostRecordError, NotThereError
+from flip27_stream.connectors.kinesis.client.client import KinesisClient, Page
+from flip27_stream.connectors.kinesis.client.errors import LostRecordError
 from flip27_stream.connectors.kinesis.planning.landmarks import Gap, Landmark, Landmarks
-from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, before, behind, is_behind
+from flip27_stream.connectors.kinesis.planning.shard_pages import LARGEST_PAGE, ShardPages, position_and_time
+from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, is_behind
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit
+from flip27_stream.errors import UnreachableError
 
 _LOOK_AHEAD = 100
 """The number of records in a page that is only read to look at what follows."""
 _COUNTED = 1000
 """The greatest distance (records) of a cut that is found by counting. A greater distance is estimated."""
-_LARGEST_PAGE = 10_000
 _TAIL_BYTES = 1 << 20
 _PAGES, _STEPS = 1, 4
 """In one plan, the greatest number of pages in which the end of a quiet shard is looked for, and of bisections before
 each of them."""
 _PAGES_TO_FREEZE, _STEPS_TO_FREEZE = 40, 40
 """The same numbers if the end must be found in this plan."""
-_EMPTY_PAGES = 50
 _CLOSING_S = 30.0
 _CLOSING_POLL_S = 0.05
 _NO_END = 1 << 256
-
-
-@dataclass
-class _Iterator:
-    """A shard iterator, and the position at which it reads."""
-
-    position: int
-    value: str
 
 
 class ShardLog:
@@ -56,7 +46,7 @@ class ShardLog:
         self._split = split
         self._settling_ms = settling_ms
         self._marks = Landmarks(TRIM_HORIZON)
-        self._ahead: _Iterator | None = None
+        self._pages = ShardPages(client, split)
         self._busy = False
         self._skipping = False
         self._frozen: int | None = None
@@ -82,6 +72,7 @@ class ShardLog:
             NotThereError: The service does not know the position any more.
             LostRecordError: The record at the position does not exist any more.
         """
+        self._pages.missing = None
         self._marks.advance(position)
         if self._frozen is None and not (self.closed and self._marks.tail is not None):
             if frozen:
@@ -103,27 +94,58 @@ class ShardLog:
             rows=self._marks.rows_to(end),
         )
 
+    @property
+    def is_start_missing(self) -> bool:
+        """Whether the last look began behind a record that does not exist any more. What followed it may be lost."""
+        return self._pages.missing is not None and self._pages.missing == self._marks.start
+
     def begin_at(self, moment: int) -> int:
-        """Returns the position of the first record that arrived at ``moment`` (ms) or later, or behind the last one."""
-        if self._read_page(_LOOK_AHEAD) and self._marks.last is None:
-            return TRIM_HORIZON
+        """Returns the position of the first record that arrived at ``moment`` (ms) or later, or behind the last one.
+
+        Records that arrive while it is looked for count, too.
+
+        Raises:
+            UnreachableError: The service does not say within ``requestTimeout`` which record that is.
+        """
+        if not self._read_page(_LOOK_AHEAD) and not self._reaches(moment) and self._probe(moment) is False:
+            while self._marks.tail is None and not self._reaches(moment):
+                self._search_tail(_PAGES, _STEPS_TO_FREEZE)
         found = self._marks.first_at_or_after(moment, _NO_END)
-        if found is None or (found == _NO_END and self._marks.tail is None):
-            if self._probe(moment):
-                found = self._marks.first_at_or_after(moment, _NO_END)
-            else:
-                self._go_to_tip()
-                self._frozen, found = None, self._marks.tail
-        if found is None or found == _NO_END:
-            found = self._marks.tail
-        assert found is not None
-        return found
+        if found == _NO_END and self._marks.tail is not None:
+            return self._marks.tail
+        return self._first_since(moment) if found is None or found == _NO_END else found
+
+    def _reaches(self, moment: int) -> bool:
+        reach = self._marks.reach(_NO_END)
+        return reach is not None and reach >= moment
+
+    def _first_since(self, moment: int) -> int:
+        """Reads on to the first record that arrived at ``moment`` (ms) or later, where the service does not find it."""
+        known = takewhile(lambda mark: mark.time < moment, self._marks.up_to(_NO_END))
+        position = max((mark.behind for mark in known), default=self._marks.start)
+        deadline = time.monotonic() + self._client.request_timeout_s
+        while time.monotonic() < deadline:
+            page = self._pages.at(position, LARGEST_PAGE)
+            for found, arrived in map(position_and_time, page.records):
+                if arrived >= moment:
+                    return found
+                position = found + 1
+            if page.at_tip:
+                return position
+        raise UnreachableError(
+            f"The first record of {self._split.split_id} that arrived at {moment} ms or later was not found in "
+            f"{self._client.request_timeout_s:g} s: the service does not answer requests for it, and the records "
+            "before it are too many to read. It is looked for again. Raise option 'requestTimeout' if this goes on."
+        )
 
     def skip_lost(self, position: int) -> None:
         """Makes the next look begin at the first record that exists behind ``position``, whose own record is lost."""
-        self._marks, self._ahead, self._busy = Landmarks(position), None, False
-        page = self._page_at(TRIM_HORIZON, _LOOK_AHEAD)
-        self._marks.add_page([seen for r in page.records if (seen := _seen(r))[0] > position], at_start=True)
+        self._marks, self._busy = Landmarks(position), False
+        self._pages.keep(position, None)
+        page = self._pages.anew(TRIM_HORIZON, _LOOK_AHEAD)
+        self._marks.add_page(
+            [seen for r in page.records if (seen := position_and_time(r))[0] > position], at_start=True
+        )
         self._skipping = True
 
     def _begin(self, position: int) -> int:
@@ -157,7 +179,7 @@ class ShardLog:
             self._read_page(_LOOK_AHEAD)
             if self._marks.tail is not None:
                 return
-        self._busy = self._probe(_now() - self._settling_ms)
+        self._busy = bool(self._probe(_now() - self._settling_ms))
         if not self._busy:
             self._search_tail(_PAGES, _STEPS)
 
@@ -184,7 +206,7 @@ class ShardLog:
         The result is ``None`` if the end is probably within a page of the last known record.
         """
         last, rate = self._marks.last, self._marks.rate
-        if last is None or self._client.times_are_silent:
+        if last is None or self._pages.times_are_silent:
             return None
         middle = (last.time + nothing_since) // 2
         is_near = rate is not None and rate * (nothing_since - last.time) < self._tail_page()
@@ -192,11 +214,10 @@ class ShardLog:
 
     def _tail_page(self) -> int:
         """Returns how many records to read where the end may be: few large ones, since the quota counts bytes."""
-        if self._client.times_are_silent:
-            return _LARGEST_PAGE
         if not self.bytes_per_row:
             return _LOOK_AHEAD
-        return max(min(_COUNTED, int(_TAIL_BYTES / self.bytes_per_row)), _LOOK_AHEAD)
+        most = LARGEST_PAGE if self._pages.times_are_silent else _COUNTED
+        return max(min(most, int(_TAIL_BYTES / self.bytes_per_row)), _LOOK_AHEAD)
 
     def _go_to_tip(self, *, is_closed: bool = False) -> None:
         """Freezes the end behind the last record. For a closed shard, waits until the service reports its end."""
@@ -208,7 +229,7 @@ class ShardLog:
             self._search_tail(_PAGES_TO_FREEZE, _STEPS_TO_FREEZE)
         deadline = time.monotonic() + _CLOSING_S
         while is_closed and not self.closed and time.monotonic() < deadline:
-            self._read_page(_LARGEST_PAGE)
+            self._read_page(LARGEST_PAGE)
             time.sleep(0 if self.closed else _CLOSING_POLL_S)
         self._frozen = self._marks.tail
 
@@ -216,7 +237,7 @@ class ShardLog:
         """Reads a page behind the last known record. Returns whether no record follows the page now."""
         last = self._marks.last
         anchor = self._marks.start if last is None else last.behind
-        page = self._page_from(anchor, limit)
+        page = self._pages.at(anchor, limit)
         self._take(page, at_start=last is None)
         if page.at_tip:
             last = self._marks.last
@@ -226,58 +247,24 @@ class ShardLog:
             self._marks.tail = None
         return page.at_tip
 
-    def _page_from(self, position: int, limit: int) -> Page:
-        """Returns the page at a position. Skips empty pages, since more records can follow them."""
-        for _ in range(_EMPTY_PAGES):
-            page = self._one_page(position, limit)
-            if page.records:
-                self._ahead = _iterator(behind(page.records[-1]["SequenceNumber"]), page.next_iterator)
-                return page
-            self._ahead = _iterator(position, page.next_iterator)
-            if page.at_tip or page.next_iterator is None:
-                return Page((), page.next_iterator, at_tip=True, size=0)
-        return Page((), None if self._ahead is None else self._ahead.value, at_tip=False, size=0)
-
-    def _one_page(self, position: int, limit: int) -> Page:
-        kept = self._ahead if self._ahead is not None and self._ahead.position == position else None
-        iterator = kept.value if kept is not None else None
-        return self._client.page(self._split.split_id, iterator, limit, lambda: self._iterator_at(position))
-
-    def _iterator_at(self, position: int) -> str:
-        return self._client.iterator(self._split.stream, self._split.shard_id, position)
-
     def _take(self, page: Page, *, at_start: bool) -> None:
-        seen = [_seen(record) for record in page.records]
-        self._marks.add_page(seen, at_start=at_start)
+        self._marks.add_page([*map(position_and_time, page.records)], at_start=at_start)
         if page.records:
             self.bytes_per_row = page.size / len(page.records)
 
-    def _probe(self, moment: int, *, is_there: bool = False) -> bool:
-        """Looks for the first record that arrived at ``moment`` (ms) or later. Returns whether there is one."""
-        split = self._split
+    def _probe(self, moment: int, *, is_there: bool = False) -> bool | None:
+        """Looks for the first record that arrived at ``moment`` (ms) or later. Returns whether there is one.
 
-        def make_iterator() -> str:
-            made = self._client.iterator_at_time(split.stream, split.shard_id, moment, is_there=is_there)
-            if made is None:
-                raise NotThereError(f"nothing arrived at {moment} ms or later")
-            return made
-
-        iterator: str | None = None
-        for _ in range(_EMPTY_PAGES):
-            try:
-                page = self._client.page(split.split_id, iterator, 1, make_iterator)
-            except NotThereError:
-                return False
-            if page.records:
-                position, arrived = _seen(page.records[0])
-                self._marks.add_probe(moment, position, arrived)
-                if (last := self._marks.last) is not None and last.position == position:
-                    self._ahead = _iterator(last.behind, page.next_iterator)
-                return True
-            if page.at_tip or page.next_iterator is None:
-                return False
-            iterator = page.next_iterator
-        return False
+        The result is ``None`` if the service does not say.
+        """
+        page = self._pages.since(moment, is_there=is_there)
+        if page is None or not page.records:
+            return None if page is None else False
+        position, arrived = position_and_time(page.records[0])
+        self._marks.add_probe(moment, position, arrived)
+        if (last := self._marks.last) is not None and last.position == position:
+            self._pages.keep(last.behind, page.next_iterator)
+        return True
 
     # ---- positions of records -------------------------------------------------------------------------------------
 
@@ -285,20 +272,8 @@ class ShardLog:
         """Reads the next record to be read, if it is not known."""
         if self._marks.next_time is not None or self._marks.last is None:
             return
-        page = self._page_at(self._marks.start, _LOOK_AHEAD)
+        page = self._pages.anew(self._marks.start, _LOOK_AHEAD)
         self._take(page, at_start=True)
-
-    def _page_at(self, position: int, limit: int) -> Page:
-        """Returns the page at a position, with a new iterator."""
-        iterator: str | None = None
-        for _ in range(_EMPTY_PAGES):
-            page = self._client.page(
-                self._split.split_id, iterator, limit, lambda: self._iterator_at(position)
-            )
-            if page.records or page.next_iterator is None or page.at_tip:
-                return page
-            iterator = page.next_iterator
-        return page
 
     @property
     def next_time(self) -> int | None:
@@ -348,7 +323,7 @@ class ShardLog:
         if rate is None:
             return False
         moment = gap.landmark.time + max(int(gap.rows / rate), 1)
-        return self._probe(moment) and self._marks_behind(gap.landmark, end) > gap.landmark.position
+        return bool(self._probe(moment)) and self._marks_behind(gap.landmark, end) > gap.landmark.position
 
     def _marks_behind(self, landmark: Landmark, end: int) -> int:
         """Returns the position of the landmark that follows ``landmark``, or ``end``."""
@@ -356,20 +331,12 @@ class ShardLog:
         return next(following, end)
 
     def _count(self, gap: Gap) -> None:
-        page = self._page_at(gap.landmark.position, min(gap.rows, _COUNTED) + 1)
+        page = self._pages.anew(gap.landmark.position, min(gap.rows, _COUNTED) + 1)
         self._take(page, at_start=False)
 
     def note_rows(self, rows: int, first_time: int, last_time: int) -> None:
         """Records that a task read ``rows`` records, which arrived between these times (ms)."""
         self._marks.note_rows(rows, first_time, last_time)
-
-
-def _iterator(position: int, value: str | None) -> _Iterator | None:
-    return None if value is None else _Iterator(position, value)
-
-
-def _seen(record: Mapping[str, Any]) -> tuple[int, int]:
-    return before(record["SequenceNumber"]), to_ms(record["ApproximateArrivalTimestamp"])
 
 
 def _now() -> int:

@@ -1,6 +1,6 @@
 """Resharding on both emulators: of a running query, of a stopped one and under AvailableNow. Each record comes once.
 
-KN-02, KN-05, KN-12: parents are read to their end before their children, which begin at their first record.
+KN-05: parents are read to their end before their children, which begin at their first record.
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ class _Raw(io.BytesIO):
 @contextmanager
 def answering(connection: KinesisConnectionOptions, operation: str, answer: Answer) -> Iterator[list[str]]:
     """Answers calls of one operation with ``answer``. Yields a list that grows by one for each such answer."""
-    client, given = shared_client(connection), list[str]()
+    clients = shared_client(connection), shared_client(connection, connection.probe_timeout_s)
+    given = list[str]()
 
     def before_send(request: Any, **_: object) -> AWSResponse | None:
         made = answer(json.loads(request.body))
@@ -40,11 +41,13 @@ def answering(connection: KinesisConnectionOptions, operation: str, answer: Answ
         return AWSResponse(request.url, status, {"content-type": kind}, raw)
 
     event = f"before-send.kinesis.{operation}"
-    client.meta.events.register(event, before_send)
+    for client in clients:
+        client.meta.events.register(event, before_send)
     try:
         yield given
     finally:
-        client.meta.events.unregister(event, before_send)
+        for client in clients:
+            client.meta.events.unregister(event, before_send)
 
 
 def error(code: str, status: int = 400) -> tuple[int, dict[str, Any]]:

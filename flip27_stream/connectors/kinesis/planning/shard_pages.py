@@ -1,0 +1,134 @@
+"""The pages of one shard that planning reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from flip27_stream.connectors.kinesis.client.client import KinesisClient, Page, to_ms
+from flip27_stream.connectors.kinesis.client.errors import NotThereError, SilentError
+from flip27_stream.connectors.kinesis.positions import before, behind, is_behind
+from flip27_stream.connectors.kinesis.split import KinesisShardSplit
+
+LARGEST_PAGE = 10_000
+_EMPTY_PAGES = 50
+_NOTHING = Page((), None, at_tip=True, size=0)
+
+
+@dataclass(frozen=True)
+class _Iterator:
+    """A shard iterator, and the position at which it reads."""
+
+    position: int
+    value: str
+
+
+class ShardPages:
+    """Reads pages of one shard, and keeps the shard iterator that leads on.
+
+    Attributes:
+        missing: A position behind a record that turned out not to exist any more; ``None`` if all of them did.
+    """
+
+    def __init__(self, client: KinesisClient, split: KinesisShardSplit) -> None:
+        self._client = client
+        self._split = split
+        self._ahead: _Iterator | None = None
+        self.missing: int | None = None
+
+    def keep(self, position: int, iterator: str | None) -> None:
+        """Keeps a shard iterator for the next page, which begins at ``position``."""
+        self._ahead = None if iterator is None else _Iterator(position, iterator)
+
+    def at(self, position: int, limit: int) -> Page:
+        """Returns the page at a position. Skips empty pages, since more records can follow them.
+
+        Raises:
+            NotThereError: The service does not know the position any more.
+        """
+        for _ in range(_EMPTY_PAGES):
+            kept = self._ahead if self._ahead is not None and self._ahead.position == position else None
+            page = self._page(position, limit, None if kept is None else kept.value)
+            self.keep(
+                behind(page.records[-1]["SequenceNumber"]) if page.records else position, page.next_iterator
+            )
+            if page.records:
+                return page
+            if page.at_tip or page.next_iterator is None:
+                return replace(page, at_tip=True)
+        return replace(page, at_tip=False)
+
+    def anew(self, position: int, limit: int) -> Page:
+        """Returns the page at a position. The iterator that leads on from the last page is kept.
+
+        Raises:
+            NotThereError: The service does not know the position any more.
+        """
+        iterator: str | None = None
+        for _ in range(_EMPTY_PAGES):
+            page = self._page(position, limit, iterator)
+            if page.records or page.next_iterator is None or page.at_tip:
+                return page
+            iterator = page.next_iterator
+        return page
+
+    def _page(self, position: int, limit: int, iterator: str | None) -> Page:
+        """Returns the page at an iterator, or at a position if that is ``None`` or not valid any more.
+
+        A new iterator behind a record begins at this record, to see whether it still exists: the service goes on
+        silently at the first record that is left.
+        """
+        record = position - 1 if is_behind(position) else position
+        is_new = iterator is None
+        if is_new and record < position:
+            limit = min(limit + 1, LARGEST_PAGE)
+
+        def make_iterator() -> str:
+            nonlocal is_new
+            is_new = True
+            return self._client.iterator(self._split.stream, self._split.shard_id, record)
+
+        page = self._client.page(self._split.split_id, iterator, limit, make_iterator)
+        if page.records and position_and_time(page.records[0])[0] < position:
+            return replace(page, records=page.records[1:])
+        if is_new and record < position and (page.records or page.at_tip):
+            self.missing = position
+        return page
+
+    def since(self, moment: int, *, is_there: bool = False) -> Page | None:
+        """Returns a page with the first record that arrived at ``moment`` (ms) or later, without records if there is
+        no such record.
+
+        The result is ``None`` if the service does not say. For ``is_there`` see
+        :meth:`KinesisClient.iterator_at_time`.
+        """
+        split = self._split
+        make_iterator = partial(
+            self._client.iterator_at_time, split.stream, split.shard_id, moment, is_there=is_there
+        )
+        iterator: str | None = None
+        for _ in range(_EMPTY_PAGES):
+            try:
+                page = self._client.page(split.split_id, iterator, 1, make_iterator)
+            except NotThereError:
+                return _NOTHING
+            except SilentError:
+                return None
+            if page.records:
+                return page
+            if page.at_tip or page.next_iterator is None:
+                return _NOTHING
+            iterator = page.next_iterator
+        return None
+
+    @property
+    def times_are_silent(self) -> bool:
+        """Whether the service did not answer a recent request for the first record at a time."""
+        return self._client.times_are_silent(self._split.stream, self._split.shard_id)
+
+
+def position_and_time(record: Mapping[str, Any]) -> tuple[int, int]:
+    """Returns the position before a record of boto3, and the time (ms) at which it arrived."""
+    return before(record["SequenceNumber"]), to_ms(record["ApproximateArrivalTimestamp"])

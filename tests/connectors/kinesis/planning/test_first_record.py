@@ -1,0 +1,108 @@
+"""The first record at or after a time: what planning does if the service refuses the request for it, or is silent."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from botocore.exceptions import ReadTimeoutError
+
+from flip27_stream.connectors.kinesis.positions import before, behind
+from flip27_stream.errors import UnreachableError
+from tests.connectors.kinesis.support.answers import error
+from tests.connectors.kinesis.support.memory_service import MemoryService, MemoryShard, numbered_records
+
+BEGAN = time.time_ns() // 1_000_000 - 3_600_000
+
+
+def silent(operation: str, asked: dict[str, Any]) -> Any:
+    """As the emulator kinesalite where there is no such record, or a service whose answer comes too late."""
+    if asked.get("ShardIteratorType") == "AT_TIMESTAMP":
+        raise ReadTimeoutError(endpoint_url="the service")
+
+
+def refusing(count: int, code: str, status: int, shard_id: str = "a") -> Any:
+    """Returns a fault: the service refuses the first ``count`` requests for an iterator at a time."""
+    left = [None] * count
+
+    def fault(operation: str, asked: dict[str, Any]) -> Any:
+        if asked.get("ShardIteratorType") == "AT_TIMESTAMP" and asked["ShardId"] == shard_id and left:
+            left.pop()
+            return error(code, status)
+        return None
+
+    return fault
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        refusing(1, "ProvisionedThroughputExceededException", 400),
+        refusing(2, "InternalFailure", 500),
+        silent,
+    ],
+)
+def test_a_time_that_is_refused_or_not_answered_skips_no_record(fault: Any) -> None:
+    """A new query begins at the first record at or after the time, never behind the records that it wants."""
+    records = numbered_records(3000, BEGAN, 1000)
+    with MemoryService(a=MemoryShard(records)).running() as service:
+        service.fault = fault
+        for wanted in (0, 50, 1000, 2999):
+            assert service.log_of("a").begin_at(records[wanted][1]) == before(records[wanted][0])
+        assert service.log_of("a").begin_at(records[-1][1] + 1) == behind(records[-1][0])
+
+
+def test_a_time_that_is_always_refused_fails_the_look() -> None:
+    with MemoryService(a=MemoryShard(numbered_records(500, BEGAN))).running(
+        requestTimeout="300 ms"
+    ) as service:
+        service.fault = refusing(1000, "ProvisionedThroughputExceededException", 400)
+        with pytest.raises(UnreachableError, match=r"AT_TIMESTAMP.*requestTimeout"):
+            service.log_of("a", requestTimeout="300 ms").begin_at(BEGAN + 300)
+
+
+def test_records_that_arrive_while_the_first_is_looked_for_are_read() -> None:
+    """Nothing had arrived at the start time when the service was asked, and something before the tip was found."""
+    shard = MemoryShard(numbered_records(1500, BEGAN, 1000))
+    start_time = shard.records[-1][1] + 1
+    with MemoryService(a=shard).running() as service:
+
+        def write_behind_the_answer(operation: str, asked: dict[str, Any]) -> Any:
+            if operation == "GetRecords" and service.times_asked() and len(shard.records) == 1500:
+                service.fault = lambda operation, asked: None
+                _, answer = 200, service._records(asked)
+                shard.records += numbered_records(20, start_time + 10, first=1500)
+                return 200, answer
+            return None
+
+        service.fault = write_behind_the_answer
+        assert service.log_of("a").begin_at(start_time) == before(shard.records[1500][0])
+    assert len(shard.records) == 1520
+
+
+def test_a_refused_or_silent_request_changes_no_other_plan() -> None:
+    """A request that is refused is repeated. If requests of one shard get no answer, only the end of this shard is
+    looked for by pages, and these have at most 1 MB."""
+    now = time.time_ns() // 1_000_000
+    shards = {name: MemoryShard(numbered_records(58_000, now - 580_000, 10)) for name in ("a", "b")}
+    with MemoryService(**shards).running() as service:
+        client = service.client()
+        logs = {name: service.log_of(name, client) for name in shards}
+        positions = {name: log.look(0, frozen=False).position for name, log in logs.items()}
+
+        def sizes_of_pages() -> set[int]:
+            service.asked.clear()
+            for name, log in logs.items():
+                log.look(positions[name], frozen=False)
+            return {asked["Limit"] for operation, asked in service.asked if operation == "GetRecords"}
+
+        usual = sizes_of_pages()
+        service.fault = refusing(1, "ProvisionedThroughputExceededException", 400)
+        assert sizes_of_pages() == usual
+        service.fault = lambda operation, asked: (
+            silent(operation, asked) if asked.get("ShardId") == "a" else None
+        )
+        sizes_of_pages()
+        sizes_of_pages()
+        assert set(service.times_asked()) == {"b"}
