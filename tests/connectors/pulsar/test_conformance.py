@@ -103,7 +103,7 @@ def network() -> Iterator[FaultyNetwork]:
 
 @pytest.fixture(scope="module")
 def own_server(network: FaultyNetwork) -> Iterator[PulsarServer]:
-    """A server of this module alone, for it is paused."""
+    """A server that only this module uses, because its tests pause it."""
     if (reason := skip_reason()) is not None:
         pytest.skip(reason)
     with PulsarServer(through=network.link) as running:

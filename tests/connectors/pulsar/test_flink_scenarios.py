@@ -3,17 +3,55 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Any
 
 import pytest
 
 from flip27_stream.api import PositioningRequest
 from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.connectors.pulsar import PulsarSource
-from flip27_stream.testing import PulsarServer
+from flip27_stream.testing import PulsarServer, wait_until
 from flip27_stream.testing.source_query import SourceQuery
-from tests.connectors.pulsar.support.kit import QUICK, numbers, source_of
+from flip27_stream.testing.task_rows import TaskRows
+from tests.connectors.pulsar.support.kit import QUICK, Writer, numbers, source_of
 
 pytestmark = pytest.mark.jvm
+
+
+def subscriptions(server: PulsarServer, partition: str) -> Mapping[str, Any]:
+    """Returns the subscriptions of a partition that exist now, by name, also those that are not durable."""
+    stats = server.admin("GET", f"persistent/public/default/{partition}/stats")
+    found: Mapping[str, Any] = stats["subscriptions"]
+    return found
+
+
+def test_pu02_the_splits_of_a_reader_that_fails_are_read_again(
+    pulsar_server: PulsarServer, topic: str
+) -> None:
+    """PU-02 adapted: an unchanged listing adds no split, and a new partition adds one. The ranges of a task that was
+    killed while it read are planned again, with the same rows."""
+    pulsar_server.create_topic(topic, 3)
+    writer = Writer(pulsar_server, topic, 3)
+    writer.put(batch=4)
+    with SourceQuery(source_of(pulsar_server, topic), parallelism=3) as query:
+        batch = query.wait_for_batch()
+        tasks = query.tasks(*batch)
+        for task in tasks:
+            query.abandon(task)
+        assert query.tasks(*batch) == tasks
+        rows, query.offset = query.read_all(*batch), batch[1]
+        writer.check(rows)
+        for _ in range(5):
+            assert query.step() == []
+        assert len(query.offset["splits"]) == 3
+        pulsar_server.grow(topic, 4)
+        writer.partitions = 4
+        writer.put()
+        rows += query.run(writer.count - len(rows))
+        assert len(query.offset["splits"]) == 4
+    writer.check(rows)
 
 
 @pytest.mark.parametrize("interval", ["0", "50 ms"])
@@ -40,6 +78,52 @@ def test_pu05_a_bounded_read_of_an_empty_topic_ends(pulsar_server: PulsarServer,
     pulsar_server.create_topic(topic, 2)
     with SourceQuery(PulsarSource({**pulsar_server.options, "topic": topic}, bounded=True)) as query:
         assert query.read_batch() == []
+
+
+def test_pu06_a_topic_without_partitions_has_one_owner(pulsar_server: PulsarServer, topic: str) -> None:
+    """PU-06: whatever the number of readers is, one of them has the only split, whose name has no partition."""
+    pulsar_server.create_topic(topic, None)
+    pulsar_server.put(topic, numbers(0, 3))
+    for readers in range(1, 11):
+        with SourceQuery(source_of(pulsar_server, topic), parallelism=readers) as query:
+            ((planned,),) = query.tasks(*query.wait_for_batch())
+            assert planned.split.split_id == f"persistent://public/default/{topic}"
+            assert [row["value"] for row in query.read([planned])] == numbers(0, 3)
+
+
+def test_pu07_no_split_makes_no_subscription(pulsar_server: PulsarServer, topic: str) -> None:
+    """PU-07: a query without splits, and a reader without splits, make no subscription. A split that begins at the
+    latest message has nothing to read."""
+    pulsar_server.create_topic(topic, 1)
+    partition = f"{topic}-partition-0"
+    pulsar_server.put(partition, numbers(0, 3))
+    more = {"admin.url": pulsar_server.admin_url, "topicsPattern": f"{topic}-none-.*"}
+    with SourceQuery(PulsarSource({**pulsar_server.options, **QUICK, **more})) as query:
+        assert [query.step() for _ in range(3)] == [[], [], []]
+        assert query.read([]) == []
+        assert subscriptions(pulsar_server, partition) == {}
+    with SourceQuery(source_of(pulsar_server, topic, startingOffsets="latest")) as query:
+        assert [query.step() for _ in range(3)] == [[], [], []]
+    wait_until(lambda: not subscriptions(pulsar_server, partition), "the readers to be removed")
+
+
+@pytest.mark.parametrize("option", ["subscriptionPrefix", "pulsar.reader.subscriptionRolePrefix"])
+def test_the_prefix_names_the_subscriptions_of_readers(
+    pulsar_server: PulsarServer, topic: str, option: str
+) -> None:
+    """A reader has a subscription of this name while it reads. It is not durable, and vanishes."""
+    pulsar_server.create_topic(topic, 1)
+    partition = f"{topic}-partition-0"
+    pulsar_server.put(partition, [bytes(1 << 20)] * 6)
+    source = source_of(pulsar_server, topic, **{option: "ours", "pulsar.reader.receiverQueueSize": "1"})
+    with SourceQuery(source) as query:
+        ((task,),) = query.tasks(*query.wait_for_batch())
+        with closing(query.poll([task], TaskRows(source.schema, [task]))) as polls:
+            next(polls)
+            found = subscriptions(pulsar_server, partition)
+            assert found
+            assert all(name.startswith("ours") and not s["isDurable"] for name, s in found.items())
+    wait_until(lambda: not subscriptions(pulsar_server, partition), "the readers to be removed")
 
 
 @pytest.mark.parametrize("bounded", [True, False])

@@ -14,7 +14,14 @@ from typing import Any, TypeVar
 from flip27_stream.connectors.pulsar.client.certificates import mistrust, not_trusted
 from flip27_stream.connectors.pulsar.client.session import shared_client
 from flip27_stream.connectors.pulsar.options.connection_options import PulsarConnectionOptions
-from flip27_stream.connectors.pulsar.positions import EARLIEST, entry_of, ledger_of, position_at, position_of
+from flip27_stream.connectors.pulsar.positions import (
+    EARLIEST,
+    ENTRY,
+    entry_of,
+    ledger_of,
+    position_at,
+    position_of,
+)
 from flip27_stream.errors import AuthenticationError, ConnectorError, MissingTopicError, UnreachableError
 
 T = TypeVar("T")
@@ -36,10 +43,12 @@ class Tip:
         message: The last message; ``None`` if the partition has no message, or if the last message is not known.
         is_hidden: Whether the broker does not send the last entry, because it belongs to a transaction that is open or
             was aborted, or is the marker of a transaction. Brokers before Pulsar 3.1 count such entries as messages.
+        goes_on: Whether further messages came while ``message`` was read.
     """
 
     message: Any | None
     is_hidden: bool = False
+    goes_on: bool = False
 
 
 class PulsarClient:
@@ -83,9 +92,9 @@ class PulsarClient:
 
         return self._retried(look)
 
-    def has_ledger(self, topic: str, ledger: int) -> bool:
-        """Returns whether a ledger of a partition exists and has messages."""
-        found = self.read(topic, position_at(ledger, 0), 1)
+    def has_ledger(self, topic: str, ledger: int, *, is_hidden: bool = False) -> bool:
+        """Returns whether a ledger of a partition exists and has messages. The arguments are those of :meth:`read`."""
+        found = self.read(topic, position_at(ledger, 0), 1, is_hidden=is_hidden)
         return len(found) > 0 and found[0].message_id().ledger_id() == ledger
 
     def tip(self, topic: str, *, was_hidden: bool = False) -> Tip:
@@ -100,10 +109,16 @@ class PulsarClient:
             import pulsar
 
             with self._reader(topic, pulsar.MessageId.latest, 1) as reader:
-                message = None
+                message, last = None, -1
                 try:
                     while self._has_more(reader):
                         message = reader.read_next(_HIDDEN_MS if was_hidden else _SEEN_MS)
+                        entry = position_of(message.message_id()) // ENTRY
+                        # The first entry was the last one at the beginning. To read all that come meanwhile would
+                        # never end where a producer is faster than this reader.
+                        if last not in (-1, entry):
+                            return Tip(message, goes_on=self._has_more(reader))
+                        last = entry
                 except pulsar.Timeout:
                     return Tip(None, is_hidden=True)
                 return Tip(message)

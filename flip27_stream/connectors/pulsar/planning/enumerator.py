@@ -25,7 +25,7 @@ from flip27_stream.connectors.pulsar.options.source_options import PulsarOptions
 from flip27_stream.connectors.pulsar.planning.cursors import Cursors
 from flip27_stream.connectors.pulsar.planning.enumerator_state import PulsarEnumeratorState
 from flip27_stream.connectors.pulsar.planning.event_times import PulsarEventTimes, SplitEventTimes
-from flip27_stream.connectors.pulsar.planning.partition_log import PartitionLog
+from flip27_stream.connectors.pulsar.planning.partition_log import LostLedger, PartitionLog
 from flip27_stream.connectors.pulsar.positions import EARLIEST, described
 from flip27_stream.connectors.pulsar.split import PulsarPartitionSplit
 from flip27_stream.errors import MissingTopicError
@@ -160,32 +160,24 @@ class PulsarSourceEnumerator(
             # The next discovery reports that the topic was deleted.
             return SplitRange(position, position, drained=True, rows=0)
 
-    def _lose(self, topic: str, position: int, why: str, was_drained: bool) -> None:
-        if was_drained:
-            self._doubt(topic, position, why)
+    def _lose(self, topic: str, lost: LostLedger) -> None:
+        if lost.was_end:
+            log.warning(
+                "Nothing of %s followed %s at the last look, and %s. If messages came since that look and were "
+                "trimmed, they are lost. Choose a retention that is longer than the time between two micro-batches.",
+                topic,
+                described(lost.position),
+                lost.why,
+            )
             return
-        what = (
-            f"Messages of {topic} are lost, or may be: wanted from {described(position)} on, and {why}. They are older "
-            "than the topic's retention, or the topic was truncated, or deleted and made again."
-        )
         report_data_loss(
             log,
-            what,
+            f"Messages of {topic} are lost, or may be: wanted from {described(lost.position)} on, and {lost.why}. They "
+            "are older than the topic's retention, or the topic was truncated, or deleted and made again.",
             fail=self._options.fail_on_data_loss,
-            remedy="To go on at the first message that is there, set option 'failOnDataLoss' to false.",
+            remedy="To go on at the first message that is there after this position, set option 'failOnDataLoss' to "
+            "false. To read all messages that are there, use another checkpointLocation.",
         )
-
-    def _doubt(self, topic: str, position: int, why: str) -> None:
-        """Warns of messages that came after the last look and were trimmed before this one. Nobody can see them."""
-        if self._options.subscription is None:
-            log.warning(
-                "Nothing of %s followed %s at the last look, and %s. If messages came and went since then, they are "
-                "lost. Choose a retention that is longer than the time between two micro-batches, or set option "
-                "'predefinedSubscription'.",
-                topic,
-                described(position),
-                why,
-            )
 
     def positions_after(self, rows: Mapping[str, int]) -> Mapping[str, int]:
         return self._pool.results(

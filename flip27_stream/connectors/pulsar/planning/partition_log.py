@@ -5,19 +5,36 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from flip27_stream.api import SplitRange
-from flip27_stream.connectors.pulsar.client.client import PulsarClient
+from flip27_stream.connectors.pulsar.client.client import PulsarClient, Tip
 from flip27_stream.connectors.pulsar.options.start import AtTime, Begin, Place
 from flip27_stream.connectors.pulsar.planning.ledgers import Ledgers
 from flip27_stream.connectors.pulsar.planning.scan import Scan
-from flip27_stream.connectors.pulsar.positions import EARLIEST, ENTRY, ledger_of, position_of
+from flip27_stream.connectors.pulsar.positions import EARLIEST, ENTRY, described, ledger_of, position_of
 
 _HEAD = 100
 _VISIBLE = 5000
 _MOST_COUNTED = 1000
 """The greatest row limit that is kept exactly, by counting. A greater limit is kept by estimates."""
+
+
+@dataclass(frozen=True)
+class LostLedger:
+    """The ledger of the next position to read does not exist any more.
+
+    Attributes:
+        position: The next position to read.
+        why: What was found instead.
+        was_end: Whether this process saw at its last look that no message was at or after ``position``. Then messages
+            are lost only if they came after that look and were trimmed before this one.
+    """
+
+    position: int
+    why: str
+    was_end: bool
 
 
 class PartitionLog:
@@ -29,17 +46,18 @@ class PartitionLog:
     Args:
         client: Makes the calls to the brokers.
         topic: The partition.
-        lose: Called if messages are lost, or may be lost, with the wanted position, the reason, and whether nothing
-            followed the position at the last look. It raises an error, or returns if the query is to go on.
+        lose: Called if the ledger of the next position does not exist any more, once for each position. It raises an
+            error, or returns if the query is to go on.
     """
 
-    def __init__(self, client: PulsarClient, topic: str, lose: Callable[[int, str, bool], None]) -> None:
+    def __init__(self, client: PulsarClient, topic: str, lose: Callable[[LostLedger], None]) -> None:
         self.client = client
         self.topic = topic
         self.scan = Scan()
         self.last: Any | None = None
         self._lose = lose
-        self._drained_at: int | None = None
+        self._seen_end: int | None = None
+        self._told: int | None = None
         self._is_hidden = False
         self._ledgers = Ledgers(self._first_at)
 
@@ -55,7 +73,8 @@ class PartitionLog:
             if found:
                 return position_of(found[0].message_id())
         if tip.is_hidden:
-            return self.client.last_entry(self.topic) + ENTRY
+            self._seen_end = self.client.last_entry(self.topic) + ENTRY
+            return self._seen_end
         return EARLIEST if tip.message is None else position_of(tip.message.message_id()) + 1
 
     def look(self, position: int, limit: int | None) -> SplitRange:
@@ -68,20 +87,36 @@ class PartitionLog:
         """
         tip = self.client.tip(self.topic, was_hidden=self._is_hidden)
         self.last, self._is_hidden = tip.message, tip.is_hidden
+        if tip == Tip(None):
+            self.scan = Scan()
         self.scan.advance(position)
-        if tip.is_hidden:
-            end = self._visible_end(position)
+        start, end = position, self._end(position)
+        if end > position:
+            start = self._checked_start(position)
         else:
-            end = position if self.last is None else max(position_of(self.last.message_id()) + 1, position)
-            if end > position and not self.extend_scan(_HEAD, position):
-                end = position
+            self._check_ledger(position)
+        if self.last is not None:
+            self._seen_end = None if tip.goes_on else position_of(self.last.message_id()) + 1
+        elif end == position:
+            self._seen_end = position
         if end == position:
-            self._drained_at = position
             return SplitRange(position, position, drained=True, rows=0)
-        start = self._checked_start(position)
         if limit is not None:
             self.scan_to(min(limit, _MOST_COUNTED) + 1, end)
         return SplitRange(start, end, drained=True, rows=self.rows_to(end))
+
+    def _end(self, position: int) -> int:
+        """Returns the end of what can be read from ``position`` on, and reads the first messages there."""
+        if self._is_hidden:
+            return self._visible_end(position)
+        if self.last is None:
+            return position
+        end = position_of(self.last.message_id()) + 1
+        if end > position and not self.extend_scan(_HEAD, position):
+            # They were trimmed since the last message was read.
+            self._seen_end = end
+            return position
+        return max(end, position)
 
     def _visible_end(self, position: int) -> int:
         """Returns the position after the last message that the broker sends, reading some thousand messages at most."""
@@ -98,10 +133,33 @@ class PartitionLog:
         first = self.scan.positions[0]
         if ledger_of(first) == ledger_of(position):
             return position
-        if position != EARLIEST and not self.client.has_ledger(self.topic, ledger_of(position)):
-            why = f"ledger {ledger_of(position)} does not exist any more"
-            self._lose(position, why, position == self._drained_at)
+        self._check_ledger(position)
         return first
+
+    def _check_ledger(self, position: int) -> None:
+        """Tells of messages that are lost, or may be, if the ledger of ``position`` does not exist any more."""
+        if position in (EARLIEST, self._told):
+            return
+        ledger, last = ledger_of(position), self.last
+        at_last = None if last is None else position_of(last.message_id())
+        if at_last is not None and ledger_of(at_last) == ledger:
+            return
+        is_known = self._is_hidden and position == self._seen_end
+        if is_known or self._has_ledger(ledger):
+            return
+        was_end = position == self._seen_end
+        if at_last is not None and ledger_of(at_last) < ledger:
+            # Ids only grow, and the oldest ledgers are trimmed first, so these are not the messages that were read.
+            was_end, why = False, f"the last message there is now is at {described(at_last)}, before that"
+        else:
+            why = f"ledger {ledger} does not exist any more" + ("" if last else ", and no message is left")
+        self._lose(LostLedger(position, why, was_end))
+        self._told = position
+
+    def _has_ledger(self, ledger: int) -> bool:
+        if self.client.has_ledger(self.topic, ledger, is_hidden=self._is_hidden):
+            return True
+        return self._is_hidden and ledger_of(self.client.last_entry(self.topic)) == ledger
 
     def _first_at(self, position: int) -> int | None:
         found = self.client.read(self.topic, position, 1)
@@ -129,14 +187,17 @@ class PartitionLog:
                 return
 
     def rows_to(self, position: int) -> int:
-        """Returns the number of messages before ``position``; behind the scan it is an estimate."""
+        """Returns the number of messages before ``position``; after the end of the scan it is an estimate."""
         if position <= self.scan.behind:
             return bisect_left(self.scan.positions, position)
         entries = self._ledgers.entries_between(self.scan.positions[-1], position)
         return len(self.scan) + math.ceil(entries * self.scan.rows_per_entry)
 
     def cut_after(self, rows: int, end: int) -> int:
-        """Returns the position after ``rows`` messages, at most ``end``. Behind the scan it is estimated by entries."""
+        """Returns the position after ``rows`` messages, at most ``end``.
+
+        If the scan has fewer messages, the position is estimated from the number of entries.
+        """
         scan = self.scan
         if rows < len(scan):
             return min(scan.positions[rows], end)

@@ -54,6 +54,28 @@ def test_topics_by_pattern_need_the_admin_api() -> None:
         parse_pulsar_options({**pattern, "topicsPattern": "cl(", "admin.url": "http://localhost:8080"})
 
 
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("tls", "tlsCertFile:/c,tlsKeyFile:/k"),
+        ("oauth2", '{"issuerUrl": "https://i", "privateKey": "file:///k"}'),
+        ("basic", '{"userId": "u", "password": "p"}'),
+    ],
+)
+def test_topics_by_pattern_are_refused_with_other_methods_than_token(method: str, params: str) -> None:
+    """The page says so, for the admin API would need another client for them."""
+    given = {
+        "service.url": "pulsar://localhost:6650",
+        "admin.url": "http://localhost:8080",
+        "topicsPattern": "cl.*",
+        "pulsar.client.authPluginClassName": method,
+        "pulsar.client.authParams": params,
+    }
+    with pytest.raises(OptionError, match="Name the topics in option 'topics'"):
+        parse_pulsar_options(given)
+    assert "With `tls`, `oauth2` or `basic` the pattern is\nrefused" in PAGE
+
+
 def test_starting_positions_are_parsed() -> None:
     def begin(partition: str = FULL, **more: str) -> object:
         return parse_pulsar_options({**GIVEN, **more}).start.of(partition)

@@ -79,7 +79,8 @@ def test_ledgers_that_are_trimmed_while_a_task_reads_are_data_loss(
 def test_trimming_between_two_looks_is_warned_of(
     pulsar_server: PulsarServer, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A query that runs has read all messages. Nobody can see those that come and go before it looks again."""
+    """A query that runs has read all messages. Nobody can see those that come and go before it looks again: the ids of
+    later messages are the same if there were none."""
     pulsar_server.create_topic(topic, 1)
     partition = f"{topic}-partition-0"
     pulsar_server.put(partition, numbers(0, 4))
@@ -92,27 +93,73 @@ def test_trimming_between_two_looks_is_warned_of(
         pulsar_server.put(partition, numbers(8, 4))
         rows += query.run(4)
     assert [row["value"] for row in rows] == numbers(0, 4) + numbers(8, 4)
-    assert "If messages came and went since then, they are lost" in caplog.text
+    assert caplog.text.count("If messages came since that look and were trimmed, they are lost") == 1
 
 
-def test_trimming_read_messages_is_no_loss(pulsar_server: PulsarServer, topic: str) -> None:
-    """A running query has seen that it read all messages. After a restart a ledger that still exists proves it."""
+def test_trimming_read_messages_is_no_loss(
+    pulsar_server: PulsarServer, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A running query has seen that nothing followed, also if it has not looked since it read the last message. It
+    warns once of each trimmed ledger. After a restart a ledger that still exists proves it."""
     pulsar_server.create_topic(topic, 1)
     partition = f"{topic}-partition-0"
     pulsar_server.put(partition, numbers(0, 4))
     source = source_of(pulsar_server, topic)
-    with SourceQuery(source) as query:
+    with SourceQuery(source) as query, caplog.at_level(logging.WARNING):
         rows = query.run(4)
-        assert query.step() == []
         pulsar_server.truncate(partition)
+        assert [query.step() for _ in range(3)] == [[], [], []]
+        assert caplog.text.count("they are lost") == 1
         pulsar_server.put(partition, numbers(4, 4))
+        rows += query.step()
+        pulsar_server.truncate(partition)
+        pulsar_server.put(partition, numbers(8, 4))
         rows += query.run(4)
+        assert caplog.text.count("they are lost") == 2
         offset = query.offset
     pulsar_server.unload(partition)
-    pulsar_server.put(partition, numbers(8, 4))
+    pulsar_server.put(partition, numbers(12, 4))
     with SourceQuery(source, offset) as query:
         rows += query.run(4)
-    assert [row["value"] for row in rows] == numbers(0, 12)
+    assert [row["value"] for row in rows] == numbers(0, 16)
+    assert caplog.text.count("they are lost") == 2
+
+
+def test_a_restart_without_the_ledger_is_data_loss(
+    pulsar_server: PulsarServer, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Though no message is left, for nobody can say whether the ledger had more."""
+    pulsar_server.create_topic(topic, 1)
+    partition = f"{topic}-partition-0"
+    pulsar_server.put(partition, numbers(0, 4))
+    with SourceQuery(source_of(pulsar_server, topic)) as query:
+        query.run(4)
+        offset = query.offset
+    pulsar_server.put(partition, numbers(4, 4))
+    pulsar_server.truncate(partition)
+    with (
+        SourceQuery(source_of(pulsar_server, topic), offset) as query,
+        pytest.raises(DataLossError, match=rf"{partition} are lost, or may be.*no message is left"),
+    ):
+        query.step()
+    tolerant = source_of(pulsar_server, topic, failOnDataLoss="false")
+    with SourceQuery(tolerant, offset) as query, caplog.at_level(logging.WARNING):
+        assert [query.step() for _ in range(3)] == [[], [], []]
+        pulsar_server.put(partition, numbers(8, 4))
+        assert [row["value"] for row in query.run(4)] == numbers(8, 4)
+    assert caplog.text.count("are lost, or may be") == 1
+
+
+def test_a_position_behind_all_messages_is_data_loss(pulsar_server: PulsarServer, topic: str) -> None:
+    """Ids only grow, so a topic whose ids are below the offset has other messages than the query has read."""
+    pulsar_server.create_topic(topic, 1)
+    ((ledger, _, _),) = pulsar_server.put(f"{topic}-partition-0", [b"other"])
+    start = f'{{"{topic}-partition-0": "{ledger + 1000}:5"}}'
+    with (
+        SourceQuery(source_of(pulsar_server, topic, startingOffsets=start)) as query,
+        pytest.raises(DataLossError, match=f"the last message there is now is at {ledger}:0:0, before that"),
+    ):
+        query.step()
 
 
 def test_a_recreated_topic_is_data_loss(pulsar_server: PulsarServer, topic: str) -> None:

@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
+from flip27_stream.api import PositioningRequest
 from flip27_stream.connectors.pulsar import PulsarSource
+from flip27_stream.connectors.pulsar.positions import position_at
+from flip27_stream.connectors.pulsar.records.columns import PUBLISH_TIME, SCHEMA
+from flip27_stream.event_time.assigners import timestamp_assigner
 from flip27_stream.testing import PulsarServer, wait_until
 from flip27_stream.testing.source_query import SourceQuery
 from tests.connectors.pulsar.support.kit import QUICK, Writer, counted, numbers, source_of
@@ -19,7 +23,7 @@ FULL = "persistent://public/default/"
 
 
 def test_columns_are_those_of_streamnative_s_source(pulsar_server: PulsarServer, topic: str) -> None:
-    """The columns are those of StreamNative's source. PU-06: a topic that is not partitioned is one split."""
+    """The columns are those of StreamNative's source. A topic that is not partitioned is one split."""
     pulsar_server.create_topic(topic, None)
     before = time.time_ns() // 1_000_000
     more: dict[str, Any] = {"partition_key": "k", "properties": {"a": "b"}, "event_timestamp": before}
@@ -41,7 +45,7 @@ def test_columns_are_those_of_streamnative_s_source(pulsar_server: PulsarServer,
 def test_new_partitions_and_unloads_under_a_running_query_lose_no_message(
     pulsar_server: PulsarServer, topic: str
 ) -> None:
-    """PU-02, PU-04: a new partition is read from its beginning, and once. An unload makes a new ledger."""
+    """PU-04: a new partition is read from its beginning, and once. An unload makes a new ledger."""
     pulsar_server.create_topic(topic, 2)
     writer, rows = Writer(pulsar_server, topic, 2), list[dict[str, Any]]()
     writer.put()
@@ -160,7 +164,7 @@ def test_available_now_ends_at_the_last_message_at_its_start(pulsar_server: Puls
 
 
 def test_a_new_query_begins_at_its_starting_position(pulsar_server: PulsarServer, topic: str) -> None:
-    """PU-07: a query that begins at the latest message has no rows, and leaves no subscription behind."""
+    """A query that begins at the latest message has no rows, and leaves no subscription behind."""
     pulsar_server.create_topic(topic, 1)
     partition = f"{topic}-partition-0"
     first = pulsar_server.put(partition, numbers(0, 5))
@@ -232,3 +236,25 @@ def test_the_cursor_of_a_subscription_follows(pulsar_server: PulsarServer, topic
             return backlog() == 0
 
         wait_until(is_done, "the cursor to reach the end", 60)
+
+
+def test_event_times_of_producers_are_found(pulsar_server: PulsarServer, topic: str) -> None:
+    """Event time is ``__eventTime``: positions are exact, also behind the messages that planning reads. Messages
+    without an event time do not disturb the search."""
+    pulsar_server.create_topic(topic, 1)
+    noon, without, ids = 1_700_000_000_000, (3, 12), list[tuple[int, int, int]]()
+    for step in range(15):
+        more = {} if step in without else {"event_timestamp": noon + 1000 * step}
+        ids += pulsar_server.put(f"{topic}-partition-0", numbers(10 * step, 10), **more)
+    by_producer = timestamp_assigner("__eventTime", SCHEMA, record_timestamp_column=PUBLISH_TIME)
+    with SourceQuery(source_of(pulsar_server, topic)) as query, query.enumerator() as (enumerator, (split,)):
+        for budget in (None, 20):
+            ranges = enumerator.split_ranges({split: None})
+            request = PositioningRequest(ranges, timestamp_assigner=by_producer, budget=budget)
+            found = enumerator.event_time_positions(request)  # type: ignore[attr-defined]
+            times = found.event_times()[split.split_id]
+            assert (times.next, times.reach) == (noon, noon + 14_000)
+            for step, first in ((2, 20), (3, 40), (11, 110), (12, 130), (13, 130)):
+                position, _ = found.first_at_or_after(noon + 1000 * step)[split.split_id]
+                assert position == position_at(*ids[first]), (budget, step)
+            assert found.first_at_or_after(noon + 15_000)[split.split_id] == (ranges[split.split_id].end, 150)
