@@ -29,9 +29,12 @@ stands alone: it names the thing, the value and what to do. All are picklable: t
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Mapping
 
 _LONGEST = 200
+_MOST_LISTED, _NEAREST = 8, 5
 _TEXT = re.compile(
     r"^(?:flip27_stream|offsets|watermark_alignment)[\w.]*\.(?P<kind>\w+): (?P<text>.*?)"
     r"(?=\n\s*\n|\n\s*at |\nTraceback |\nDuring handling |\nThe above exception |\s*SQLSTATE|\s*\Z)",
@@ -65,6 +68,24 @@ def message_of(error: BaseException | str) -> str:
 def shortened(text: str) -> str:
     """Returns ``text``, cut to the first 200 characters for an error message."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def nearest(name: str, known: Mapping[str, str]) -> list[str]:
+    """Returns the five values of ``known`` whose keys are most similar to ``name``, the most similar first."""
+    return [known[near] for near in difflib.get_close_matches(name, known, n=_NEAREST, cutoff=0.0)]
+
+
+def listed(known: Mapping[str, str], near: str | None = None) -> str:
+    """Returns the values of ``known`` for an error message; of more than eight only five, and how many others.
+
+    Args:
+        known: What to list, by name.
+        near: What the user gave: the five whose names are most similar are listed. Otherwise the first five are.
+    """
+    if len(known) <= _MOST_LISTED:
+        return ", ".join(known.values())
+    some = list(known.values())[:_NEAREST] if near is None else nearest(near, known)
+    return f"{', '.join(some)} and {len(known) - len(some):,} more"
 
 
 class Flip27Error(Exception):
@@ -147,7 +168,7 @@ class AlignmentError(Flip27Error):
 
 
 class MissingExtraError(Flip27Error, ImportError):
-    """A package is not installed that this query or tool needs; the message names the extra that installs it."""
+    """A package that this query or tool needs is not installed; the message names the extra that installs it."""
 
 
 class UnsupportedSparkError(Flip27Error):

@@ -37,9 +37,7 @@ from flip27_stream.api.split import SourceSplit
 from flip27_stream.api.watermark import (
     RecordTimestampAssigner,
     TimestampAssigner,
-    Watermark,
     WatermarkAlignment,
-    WatermarkOutput,
     WatermarkStrategy,
 )
 
@@ -71,8 +69,6 @@ __all__ = [
     "SupportsEndPosition",
     "SupportsEventTimePositions",
     "TimestampAssigner",
-    "Watermark",
     "WatermarkAlignment",
-    "WatermarkOutput",
     "WatermarkStrategy",
 ]

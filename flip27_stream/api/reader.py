@@ -13,7 +13,6 @@ import pyarrow as pa
 from flip27_stream.api.events import SourceEvent
 from flip27_stream.api.metrics import MetricGroup
 from flip27_stream.api.split import SplitT
-from flip27_stream.api.watermark import WatermarkOutput
 
 
 class InputStatus(Enum):
@@ -24,8 +23,11 @@ class InputStatus(Enum):
     END_OF_INPUT = "END_OF_INPUT"
 
 
-class SourceOutput(WatermarkOutput):
-    """Receives the records of one split (Flink ``SourceOutput``)."""
+class SourceOutput(ABC):
+    """Receives the records of one split (Flink ``SourceOutput``).
+
+    Unlike Flink's, it takes no watermarks and no idleness: planning computes the one and proves the other.
+    """
 
     @abstractmethod
     def collect(

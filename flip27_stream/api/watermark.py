@@ -15,29 +15,6 @@ import pyarrow as pa
 from flip27_stream.errors import ContractError, shortened
 
 
-@dataclass(frozen=True, order=True)
-class Watermark:
-    """States that no record with an event time <= ``timestamp`` (ms) is still to come (Flink ``Watermark``)."""
-
-    timestamp: int
-
-
-class WatermarkOutput(ABC):  # noqa: B024  a base class for outputs, as in Flink
-    """Receives the watermarks of a reader (Flink ``WatermarkOutput``), so that readers ported from Flink can call it.
-
-    The calls have no effect here: planning computes watermarks from event times, and proves that a split is idle.
-    """
-
-    def emit_watermark(self, watermark: Watermark) -> None:  # noqa: B027
-        """Does nothing: planning computes watermarks."""
-
-    def mark_idle(self) -> None:  # noqa: B027
-        """Does nothing: planning proves that a split is idle."""
-
-    def mark_active(self) -> None:  # noqa: B027
-        """Does nothing: planning proves that a split is idle."""
-
-
 class TimestampAssigner(ABC):
     """Finds the event time of each record (Flink ``TimestampAssigner``). Must be picklable."""
 

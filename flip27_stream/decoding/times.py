@@ -27,6 +27,7 @@ _BLANK: Final = "".join(map(chr, (*range(33), 127)))
 _ERA: Final = 400, 146_097  # the calendar repeats after this number of years, or days
 
 _ZONED: Final = r":\d\d(\.\d*)?(Z|[+-]\d\d(:?\d\d)?)$"
+_USUAL: Final = r"^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d*)?)?(Z|[+-]\d\d:?\d\d)?)?$"
 _TOO_FINE: Final = r"(\.\d{6})\d+"
 _DATE_ALONE: Final = r"^\d{4}-\d\d-\d\d$"
 
@@ -49,17 +50,26 @@ def instants(text: pa.StringArray) -> pa.TimestampArray:
     Raises:
         pa.ArrowInvalid: A text is not a time. The message quotes it.
     """
-    try:
-        return text.cast(INSTANT)
-    except pa.ArrowInvalid:
-        pass
-    plain = _no_finer(text)
-    dated = pc.if_else(pc.match_substring_regex(plain, _DATE_ALONE), _joined(plain, " 00:00:00"), plain)
-    zoned = pc.match_substring_regex(dated, _ZONED)
-    try:
-        return pc.if_else(zoned, dated, _joined(dated, "Z")).cast(INSTANT)
-    except pa.ArrowInvalid:
+    found = _instants_at_once(text)
+    if found is None:
         return _one_by_one(text, pa.int64(), lambda one: microseconds(one, zoned=True)).view(INSTANT)
+    return found
+
+
+def instants_or_null(text: pa.StringArray) -> pa.TimestampArray:
+    """Returns the instants of a text column, null for a text that is not a time; see :func:`instants`.
+
+    Texts may have bytes that are not UTF-8.
+    """
+    found = _instants_at_once(text)
+    if found is not None:
+        return found
+    usual = pc.match_substring_regex(text, _USUAL).fill_null(False)
+    found = _instants_at_once(pc.if_else(usual, text, pa.scalar(None, pa.string())))
+    if found is None:
+        return _each_or_null(text)
+    odd = pc.and_not(text.is_valid(), usual)
+    return pc.replace_with_mask(found, odd, _each_or_null(text.filter(odd)))
 
 
 def local_times(text: pa.StringArray) -> pa.TimestampArray:
@@ -124,6 +134,29 @@ def _days(year: str, month: str, day: str) -> int | None:
         return None
     number = in_era + (era - 1) * _ERA[1]
     return number if -(1 << 31) <= number < 1 << 31 else None
+
+
+def _instants_at_once(text: pa.StringArray) -> pa.TimestampArray | None:
+    """Returns the instants of texts in the usual forms; ``None`` if a text has another form or is not a time."""
+    try:
+        return text.cast(INSTANT)
+    except pa.ArrowInvalid:
+        pass
+    plain = _no_finer(text)
+    dated = pc.if_else(pc.match_substring_regex(plain, _DATE_ALONE), _joined(plain, " 00:00:00"), plain)
+    zoned = pc.match_substring_regex(dated, _ZONED)
+    try:
+        return pc.if_else(zoned, dated, _joined(dated, "Z")).cast(INSTANT)
+    except pa.ArrowInvalid:
+        return None
+
+
+def _each_or_null(text: pa.StringArray) -> pa.TimestampArray:
+    texts = (
+        None if one is None else one.decode(errors="replace") for one in text.view(pa.binary()).to_pylist()
+    )
+    times = (None if one is None else microseconds(one, zoned=True) for one in texts)
+    return pa.array(times, pa.int64()).view(INSTANT)
 
 
 def _no_finer(text: pa.StringArray) -> pa.StringArray:

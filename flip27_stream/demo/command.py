@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from flip27_stream.errors import Flip27Error
+from flip27_stream.errors import Flip27Error, message_of
 from flip27_stream.testing import KafkaBroker, local_session
 
 if TYPE_CHECKING:
@@ -110,9 +110,8 @@ def main(
         except KeyboardInterrupt:
             return 130
         except (Flip27Error, PySparkException) as error:
-            last_line = str(error).strip().splitlines()[-1]
             console.print(f"The demo failed; {LOG} has more.", style="bold red")
-            console.print(last_line, markup=False)
+            console.print(message_of(error), markup=False)
             return 1
 
 

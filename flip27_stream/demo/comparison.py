@@ -70,7 +70,7 @@ def compare(resources: DemoResources, runs: Sequence[RunT], shown: Callable[[], 
             while not run.follow(query):
                 terminal.update(shown(), f"{NAMES[run.format]}: {run.so_far}")
             run.count(resources)
-            terminal.update(shown(), f"{NAMES[run.format]}: {run.so_far}, done")
+            terminal.update(shown(), f"{NAMES[run.format]}: {run.so_far}, done", is_last=True)
 
 
 def section(run: ComparedRun[Any], details: Table) -> RenderableType:

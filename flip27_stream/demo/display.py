@@ -42,11 +42,11 @@ class Screen:
         if self._live is not None:
             self._live.stop()
 
-    def update(self, shown: RenderableType, line: str) -> None:
-        """Shows ``shown`` on a terminal, or prints ``line`` elsewhere, at most every 3 s."""
+    def update(self, shown: RenderableType, line: str, *, is_last: bool = False) -> None:
+        """Shows ``shown`` on a terminal, or prints ``line`` elsewhere, at most every 3 s but for the last one."""
         if self._live is not None:
             self._live.update(shown)
-        elif self._clock() >= self._due:
+        elif is_last or self._clock() >= self._due:
             self._console.print(line, markup=False, soft_wrap=True)
             self._due = self._clock() + _LINE_EVERY_S
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from flip27_stream.api import RecordTimestampAssigner, TimestampAssigner
-from flip27_stream.errors import EventTimeError, OptionError
+from flip27_stream.errors import EventTimeError, OptionError, listed
 from flip27_stream.event_time.json_pointer import JsonPointer
 from flip27_stream.event_time.units import MILLISECONDS, to_milliseconds
 
@@ -36,7 +36,7 @@ def timestamp_assigner(
 
     Args:
         spec: A column of ``schema`` in any case (a timestamp, or int64 in ms); a JSON pointer into its column
-            ``value_column``, to an integer (ms) or an ISO-8601 string (UTC where it has no zone); or
+            ``value_column``, to an integer (ms) or a date and time in text (UTC where it has no zone); or
             ``module:function``, which gets a record batch and returns as many event times (ms, or timestamps).
         schema: The schema of the record batches.
         option: Named in errors.
@@ -192,7 +192,7 @@ def _load(spec: str) -> Callable[[pa.RecordBatch], Any]:
 
 
 def _refused(option: str, spec: str, wrong: str, schema: pa.Schema) -> OptionError:
-    columns = ", ".join(f"{column.name} ({column.type})" for column in schema)
+    columns = listed({column.name: f"{column.name} ({column.type})" for column in schema}, spec)
     return OptionError.of(
         option,
         spec,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import date
 from functools import cached_property
 from typing import Any, Final
 
@@ -14,16 +13,11 @@ import pyarrow.compute as pc
 from flip27_stream.decoding.frames import without_frames
 from flip27_stream.decoding.json_batches import one_a_line, parsed, plain_objects
 from flip27_stream.decoding.json_documents import DocumentError, Number, parse_document
+from flip27_stream.decoding.times import instants_or_null, microseconds
 from flip27_stream.event_time.units import MILLISECONDS, milliseconds_of, to_milliseconds
 
 _LARGEST: Final = 2**63 - 1
-_EPOCH: Final = date(1970, 1, 1).toordinal()
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,9}")
-_ISO_8601: Final = re.compile(
-    r"([0-9]{4})(-?)([0-9]{2})\2([0-9]{2})"
-    r"(?:[Tt ]([0-9]{2})(:?)([0-9]{2})(?:\6([0-9]{2})(?:[.,]([0-9]+))?)?"
-    r"(?:[Zz]|([+-])([0-9]{2}):?([0-9]{2})?)?)?"
-)
 _MILLISECONDS: Final = re.compile(r"-0|[0-9]{1,19}")
 
 
@@ -31,8 +25,9 @@ _MILLISECONDS: Final = re.compile(r"-0|[0-9]{1,19}")
 class JsonPointer:
     """Finds event times in JSON documents.
 
-    An event time is an integer >= 0 of 64 bits, or an ISO-8601 date and time, extended or basic, rounded down to ms and
-    in UTC if it has no zone. Documents with other values there, or that cannot be parsed, have no event time.
+    An event time is an integer >= 0 of 64 bits, or a text that decodes as a ``timestamp`` column, rounded down to ms;
+    see :func:`~flip27_stream.decoding.times.microseconds`. Documents with other values there, with times before 1970,
+    or that cannot be parsed, have no event time.
 
     Attributes:
         text: The pointer.
@@ -84,7 +79,8 @@ class JsonPointer:
             return self._time_of_deep(document)
         if type(value) is Number and _MILLISECONDS.fullmatch(value) and int(value) <= _LARGEST:
             return milliseconds_of(int(value), self.unit)
-        return _iso_8601(value) if type(value) is str else None
+        since_epoch = microseconds(value, zoned=True) if type(value) is str else None
+        return None if since_epoch is None or since_epoch < 0 else milliseconds_of(since_epoch, "us")
 
     def _found_in(self, value: Any) -> Any:
         """Returns the value at the pointer; ``None`` if there is none.
@@ -124,31 +120,10 @@ class JsonPointer:
         for _ in self.tokens[1:]:
             found = pc.struct_field(found, 0)
         if pa.types.is_string(found.type):
-            texts = found.view(pa.binary()).to_pylist()
-            return pa.array(
-                (None if text is None else _iso_8601(text.decode(errors="replace")) for text in texts),
-                pa.int64(),
-            )
+            return to_milliseconds(instants_or_null(found).view(pa.int64()), "us")
         return to_milliseconds(found, self.unit)
 
     def _schema(self, kind: pa.DataType) -> pa.Schema:
         for token in reversed(self.tokens[1:]):
             kind = pa.struct([(token, kind)])
         return pa.schema([(self.tokens[0], kind)])
-
-
-def _iso_8601(text: str) -> int | None:
-    parts = _ISO_8601.fullmatch(text)
-    if parts is None:
-        return None
-    year, _, month, day, hour, _, minute, second, fraction, sign, zone_hour, zone_minute = parts.groups("0")
-    try:
-        days = date(int(year), int(month), int(day)).toordinal() - _EPOCH
-    except ValueError:
-        return None
-    if int(hour) > 23 or int(minute) > 59 or int(second) > 59 or int(zone_hour) > 23 or int(zone_minute) > 59:
-        return None
-    zone = (int(zone_hour) * 60 + int(zone_minute)) * (-1 if sign == "-" else 1)
-    minutes = (days * 24 + int(hour)) * 60 + int(minute) - zone
-    time = (minutes * 60 + int(second)) * 1000 + int(fraction[:3].ljust(3, "0"))
-    return time if time >= 0 else None

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from flip27_stream.api import TimestampAssigner
+from flip27_stream.api import RecordTimestampAssigner, TimestampAssigner
 from flip27_stream.decoding.frames import without_frames
 from flip27_stream.errors import shortened
-from flip27_stream.event_time.assigners import JsonTimestampAssigner
+from flip27_stream.event_time.assigners import ColumnTimestampAssigner, JsonTimestampAssigner
 from flip27_stream.event_time.json_pointer import JsonPointer
 
 _MOST_KEYS: Final = 20
@@ -30,17 +30,25 @@ def sample_of(assigner: TimestampAssigner, records: pa.RecordBatch, row: int) ->
             return ""
         document = records.column(assigner.documents).slice(row, 1).cast(pa.binary())
         return _of_document(without_frames(document)[0].as_py(), assigner.pointer)
-    if assigner.column is None:
+    column = assigner.otherwise if isinstance(assigner, RecordTimestampAssigner) else assigner
+    if not isinstance(column, ColumnTimestampAssigner):
         return ""
-    said = f"Its event-time column '{assigner.column}' is null or before 1970."
-    if assigner.column in records.schema.names and pa.types.is_timestamp(
-        records.schema.field(assigner.column).type
-    ):
+    said = f"Its event-time column '{column.name}' is null or before 1970. {_columns(records, row)}"
+    if column.name in records.schema.names and pa.types.is_timestamp(records.schema.field(column.name).type):
         said += (
             " What does not decode is null, too: a JSON integer in a timestamp column counts seconds, so one of "
             "microseconds is too great. Declare such a column as bigint."
         )
     return said
+
+
+def _columns(records: pa.RecordBatch, row: int) -> str:
+    there = [name for name in records.schema.names if records.column(name)[row].is_valid]
+    if not there:
+        return "All its columns are null."
+    more = f" and {len(there) - _MOST_KEYS} more" if len(there) > _MOST_KEYS else ""
+    names = ", ".join(repr(name) for name in there[:_MOST_KEYS])
+    return f"The columns of one of them that are not null: {shortened(names)}{more}."
 
 
 def _of_document(document: bytes | None, pointer: JsonPointer) -> str:
@@ -87,7 +95,11 @@ def _step(value: Any, token: str) -> tuple[bool, Any]:
 def _kind(value: Any) -> str:
     """Returns what a value is that is not an event time."""
     if isinstance(value, str):
-        return "digits in quotes" if value.strip().isdecimal() else "a text that is no ISO-8601 date and time"
+        return (
+            "digits in quotes"
+            if value.strip().isdecimal()
+            else "a text that is not a date and time in a known form"
+        )
     if isinstance(value, float):
         return "a number with a fraction or an exponent"
     if isinstance(value, int) and not isinstance(value, bool):

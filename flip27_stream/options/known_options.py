@@ -5,11 +5,8 @@ from __future__ import annotations
 import difflib
 import logging
 from collections.abc import Collection, Mapping
-from typing import Final
 
-from flip27_stream.errors import OptionError
-
-_MOST_NAMED: Final = 5
+from flip27_stream.errors import OptionError, nearest
 
 
 def check_known(options: Collection[str], known: Mapping[str, str], prefixes: Collection[str] = ()) -> None:
@@ -27,11 +24,11 @@ def check_known(options: Collection[str], known: Mapping[str, str], prefixes: Co
     for name in sorted(options):
         if name in known or (name.startswith(starts) and name not in starts):
             continue
-        nearest = difflib.get_close_matches(name, known, n=1)
+        similar = difflib.get_close_matches(name, known, n=1)
         hint = (
-            f"Did you mean '{known[nearest[0]]}'?"
-            if nearest
-            else f"Known: {', '.join(_nearest(name, known))} (those nearest to it; the options page has all)."
+            f"Did you mean '{known[similar[0]]}'?"
+            if similar
+            else f"Known: {', '.join(nearest(name, known))} (those nearest to it; the options page has all)."
         )
         raise OptionError(f"Unknown option '{name}'. {hint}")
 
@@ -59,7 +56,3 @@ def check_supported(
     for name, reason in without_effect.items():
         if name.lower() in options:
             log.warning("Option '%s' has no effect: %s.", name, reason)
-
-
-def _nearest(name: str, known: Mapping[str, str]) -> list[str]:
-    return [known[near] for near in difflib.get_close_matches(name, known, n=_MOST_NAMED, cutoff=0.0)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import types
@@ -40,7 +41,7 @@ class FunctionSource:
         self.name = name
         self._make = make
         self._check_schema = check_schema
-        hints = get_type_hints(make)
+        hints = _type_hints(make, name)
         self._parameters = {
             parameter.name.lower(): (parameter, hints.get(parameter.name))
             for parameter in inspect.signature(make).parameters.values()
@@ -100,6 +101,19 @@ class FunctionSource:
         return values
 
 
+def _type_hints(make: Callable[..., Any], name: str) -> dict[str, Any]:
+    """Returns the annotations of a function, or of what a ``functools.partial`` or an object calls."""
+    if not callable(make):
+        raise ValueError(
+            f"The function for format '{name}' is of type {type(make).__name__}, which cannot be called."
+        )
+    while isinstance(make, functools.partial):
+        make = make.func
+    if inspect.isroutine(make):
+        return get_type_hints(make)
+    return get_type_hints(getattr(make, "__init__") if isinstance(make, type) else type(make).__call__)  # noqa: B009
+
+
 def _check_parameter(parameter: inspect.Parameter, kind: Any, name: str) -> None:
     where = f"Parameter '{parameter.name}' of the function for format '{name}'"
     if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
@@ -126,7 +140,10 @@ def _parsed(option: str, text: str, kind: Any) -> Any:
     Raises:
         OptionError: The text is not a value of this kind.
     """
-    kind, text = _without_none(kind), text.strip()
+    kind = _without_none(kind)
+    if kind is str:
+        return text
+    text = text.strip()
     if get_origin(kind) is Literal:
         if text not in get_args(kind):
             raise OptionError.of(option, text, f"Allowed: {', '.join(get_args(kind))}.")

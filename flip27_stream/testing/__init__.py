@@ -59,7 +59,7 @@ from flip27_stream.testing.kafka.broker import KafkaBroker
 from flip27_stream.testing.kafka.bulk import write_bulk
 from flip27_stream.testing.kafka.cluster import KafkaCluster
 from flip27_stream.testing.kafka.secure_listeners import SecureListener
-from flip27_stream.testing.kafka.topics import Record
+from flip27_stream.testing.kafka.topics import KafkaRecord
 from flip27_stream.testing.kinesis import KinesisServer
 from flip27_stream.testing.pulsar import PulsarServer
 from flip27_stream.testing.session import local_session
@@ -80,13 +80,13 @@ __all__ = [
     "HangInTls",
     "KafkaBroker",
     "KafkaCluster",
+    "KafkaRecord",
     "KinesisServer",
     "Link",
     "ManualClock",
     "NotProvided",
     "PlannedFault",
     "PulsarServer",
-    "Record",
     "Refuse",
     "SecureListener",
     "Silence",

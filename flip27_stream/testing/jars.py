@@ -226,4 +226,6 @@ def _run_ivy(jar_set: JarSet, command: list[str], progress: Progress) -> None:
                 progress(f"  {'fetched' if done[4] else 'found'} {done[2]} {done[3]}")
     if ivy.returncode:
         wanted = ", ".join((*jar_set.artifacts, *jar_set.pinned))
-        raise ConnectorError(f"The jars of {wanted} are not to be had. Ivy's last lines:\n" + "\n".join(last))
+        raise ConnectorError(
+            f"The jars of {wanted} cannot be downloaded. Ivy's last lines:\n" + "\n".join(last)
+        )

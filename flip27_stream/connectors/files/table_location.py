@@ -11,6 +11,7 @@ from flip27_stream.connectors.files.delta.delta_features import REFUSED, check_p
 from flip27_stream.connectors.files.storage.filesystem import locate
 from flip27_stream.connectors.files.storage.store_parameters import OPTION_PREFIX
 from flip27_stream.errors import ConnectorError, OptionError
+from flip27_stream.options.dbfs import on_driver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 _FORMATS: Final = ("delta", "parquet", "orc")
 _TABLES: Final = ("MANAGED", "EXTERNAL", "STREAMING_TABLE", "")
 _DETAILS: Final = "# Detailed Table Information"
-_DBFS: Final = re.compile(r"dbfs:/+(?=[^/])")
 _CREDENTIALS: Final[Mapping[str, tuple[str, ...]]] = {
     "s3": ("aws_region", "aws_access_key_id", "aws_secret_access_key", "aws_session_token"),
     "gs": (),
@@ -73,7 +73,7 @@ def table_location(spark: SparkSession, name: str) -> TableLocation:
     _check(name, details, path, kind)
     if kind == "delta":
         _check_features(spark, name)
-    path = _DBFS.sub("/dbfs/", path)
+    path = on_driver(path)
     try:
         storage, inside = locate(path, {})
     except OptionError as error:

@@ -259,8 +259,9 @@ def _assigner(event_time: str | None, source: AnySource | None) -> TimestampAssi
         return None
     if source is None:
         raise OptionError(
-            f"Event time '{event_time}' is given for a source whose columns are not known, since its factory "
-            "fails on trial. Let the factory make a source of the end position 0, too."
+            f"event_time '{event_time}' cannot be checked: the columns of this source are unknown, because its "
+            "factory raised an error when it was called on trial with end position 0. Let the factory return a source "
+            "for end position 0, too."
         )
     return timestamp_assigner(event_time, source.schema, "event_time")
 

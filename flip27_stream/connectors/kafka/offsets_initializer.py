@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, TopicPartition
-from flip27_stream.errors import ConnectorError, OptionError
+from flip27_stream.errors import ConnectorError, OptionError, listed
 
 
 class OffsetLookups(Protocol):
@@ -193,10 +193,11 @@ class Committed(OffsetsInitializer):
         self, partitions: Collection[TopicPartition], lookups: OffsetLookups
     ) -> dict[TopicPartition, int]:
         offsets = dict(lookups.committed_offsets(self.group, partitions))
-        missing = ", ".join(str(tp) for tp in sorted(set(partitions) - set(offsets)))
+        missing = set(partitions) - set(offsets)
         if missing:
             raise ConnectorError(
-                f"Consumer group '{self.group}' (option 'kafka.group.id') has committed no offset for {missing}."
+                f"Consumer group '{self.group}' (option 'kafka.group.id') has committed no offset for "
+                f"{_names(missing)}."
             )
         return offsets
 
@@ -215,4 +216,4 @@ def _difference(read: Collection[TopicPartition], named: Collection[TopicPartiti
 
 
 def _names(partitions: Collection[TopicPartition]) -> str:
-    return ", ".join(str(tp) for tp in sorted(partitions)) or "none"
+    return listed({str(tp): str(tp) for tp in sorted(partitions)}) or "none"

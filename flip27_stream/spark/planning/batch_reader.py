@@ -14,8 +14,8 @@ from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.spark.execution.task import SplitTask, read_task
 from flip27_stream.spark.planning.available_now import FrozenEnds
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
-from flip27_stream.spark.planning.look import Looks
 from flip27_stream.spark.planning.micro_batch.packing import for_readers, tasks_of
+from flip27_stream.spark.planning.range_lookup import RangeLookup
 from flip27_stream.spark.planning.stall_detector import StallDetector, find_stall
 from flip27_stream.spark.planning.stream_reader import TaskPartition
 from flip27_stream.spark.source_contract import pending_splits
@@ -64,12 +64,12 @@ def _all_ranges(source: str, enumerator: AnyEnumerator, context: CoordinatorCont
     ranges: list[PlannedRange] = []
     positions: dict[str, int] = {}
     run: FrozenEnds | None = None
-    detector, looks, pending = StallDetector(), Looks(), 0
+    detector, lookup, pending = StallDetector(), RangeLookup(), 0
     while True:
         context.run_due()
         enumerator.admit(ReadLimits())
         assigned = dict(context.splits)
-        found = looks.ranges(enumerator, assigned, positions)
+        found = lookup.ranges(enumerator, assigned, positions)
         if run is None:
             run = FrozenEnds(assigned)
         else:

@@ -19,7 +19,6 @@ from flip27_stream.spark.execution.task import SplitTask
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.spark.planning.garbage_collection import rare_collection
 from flip27_stream.spark.planning.idle_backoff import IdleBackoff
-from flip27_stream.spark.planning.look import Looks
 from flip27_stream.spark.planning.micro_batch.batch_planner import (
     BatchPlanner,
     PlanInput,
@@ -33,6 +32,7 @@ from flip27_stream.spark.planning.offset.next_offset import NextOffset
 from flip27_stream.spark.planning.offset.offset_log import Document, OffsetLog
 from flip27_stream.spark.planning.offset.replayed_batch import ReplayedBatch
 from flip27_stream.spark.planning.query_clock import QueryClock, wall_clock
+from flip27_stream.spark.planning.range_lookup import RangeLookup
 from flip27_stream.spark.planning.run import QueryRun
 from flip27_stream.spark.planning.stall_detector import StallDetector
 from flip27_stream.spark.reporting.registered_readers import Readers
@@ -92,7 +92,7 @@ class SourceCoordinator:
         self._next_offset = NextOffset(spec, self._offset_log, self._context, self._split_tracker)
         self._least_rows = LeastRows(spec.limits)
         self._enumerator: AnyEnumerator | None = None
-        self._looks = Looks()
+        self._lookup = RangeLookup()
         self._log: Mapping[str, SplitRange] = {}
         self._finished = False
 
@@ -292,7 +292,7 @@ class SourceCoordinator:
         if list(known) != list(assigned):
             known = {name: state for name, state in known.items() if name in assigned}
         positions = {name: state.position for name, state in known.items()}
-        log = self._looks.ranges(enumerator, assigned, positions)
+        log = self._lookup.ranges(enumerator, assigned, positions)
         self._log = log
         run = self._run.cut(enumerator, self._context, log)
         return PlanInput(

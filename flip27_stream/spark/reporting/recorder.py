@@ -81,7 +81,7 @@ class BatchRecorder:
 
     def _open_table(self, source: str) -> RowStore:
         if self._spool is not None:
-            self._spool.open(self._alignment.group, source)
+            self._spool.open(self._alignment.group, source, self._reads)
             return self._spool
         table = SplitWatermarkTable(self._alignment.table, self._alignment.storage_options)
         table.open()

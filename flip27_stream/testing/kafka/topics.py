@@ -12,7 +12,7 @@ from flip27_stream.testing.waiting import wait_until
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
 
-Record = (
+KafkaRecord = (
     tuple[int, int, bytes | None, bytes | None]
     | tuple[int, int, bytes | None, bytes | None, Sequence[tuple[str, bytes]]]
 )
@@ -57,7 +57,7 @@ class Topics(ABC):
             admin.delete_topics([name])
             wait_until(lambda: name not in admin.list_topics(), f"topic '{name}' to be deleted")
 
-    def write(self, topic: str, records: Iterable[Record]) -> None:
+    def write(self, topic: str, records: Iterable[KafkaRecord]) -> None:
         """Appends records to their partitions. Returns when the broker has all of them.
 
         For hundreds of thousands of records use :func:`flip27_stream.testing.write_bulk`.

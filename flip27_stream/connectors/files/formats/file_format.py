@@ -168,7 +168,7 @@ class FileFormat(ABC):
 
 
 def _behind(read: Records, position: int) -> int:
-    """Returns the position after ``read``, or ``position`` if ``read`` has no positions."""
+    """Returns the position after the last row of ``read``, or ``position`` if ``read`` has no positions."""
     last: int = read.positions[-1].as_py() + 1 if read.positions is not None and len(read) else position
     return last
 

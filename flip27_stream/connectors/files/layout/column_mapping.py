@@ -91,7 +91,8 @@ class ColumnMapping:
         """
         if self.by_id and len(file) and not any(_FIELD_ID in (one.metadata or {}) for one in file):
             raise RecordFormatError(
-                f"The {what} has no ids of its columns, and the table finds columns by id ({MODE} is id)."
+                f"The {what} has no ids of its columns, and the table finds columns by id ({MODE} is id). Rewrite "
+                "the file by a writer that stores them, such as Spark's."
             )
         names = _Names(self.by_id, self.columns)
         return {name: one.name for one in file if (name := names.of(one)) is not None}

@@ -16,6 +16,7 @@ from pyarrow import fs
 from flip27_stream.connectors.files.local_calls import answered
 from flip27_stream.connectors.files.storage.store_parameters import OPTION_PREFIX, S3_NAMES, typed
 from flip27_stream.errors import OptionError
+from flip27_stream.options.dbfs import on_driver
 
 T = TypeVar("T")
 
@@ -64,16 +65,16 @@ def locate(path: str, options: Mapping[str, str]) -> tuple[Storage, str]:
     except in a folder ``column=value``, since Spark writes escapes in names of such folders (``hour=00%3A00``).
 
     Args:
-        path: A local path, or a URI.
+        path: A local path, or a URI. ``dbfs:/...`` is a path on this machine, as Databricks mounts it.
         options: The parameters of the file system.
 
     Raises:
         OptionError: The URI has no path, there is no file system for its scheme, or it has credentials in it.
     """
     given = tuple(sorted(options.items()))
-    uri = _URI.fullmatch(path)
+    uri = _URI.fullmatch(on_driver(path))
     if uri is None:
-        return Storage(options=given), os.path.abspath(path)
+        return Storage(options=given), os.path.abspath(on_driver(path))
     scheme, authority = uri["scheme"].lower(), uri["authority"] or ""
     inside = "/".join(name if "=" in name else unquote(name) for name in (uri["path"] or "").split("/"))
     _check(path, scheme, authority)
@@ -95,10 +96,9 @@ def _check(path: str, scheme: str, authority: str) -> None:
         OptionError: There is no file system for the URI, or it has credentials in it.
     """
     if scheme not in (*_MAKERS, "file"):
-        hint = f" On Databricks, /dbfs{path[len('dbfs:') :]} is the same." if scheme == "dbfs" else ""
         raise _wrong(
             path,
-            f"There is no file system for '{scheme}:'. Supported are {', '.join(('file', *_MAKERS))}.{hint} Begin a "
+            f"There is no file system for '{scheme}:'. Supported are {', '.join(('file', *_MAKERS))}. Begin a "
             "local path with / or ./",
         )
     if scheme == "file" and authority not in ("", "localhost"):

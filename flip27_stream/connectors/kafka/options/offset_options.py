@@ -323,6 +323,6 @@ def _bounded_offsets(options: Mapping[str, str], subscriber: KafkaSubscriber) ->
         )
     if not isinstance(subscriber, TopicListSubscriber) or len(subscriber.topics) != 1:
         raise OptionError.of(
-            option, text, f"With more than one topic their names are needed. {_OFFSETS_EXAMPLE}"
+            option, text, f"The query reads several topics, so the offsets must name them. {_OFFSETS_EXAMPLE}"
         )
     return {TopicPartition(subscriber.topics[0], int(m[1])): int(m[2]) for m in found if m is not None}

@@ -172,7 +172,7 @@ class LogRanges:
         looked.identified = {tp.topic: self.topics[tp.topic] for tp in settled}
         looked.reset.update(settled)
         for name, topic in looked.identified.items():
-            self._identities.replaced(state.topics[name], topic)
+            self._identities.replaced(name, state.topics[name], topic)
 
     def _ask(
         self, wanted: Mapping[TopicPartition, int], changes: IdentityChanges, *, again: bool = False

@@ -31,7 +31,8 @@ def adopted(
 ) -> AdoptedOffset[KafkaPartitionSplit, KafkaEnumeratorState] | None:
     """Returns the state of this source at an offset of Spark's source; ``None`` if the document has another form.
 
-    Spark's source writes ``{"topic": {"0": 23}}`` (Spark ``JsonUtils.partitionOffsets``).
+    Spark's source writes ``{"topic": {"0": 23}}`` (Spark ``JsonUtils.partitionOffsets``). Up to Spark 3.0 it writes
+    ``{}`` while it has no partitions.
 
     Args:
         document: The offset as the offset log of the checkpoint has it.
@@ -39,7 +40,7 @@ def adopted(
             only if the result is used, since it makes requests to the brokers.
     """
     found = list(_offsets(document))
-    if not found or any(offset is None for _, offset in found):
+    if any(offset is None for _, offset in found):
         return None
     offsets = {tp: offset for tp, offset in found if offset is not None}
     partitions: dict[str, list[int]] = {}
@@ -137,7 +138,7 @@ class _LookedUp(Mapping[str, int]):
 def _offsets(document: Mapping[str, Any]) -> Iterator[tuple[TopicPartition, int | None]]:
     """Yields each partition and its offset; the offset is ``None`` if the entry has another form."""
     for topic, partitions in document.items():
-        if not isinstance(partitions, Mapping):
+        if not isinstance(partitions, Mapping) or not partitions:
             yield TopicPartition(topic, 0), None
             continue
         for number, offset in partitions.items():

@@ -72,14 +72,14 @@ class TopicIdentities:
                 renamed.add(tp)
         return IdentityChanges(successors, frozenset(renamed))
 
-    def replaced(self, known: AssignedTopic, topic: TopicMetadata) -> None:
-        """Records that ``topic`` has replaced ``known``.
+    def replaced(self, name: str, known: AssignedTopic, topic: TopicMetadata) -> None:
+        """Records that ``topic`` has replaced ``known``, the topic ``name`` of the checkpoint.
 
         A broker that still tells the id of ``known`` has outdated metadata.
         """
         self._replaced |= {known.topic_id} - {topic.topic_id, ""}
         if _is_elsewhere(known, topic.cluster_id):
-            self._log_move(known, topic)
+            self._log_move(name, known, topic)
 
     def cause(self, known: AssignedTopic, cluster_id: str) -> str:
         """Returns the reason why a topic may have another id or be missing, for a message; "" on the same cluster.
@@ -123,7 +123,7 @@ class TopicIdentities:
         """
         return topic.cluster_id == self._trusted and topic.cluster_id != known.cluster_id
 
-    def _log_move(self, known: AssignedTopic, topic: TopicMetadata) -> None:
+    def _log_move(self, name: str, known: AssignedTopic, topic: TopicMetadata) -> None:
         if topic.topic_id == known.topic_id != "":
             why = "its id is the same"
         elif self._is_trusted(known, topic):
@@ -131,7 +131,8 @@ class TopicIdentities:
         else:
             why = "no topic ids tell whether it is another one"
         log.warning(
-            "A topic of Kafka cluster '%s' is read on from cluster '%s' at its offsets: %s.",
+            "Topic '%s' was read from cluster '%s' and is now read from cluster '%s', at the same offsets: %s.",
+            name,
             known.cluster_id,
             topic.cluster_id,
             why,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -85,10 +86,10 @@ class MskIam:
     option: ClassVar[str] = _JAAS
 
     def exchange(self, host: str) -> SaslExchange:
-        """Returns a new authentication at a broker, whose name contains the region.
+        """Returns a new authentication at a broker.
 
         Raises:
-            AuthenticationError: There are no credentials, or the name contains no region.
+            AuthenticationError: There are no credentials, or no region is known.
             OSError: AWS cannot be reached now.
         """
         check_installed("boto3", "aws", "SASL/AWS_MSK_IAM")
@@ -96,7 +97,7 @@ class MskIam:
 
         found = self.keys()
         exchange: SaslExchange = msk_exchange(
-            host, region_of(host), found.access_key, found.secret_key, found.token
+            host, region_of(host, self.profile), found.access_key, found.secret_key, found.token
         )
         return exchange
 
@@ -124,18 +125,31 @@ class MskIam:
         return False
 
 
-def region_of(host: str) -> str:
-    """Returns the AWS region in the name of a broker of Amazon MSK.
+def region_of(host: str, profile: str | None = None) -> str:
+    """Returns the AWS region in the name of a broker of Amazon MSK, else that of AWS's settings.
+
+    Args:
+        host: The name of the broker.
+        profile: The profile in AWS's configuration files; ``None`` for boto3's default.
 
     Raises:
-        AuthenticationError: The name contains no region.
+        AuthenticationError: Neither has a region.
     """
-    found = region_in(host)
+    found = region_in(host) or default_region(profile)
     if found is None:
         raise AuthenticationError(
-            f"The name of broker '{host}' has no AWS region in it, which SASL/AWS_MSK_IAM needs; the name of a "
-            "broker of Amazon MSK ends with .kafka.<region>.amazonaws.com. Check option 'kafka.bootstrap.servers'."
+            f"The name of broker '{host}' has no AWS region in it, which SASL/AWS_MSK_IAM needs, and AWS's settings "
+            "have none; the name of a broker of Amazon MSK ends with .kafka.<region>.amazonaws.com. Check option "
+            "'kafka.bootstrap.servers', or set AWS_REGION on the driver and on the executors."
         )
+    return found
+
+
+def default_region(profile: str | None) -> str | None:
+    """Returns the AWS region of ``AWS_REGION``, which only Java's library reads, else boto3's; ``None`` without one."""
+    import boto3
+
+    found: str | None = os.environ.get("AWS_REGION") or boto3.Session(profile_name=profile).region_name
     return found
 
 

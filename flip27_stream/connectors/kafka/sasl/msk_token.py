@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from flip27_stream.connectors.kafka.sasl.msk_iam import MskIam
+from flip27_stream.connectors.kafka.sasl.msk_iam import MskIam, default_region
 from flip27_stream.connectors.kafka.tokens.token_cache import Token
 from flip27_stream.errors import AuthenticationError
 from flip27_stream.extras import check_installed
@@ -24,7 +24,7 @@ class MskToken:
 
     Attributes:
         aws: The settings with which AWS credentials are found.
-        region: The region of the brokers; ``None`` for boto3's default.
+        region: The region of the brokers; ``None`` for that of AWS's settings.
     """
 
     aws: MskIam
@@ -41,23 +41,16 @@ class MskToken:
         from botocore.auth import SigV4QueryAuth
         from botocore.awsrequest import AWSRequest
 
-        region = self.region or _default_region(self.aws.profile)
+        region = self.region or default_region(self.aws.profile)
+        if region is None:
+            raise AuthenticationError(
+                "The AWS region of the brokers is not known, which a token for Amazon MSK needs: the names in option "
+                "'kafka.bootstrap.servers' have none in them, and AWS's settings have none. Set AWS_REGION on the "
+                "driver and on the executors."
+            )
         request = AWSRequest(
             "GET", f"https://kafka.{region}.amazonaws.com/", params={"Action": "kafka-cluster:Connect"}
         )
         SigV4QueryAuth(self.aws.keys(), "kafka-cluster", region, _LIFE_S).add_auth(request)
         url = f"{request.url}&User-Agent=flip27-stream"
         return Token(base64.urlsafe_b64encode(url.encode()).decode().rstrip("="), time.time() + _LIFE_S)
-
-
-def _default_region(profile: str | None) -> str:
-    import boto3
-
-    found: str | None = boto3.Session(profile_name=profile).region_name
-    if found is None:
-        raise AuthenticationError(
-            "The AWS region of the brokers is not known, which a token for Amazon MSK needs: the names in option "
-            "'kafka.bootstrap.servers' have none in them, and AWS's settings have none. Set AWS_REGION on the driver "
-            "and on the executors."
-        )
-    return found

@@ -35,7 +35,10 @@ _EXTENSION_VALUE: Final = re.compile(r"[\x21-\x7e \t\r\n]+")
 
 
 def _java_class(*names: str) -> Kind[str]:
-    """Returns the kind of names of Java classes whose function this source has, also with a prefix of Databricks."""
+    """Returns the kind of an option whose value is the name of a Java class.
+
+    Only ``names`` are allowed, whose work this source does itself; package prefixes that Databricks adds are ignored.
+    """
 
     def parse(text: str, option: str) -> str:
         name = text.strip()
@@ -55,6 +58,11 @@ def _java_class(*names: str) -> Kind[str]:
 
 
 def _url(text: str, option: str) -> str:
+    if text.strip().lower().startswith("file:"):
+        raise OptionError(
+            f"Option '{option}' names a file. Tokens are not read from files; read it in a Python function, and name "
+            f"that in option '{token_function.OPTION}'."
+        )
     try:
         parts = urlsplit(text.strip())
         well_formed = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

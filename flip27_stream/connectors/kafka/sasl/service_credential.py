@@ -82,7 +82,8 @@ def parse_service_credential(options: Mapping[str, str]) -> OAuthBearer | MskIam
         options: The options of the query, by their names in lower case.
 
     Raises:
-        OptionError: This runtime has no service credentials, or the options say otherwise how to log in.
+        OptionError: This runtime has no service credentials, the brokers do not take their tokens, or the options say
+            otherwise how to log in.
     """
     name = CREDENTIAL.get(options)
     if name is None:
@@ -95,6 +96,11 @@ def parse_service_credential(options: Mapping[str, str]) -> OAuthBearer | MskIam
         raise OptionError(
             f"Options '{CREDENTIAL.name}' and '{other or 'kafka.security.protocol'}' cannot be given together: the "
             "service credential says how to log in."
+        )
+    if _first_host(options).endswith(_GOOGLE):
+        raise OptionError(
+            f"Option '{CREDENTIAL.name}' is not supported for Managed Service for Apache Kafka of Google Cloud: its "
+            f"brokers take tokens of a form of their own. {_INSTEAD}"
         )
     if credential_providers() is None:
         raise OptionError(f"Option '{CREDENTIAL.name}' needs a {MISSING} {_INSTEAD}")
@@ -111,11 +117,6 @@ def _first_host(options: Mapping[str, str]) -> str:
 
 def _default_scope(options: Mapping[str, str]) -> str:
     host = _first_host(options)
-    if host.endswith(_GOOGLE):
-        raise OptionError(
-            f"Option '{CREDENTIAL.name}' is not supported for Managed Service for Apache Kafka of Google Cloud: its "
-            f"brokers take tokens of a form of their own. {_INSTEAD}"
-        )
     if not host.endswith(_EVENT_HUBS):
         raise OptionError(
             f"Option '{CREDENTIAL.name}' needs option '{SCOPE.name}', unless option 'kafka.bootstrap.servers' is a "

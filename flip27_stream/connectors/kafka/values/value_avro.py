@@ -19,7 +19,7 @@ from flip27_stream.connectors.kafka.values.avro_schema import with_read_defaults
 from flip27_stream.connectors.kafka.values.avro_types import as_written, field_types, fits, same_meaning
 from flip27_stream.connectors.kafka.values.avro_walk import RecordWalk
 from flip27_stream.connectors.kafka.values.value_decoder import DecodedValues, ValueDecoder, ValueFormat
-from flip27_stream.errors import OptionError, shortened
+from flip27_stream.errors import OptionError, listed, shortened
 
 _FRAME = 5
 _LONGEST = 10  # the greatest number of bytes of an encoded number
@@ -67,10 +67,10 @@ class AvroDecoder(ValueDecoder):
         for field in fields:
             kind = written.get(field.name)
             if kind is None or not fits(field.type, kind):
-                there = ", ".join(f"{name} ({kind or 'not supported'})" for name, kind in written.items())
+                kinds = {name: f"{name} ({kind or 'not supported'})" for name, kind in written.items()}
                 raise OptionError(
                     f"Column '{field.name}' of the schema, {field.type}, is not a field of the Avro record "
-                    f"'{resolved['name']}'. Its fields: {there}."
+                    f"'{resolved['name']}'. Its fields: {listed(kinds, field.name)}."
                 )
         if reader is not None:
             _check_meaning(resolved["fields"], written, field_types(parsed))

@@ -31,7 +31,7 @@ from watermark_alignment.group.group_view import (
     who_waits,
 )
 from watermark_alignment.group.membership import LONGEST_BEAT_S, Membership
-from watermark_alignment.options import AlignmentOptions
+from watermark_alignment.options import AlignmentOptions, called
 from watermark_alignment.planner import GROUP
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
@@ -159,7 +159,7 @@ class GroupPlanner:
             batch = planned()
         self._reads_first = _is_held(batch)
         if batch.plan is None:
-            if not member.has_spoken:  # the table could not be read when the run began
+            if not member.has_published:  # the table could not be read when the run began
                 self._publish_former_watermark(member, plan_input.start)
             return batch
         if self._is_first:
@@ -209,7 +209,7 @@ class GroupPlanner:
     ) -> PlannedBatch:
         """Returns the batch of an AvailableNow run that only other members hold back, and that must not end yet."""
         last, slowest = _last_batch(plan_input), member.slowest(self._wait.counts)
-        if slowest is not None and self._wait.gives_up(slowest, last, plan_input.now, member.listened_ms):
+        if slowest is not None and self._wait.gives_up(slowest, last, plan_input.now, member.readable_ms):
             self._warn_of(slowest)
             return planned()
         return replace(batch, runs_empty=self._wait.is_enough(last, slowest, member.others()))
@@ -227,7 +227,8 @@ class GroupPlanner:
             if time.monotonic() > deadline:
                 raise AlignmentError(
                     f"Group '{self._alignment.group}' could not be read from its table for {_FIRST_LOOK_S:g} s, and "
-                    f"without it source '{member.entry.source}' does not know how far it may read: "
+                    f"without it source '{called(member.entry.source, member.entry.reads)}' does not know how far "
+                    "it may read: "
                     f"{member.failure or 'there was no answer'}. Nothing is lost. Start the query again once the "
                     f"table can be read."
                 )
@@ -253,9 +254,9 @@ class GroupPlanner:
             )
         if successor is not None:
             raise AlignmentError(
-                f"Two live processes plan for source '{own.source}' of group '{own.group}' from one checkpoint "
-                f"(lineage {own.lineage}): {own.where}, and, later, {successor.where}. Stop one of the two queries; a "
-                "copy of a checkpoint cannot be used at the same time as the original."
+                f"Two live processes plan for source '{called(own.source, own.reads)}' of group '{own.group}' "
+                f"from one checkpoint (lineage {own.lineage}): {own.where}, and, later, {successor.where}. "
+                "Stop one of the two queries; a copy of a checkpoint cannot be used at the same time as the original."
             )
 
     def _warn_of(self, slowest: Entry) -> None:
@@ -265,7 +266,7 @@ class GroupPlanner:
             "'%s', %s",
             self._alignment.group,
             self._alignment.source_timeout_ms,
-            slowest.source,
+            called(slowest.source, slowest.reads),
             slowest.where,
         )
 

@@ -61,7 +61,7 @@ class GroupWait:
         self._waited: dict[Key, Waited] = {}
         self._given_up: dict[Key, Mark] = {}
         self._asked: tuple[int, int] | None = None
-        self._listened_ms: int | None = None
+        self._readable_ms: int | None = None
         self._uncounted_ms = 0
         self._batch: int | None = None
         self._seen: tuple[tuple[Key, Mark] | None, object] = None, None
@@ -72,16 +72,16 @@ class GroupWait:
         """Returns whether the run waits for a member: it was not ignored, or has made progress since it was."""
         return self._given_up.get(entry.key) != entry.mark
 
-    def gives_up(self, slowest: Entry, batch: int, now: int, listened_ms: int | None) -> bool:
+    def gives_up(self, slowest: Entry, batch: int, now: int, readable_ms: int | None) -> bool:
         """Returns whether the run goes on without ``slowest``, the member that holds it.
 
         Args:
             slowest: The newest entry of the member.
             batch: The number of the batch before the plan that waits.
             now: The query's clock (ms).
-            listened_ms: The time (ms) in which the group could be read; ``None`` while it cannot be read.
+            readable_ms: The time (ms) in which the group could be read; ``None`` while it cannot be read.
         """
-        passed_ms = self._passed(batch, now, listened_ms)
+        passed_ms = self._passed(batch, now, readable_ms)
         waited = self._waited.get(slowest.key, Waited(slowest)).after(passed_ms, slowest)
         self._waited[slowest.key] = waited
         if waited.heard_ms <= self._timeout_ms:
@@ -114,18 +114,18 @@ class GroupWait:
         wait_s = _SHARE_OF_BATCH * (now - self._answered) if another_moved else 2 * self._wait_s
         return min(max(wait_s, _SHORTEST_WAIT_S), self._longest_s)
 
-    def _passed(self, batch: int, now: int, listened_ms: int | None) -> int:
+    def _passed(self, batch: int, now: int, readable_ms: int | None) -> int:
         """Returns the time (ms), not counted before, in which a plan waited and the group could be read.
 
         A reading of the table may end long after the plan that began it. So the time that plans waited is kept until
         the next reading tells how much of it counts, up to half of ``source-timeout``.
         """
         self._uncounted_ms = min(self._uncounted_ms + self._waited_since(batch, now), self._timeout_ms // 2)
-        before, self._listened_ms = self._listened_ms, listened_ms
-        if before is None or listened_ms is None:
+        before, self._readable_ms = self._readable_ms, readable_ms
+        if before is None or readable_ms is None:
             self._uncounted_ms = 0
             return 0
-        passed_ms = min(listened_ms - before, self._uncounted_ms)
+        passed_ms = min(readable_ms - before, self._uncounted_ms)
         if passed_ms:
             self._uncounted_ms = 0
         return passed_ms

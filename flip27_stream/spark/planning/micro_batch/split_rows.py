@@ -1,4 +1,4 @@
-"""What is known of all splits of one plan, a row for each, and the aligned plan that follows from it."""
+"""Columns with a row for each split of one plan: what is known of the split, and how far the aligned plan reads it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from flip27_stream.in_order import values_of
-from flip27_stream.spark.planning.micro_batch.split_tracker import Row
+from flip27_stream.spark.planning.micro_batch.split_tracker import TrackedRow
 from watermark_alignment.planner import Plan, PositionsAt, SparsePositions, SplitView, plan
 from watermark_alignment.split_columns import SplitColumns, known_times, plan_in_columns
 
@@ -24,7 +24,7 @@ class SplitRows:
     """
 
     ids: Sequence[str]
-    rows: Sequence[Row]
+    rows: Sequence[TrackedRow]
 
     @cached_property
     def views(self) -> list[SplitView]:
@@ -97,7 +97,7 @@ class SplitRows:
         }
 
 
-def _read_max_after(row: Row, end: int, horizon: int | None) -> int | None:
+def _read_max_after(row: TrackedRow, end: int, horizon: int | None) -> int | None:
     position, last, read_max, first, reach, *_ = row
     if end == position:
         return read_max

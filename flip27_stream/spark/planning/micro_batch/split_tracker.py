@@ -16,7 +16,7 @@ from flip27_stream.spark.source_spec import AnyState
 
 _SILENCE_MS = 60_000
 
-Row = tuple[int, int, int | None, int | None, int | None, int | None, bool]
+TrackedRow = tuple[int, int, int | None, int | None, int | None, int | None, bool]
 """What is known of a split: the fields of :class:`~watermark_alignment.planner.SplitView` after its id."""
 
 
@@ -80,7 +80,7 @@ class SplitTracker:
         *,
         seen_at: int,
         final: bool,
-    ) -> list[Row]:
+    ) -> list[TrackedRow]:
         """Returns the planner's view of splits, in the order of ``ids``.
 
         A split without an answer is not read, and its front stays: one that is not in ``run``, or that has something to
@@ -95,7 +95,7 @@ class SplitTracker:
             seen_at: The query's clock (ms) after ``log`` was looked up.
             final: Whether the splits are finished at the ends in ``run``.
         """
-        rows: list[Row] = []
+        rows: list[TrackedRow] = []
         first, answered = self._next, self._answered
         for name, state, looked, r, found, reported in zip(
             ids,
@@ -133,7 +133,7 @@ class SplitTracker:
             self._quiet[split] = seen
         return seen[1]
 
-    def is_unknown(self, split: str, row: Row) -> bool:
+    def is_unknown(self, split: str, row: TrackedRow) -> bool:
         """Returns whether nothing is known of the split: no answer in this process, and no event time in the offset.
 
         It may have been paused before a restart, so the other splits must not pass it.

@@ -1,4 +1,4 @@
-"""Looks at the splits of a source. A look that fails for a reason that may pass is made again for a limited time."""
+"""Calls ``split_ranges`` of an enumerator, and repeats a call that failed for a limited time."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from flip27_stream.spark.planning import stall_detector
 from flip27_stream.spark.source_contract import check_ranges
 from flip27_stream.spark.source_spec import AnyEnumerator
 
-_LEAST_LOOKS = 3
+_LEAST_CALLS = 3
 _LASTING = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 """The errors of the system that do not pass by themselves."""
 
 log = logging.getLogger(__name__)
 
 
-class Looks:
+class RangeLookup:
     """Calls ``split_ranges`` and counts the calls that failed in a row."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Looks:
         if self._failing_since is None:
             self._failing_since = now
             log.warning(
-                "%s failed, and is tried again for %g s: %s: %s",
+                "%s failed. It is repeated for up to %g s: %s: %s",
                 who,
                 stall_detector.TIMEOUT_S,
                 type(error).__name__,
@@ -71,7 +71,7 @@ class Looks:
             )
         self._failed += 1
         waited = now - self._failing_since
-        if self._failed >= _LEAST_LOOKS and waited >= stall_detector.TIMEOUT_S:
+        if self._failed >= _LEAST_CALLS and waited >= stall_detector.TIMEOUT_S:
             raise UnreachableError(
                 f"{who} has failed for {waited:.0f} s, {self._failed} times in a row, the last time with "
                 f"{type(error).__name__}: {error}. Nothing is lost; a restart goes on here. Check that this machine "
