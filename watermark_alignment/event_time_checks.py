@@ -36,6 +36,7 @@ def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], no
             f"({EVENT_TIME.name})."
         )
     until = now + _DAY_MS
+    times = [time for time in times if not _is_no_time(time, until, unit)]  # such as 0 for an unknown time
     found = {steps_off(time, until, unit): time for time in times}
     if len(found) > 1 and not _YEAR_2000_MS <= found.get(None, until) <= until:
         return None

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from typing import Final
 
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
+
+HYBRID: Final = "^[0-9]+:"
+"""Before the id of a split in a hybrid source."""
+NUMBER: Final = "(-partition)?-[0-9]*$|/(?![^/]*-partition-[0-9]*$)[^/]*$"
+"""What tells the splits of one topic, stream or folder apart, at the end of their ids."""
 
 
 def name(given: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -14,6 +15,8 @@ from flip27_stream.options.kinds import BOOLEAN, DURATION, POSITIVE_DURATION, TE
 from flip27_stream.options.option import Kind, Option
 from watermark_alignment.table_location import catalog_name, parse_location
 
+DERIVED_ID: Final = "[0-9a-f]{8}-[0-9a-f]{16}"
+"""The form of the id of a source without ``scan.source.id``; see :meth:`AlignmentOptions.name_of_source`."""
 _SHORTEST_TIMEOUT_S: Final = 1
 """A member renews its entry four times per timeout. A member that is slower stops counting again and again."""
 
@@ -265,3 +268,8 @@ def _storage_options(options: Mapping[str, str]) -> dict[str, str]:
         for name, value in options.items()
         if name.startswith(STORAGE_OPTION_PREFIX)
     }
+
+
+def called(source: str, reads: str) -> str:
+    """Returns what to call a source in messages: its id, or if no user gave it, what the source reads if known."""
+    return reads if reads and re.fullmatch(DERIVED_ID, source) else source

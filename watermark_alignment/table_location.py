@@ -13,6 +13,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from flip27_stream.errors import AlignmentError, OptionError
+from flip27_stream.options.dbfs import on_driver
 
 TABLE_OPTION: Final = "scan.watermark.alignment.table"
 RENAME: Final = "allow_unsafe_rename"
@@ -20,10 +21,13 @@ RENAME: Final = "allow_unsafe_rename"
 
 _WITHOUT_LINKS: Final = (errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV)
 _MOUNTS: Final = ("/dbfs", "/Volumes")
-_DBFS: Final = re.compile(r"dbfs:/+")
+_DBFS_MOUNTS: Final = Path("/dbfs/mnt")
 _GRANTS: Final = (
-    "Permissions granted in a catalog do not reach it: the planning process needs credentials of its own, in the "
-    f"driver's environment or as options {TABLE_OPTION}.option.<name>"
+    "Permissions granted in a catalog do not reach it: the process that opens the table needs credentials of its own, "
+    f"in its environment or as options. A query has {TABLE_OPTION}.option.<name>"
+)
+_OTHERS: Final = (
+    "python -m watermark_alignment has --storage-option, StatusListener and plot have storage_options"
 )
 _CREDENTIALS: Final = {
     (
@@ -52,6 +56,8 @@ _NOT_HERE: Final = {
 
 
 _NAME: Final = re.compile(r"(?:\w+|`[^`/]+`)(?:\.(?:\w+|`[^`/]+`)){1,2}")
+_UNQUOTED_NAME: Final = re.compile(r"[\w-]+(?:\.[\w-]+){1,2}")
+_QUOTED: Final = re.compile(r"\w*-[\w-]*")
 _ABSOLUTE: Final = re.compile(r"/|(?:file|dbfs):/|[A-Za-z][A-Za-z0-9+.-]*://")
 _NO_PATH: Final = re.compile(r"[][|^\x00-\x1f\x7f]")
 _ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
@@ -101,13 +107,19 @@ def parse_location(text: str, option: str) -> str:
     if catalog_name(location) is not None:
         return location
     if not _ABSOLUTE.match(location):
+        quoted = _QUOTED.sub(lambda part: f"`{part[0]}`", location)
+        in_catalog = (
+            f" If it is the name of a table in a catalog, write {quoted}."
+            if _UNQUOTED_NAME.fullmatch(location)
+            else ""
+        )
         raise OptionError.of(
             option,
             text,
             "A relative path would lie wherever the driver happens to run. Write an absolute path such as "
             f"/Volumes/main/streaming/files/{_file_name(location)}, or a URI such as "
             f"s3://bucket/{_file_name(location)}; or, for a single source, the name of a table in a catalog, such as "
-            f"main.streaming.{_table_name(location)}.",
+            f"main.streaming.{_table_name(location)}.{in_catalog}",
         )
     found = (_NO_URI if "://" in location else _NO_PATH).search(location)
     if found:
@@ -115,7 +127,7 @@ def parse_location(text: str, option: str) -> str:
         raise OptionError.of(
             option, text, f"delta-rs cannot write to a place with {found[0]!r} in it. {advice}."
         )
-    if understood(location).startswith("/") and (escape := _ESCAPE.search(location)):
+    if on_driver(location).startswith("/") and (escape := _ESCAPE.search(location)):
         raise OptionError.of(
             option,
             text,
@@ -123,17 +135,6 @@ def parse_location(text: str, option: str) -> str:
             "Write what it stands for, or give a path without it.",
         )
     return location
-
-
-def understood(location: str) -> str:
-    """Returns a location in a form that delta-rs understands.
-
-    Databricks' forms ``dbfs:/Volumes/...`` and ``dbfs:/...`` become paths on the driver. Other locations are unchanged.
-    """
-    if not _DBFS.match(location):
-        return location
-    path = _DBFS.sub("/", location)
-    return path if path.startswith("/Volumes/") else f"/dbfs{path}"
 
 
 def local_folder(location: str) -> Path | None:
@@ -166,6 +167,12 @@ def check_folder(location: str) -> None:
         raise AlignmentError(
             f"The split-watermark table at '{location}' cannot be opened: '{file}' is a file. Give another path in "
             f"option {TABLE_OPTION}"
+        )
+    if location.startswith("/mnt/") and _DBFS_MOUNTS.is_dir():
+        raise AlignmentError(
+            f"Option '{TABLE_OPTION}' is '{location}', which Spark takes for 'dbfs:{location}', and other programs for "
+            f"a folder on the driver's disk, which ends with the cluster. Write 'dbfs:{location}', or "
+            f"'file:{location}' if you mean the driver's disk."
         )
     for mount in _MOUNTS:
         if location.startswith(f"{mount}/") and not Path(mount).is_dir():
@@ -235,7 +242,7 @@ def remedy(location: str, cause: str) -> str:
         return _SCHEMES
     for schemes, names in _CREDENTIALS.items():
         if location.lower().startswith(schemes):
-            return f"The store was not reached, or refused. {_GRANTS} (of {names})."
+            return f"The store was not reached, or refused. {_GRANTS} (of {names}), {_OTHERS}."
     if "os error 38" in cause or RENAME in cause:
         return f"The file system has no hard links. Set {TABLE_OPTION}.option.{RENAME} to true, or give another path."
     code = _OS_ERROR.search(cause)

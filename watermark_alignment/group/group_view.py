@@ -49,7 +49,8 @@ class Entry:
         left: Whether the member has left the group.
         progress: The number of its newest batch that moved a split; it increases even if the watermark does not, as in
             many rows of one event time. ``None`` if there was no such batch, or in entries of older releases.
-        waits: The ids of the splits that wait, or with ``waits_all_but`` of those that do not; empty if both are many.
+        waits: The ids of the splits that wait, or with ``waits_all_but`` of those that do not. If both are
+            more than 100, they are 100 of those that wait.
         waits_all_but: See ``waits``.
         reads: What the source reads, in few words; empty in entries of older releases.
     """
@@ -320,8 +321,8 @@ def who_waits(plan: Plan) -> Waits:
     waiting = tuple(sorted(split for split, state in plan.states.items() if state is SplitStatus.PAUSED))
     others = tuple(sorted(plan.states.keys() - set(waiting)))
     if others and len(others) < len(waiting):
-        return (others, True) if len(others) <= _MOST_NAMED else NOBODY_WAITS
-    return (waiting, False) if len(waiting) <= _MOST_NAMED else NOBODY_WAITS
+        return (others, True) if len(others) <= _MOST_NAMED else (waiting[:_MOST_NAMED], False)
+    return waiting[:_MOST_NAMED], False
 
 
 def watermark_to_publish(

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from flip27_stream.threads import start
 from watermark_alignment.group.group_log import GroupLog
+from watermark_alignment.group.group_reads import GroupReads
 from watermark_alignment.group.group_view import (
     NOBODY_WAITS,
     Entry,
@@ -24,7 +25,6 @@ from watermark_alignment.group.group_view import (
     Waits,
     everybody,
 )
-from watermark_alignment.group.hearing import Hearing
 
 _LOG = logging.getLogger(__name__)
 
@@ -64,8 +64,8 @@ class Membership:
         self._asked = self._done = 0
         self._beat_at = 0.0
         self._beat_s = min(entry.timeout_ms / 1000 / _BEATS_PER_TIMEOUT, LONGEST_BEAT_S)
-        self._hearing = Hearing(entry, longest_gap_ms=int(2 * self._beat_s * 1000))
-        self._can_speak = True
+        self._group_reads = GroupReads(entry, longest_gap_ms=int(2 * self._beat_s * 1000))
+        self._can_write = True
         self._failure: Exception | None = None
         self._since: int | None = None
         self._changed = threading.Condition()
@@ -78,19 +78,19 @@ class Membership:
         return self._entry
 
     @property
-    def has_spoken(self) -> bool:
+    def has_published(self) -> bool:
         """Whether :meth:`announce` was called."""
         return self._joined
 
     @property
     def view(self) -> GroupView:
         """The group as it was last read."""
-        return self._hearing.view
+        return self._group_reads.view
 
     @property
     def looked_at(self) -> int | None:
         """When the group was last read, by the member's clock (ms); ``None`` if it never was."""
-        return self._hearing.at
+        return self._group_reads.at
 
     @property
     def failure(self) -> Exception | None:
@@ -98,27 +98,27 @@ class Membership:
         return self._failure
 
     @property
-    def listened_ms(self) -> int | None:
+    def readable_ms(self) -> int | None:
         """For how long entries of others could be read (ms); ``None`` while they cannot be read.
 
-        See :class:`Hearing`.
+        See :class:`GroupReads`.
         """
-        return self._hearing.listened_ms if self._hearing.hears else None
+        return self._group_reads.readable_ms if self._group_reads.is_current else None
 
     def age_ms(self) -> int | None:
         """Returns the time since the group was last read (ms); ``None`` if it never was."""
-        return None if self._hearing.at is None else self._clock() - self._hearing.at
+        return None if self._group_reads.at is None else self._clock() - self._group_reads.at
 
     def slowest(self, heeds: Heeds = everybody) -> Entry | None:
         """Returns the entry with the least watermark of the others that ``heeds`` accepts; ``None`` without one.
 
         While the table cannot be read or written, the result is that of the last read.
         """
-        return self._hearing.slowest(heeds)
+        return self._group_reads.slowest(heeds)
 
     def floor(self, heeds: Heeds = everybody) -> int | None:
         """Returns the watermark (ms) of :meth:`slowest`; ``None`` if no member has one."""
-        return self._hearing.floor(heeds)
+        return self._group_reads.floor(heeds)
 
     def others(self) -> dict[Key, Mark]:
         """Returns the positions of the other members, as they were last read."""
@@ -262,15 +262,15 @@ class Membership:
         except Exception as error:  # noqa: BLE001 - the thread has to survive
             self._warn_of(error, "the last known state of the group is used")
             with self._changed:
-                self._hearing, self._failure = self._hearing.after_failure(), error
+                self._group_reads, self._failure = self._group_reads.after_failure(), error
             return False
         if unpublished is not None:
             self._warn_of(unpublished, "the other members get no news of this source")
         self._failing = unpublished is not None
         with self._changed:
             self._failure = None
-            self._hearing = self._hearing.after(
-                news, self._clock(), can_speak=self._can_speak, is_behind=self._log.is_behind
+            self._group_reads = self._group_reads.after(
+                news, self._clock(), can_write=self._can_write, is_behind=self._log.is_behind
             )
             if unpublished is None:
                 self._unpublished = self._unpublished and self._entry is not entry
@@ -278,7 +278,7 @@ class Membership:
         return unpublished is None
 
     def _take_place(self) -> None:
-        entry = self._hearing.in_place(self._entry, self._since)
+        entry = self._group_reads.in_place(self._entry, self._since)
         if self._joined and not self._closing and entry is not self._entry:
             self._entry = entry
             self._unpublished = True
@@ -292,13 +292,13 @@ class Membership:
             self._since = version if self._since is None else min(self._since, version)
             self._on_commit(version)
         except Exception as error:  # noqa: BLE001 - as in _go
-            self._can_speak = False
+            self._can_write = False
             return error
-        self._can_speak = True
+        self._can_write = True
         return None
 
     def _warn_of(self, error: Exception, consequence: str) -> None:
-        """Logs a warning, once until publishing and reading have succeeded again."""
+        """Logs a warning. Further ones are left out until publishing and reading have succeeded again."""
         if not self._failing:
             _LOG.warning("%s. Meanwhile %s.", error, consequence)
         self._failing = True

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from watermark_alignment.formatting import HYBRID, NUMBER
+from watermark_alignment.options import DERIVED_ID
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SPLIT_STATUS: Final = """\
+_IN_FORMAT: Final = DERIVED_ID.replace("{", "{{").replace("}", "}}")  # SPLIT_STATUS is formatted again
+
+SPLIT_STATUS: Final = f"""\
 WITH newest AS (
   SELECT `group`, source, max(struct(recorded_at, batch)) AS last
-  FROM {table}
+  FROM {{table}}
   GROUP BY `group`, source
 ), recent AS (
   SELECT
     rows_of.*, last, struct(recorded_at, batch) AS this,
     lag(recorded_at) OVER per_split AS before, lag(batch) OVER per_split AS batch_before
-  FROM {table} AS rows_of JOIN newest USING (`group`, source)
+  FROM {{table}} AS rows_of JOIN newest USING (`group`, source)
   WHERE batch BETWEEN last.batch - 10 AND last.batch
   WINDOW per_split AS (PARTITION BY `group`, source, split ORDER BY recorded_at, batch)
 ), runs AS (
@@ -36,6 +41,28 @@ WITH newest AS (
     sum(IF(status = 'IDLE', took, 0)) AS idle
   FROM timed
   GROUP BY `group`, source, split, last
+), spans AS (
+  SELECT `group`, source, min(id) AS low, max(id) AS high
+  FROM (SELECT *, regexp_replace(split, '{HYBRID}', '') AS id FROM summed WHERE newest = last)
+  GROUP BY `group`, source
+), same AS (
+  SELECT
+    `group`, source, low, source RLIKE '^{_IN_FORMAT}$' AS is_derived,
+    left(low, size(filter(sequence(1, length(low)), n -> left(low, n) = left(high, n)))) AS begin
+  FROM spans
+), called AS (
+  SELECT
+    `group`, source, is_derived,
+    IF(is_derived, coalesce(
+      nullif(regexp_replace(regexp_replace(begin, '{NUMBER}', ''), '[-_./:]+$', ''), ''),
+      concat(regexp_replace(low, '{NUMBER}', ''), ' and others')
+    ), source) AS called
+  FROM same
+), named AS (
+  SELECT
+    `group`, source, is_derived, called,
+    row_number() OVER (PARTITION BY called ORDER BY is_derived, `group`, source) AS number
+  FROM called
 )
 SELECT
   `group`, source, split, status, newest.batch, newest.recorded_at, watermark,
@@ -45,8 +72,9 @@ SELECT
   read * 1e6 / took AS numRecordsInPerSecond,
   coalesce(active, 0) * 1000 DIV took AS activeTimeMsPerSecond,
   coalesce(paused, 0) * 1000 DIV took AS pausedTimeMsPerSecond,
-  coalesce(idle, 0) * 1000 DIV took AS idleTimeMsPerSecond
-FROM summed
+  coalesce(idle, 0) * 1000 DIV took AS idleTimeMsPerSecond,
+  IF(is_derived AND number > 1, concat(called, ' (', number, ')'), called) AS name
+FROM summed JOIN named USING (`group`, source)
 WHERE newest = last
 """
 """The SQL text of the view. ``{table}`` is replaced by the split-watermark table."""
@@ -54,7 +82,7 @@ WHERE newest = last
 
 _ENTRY: Final = (
     "`group` string, source string, timeout_ms bigint, `left` boolean, waits array<string>, "
-    "waits_all_but boolean"
+    "waits_all_but boolean, reads string, began bigint"
 )
 
 
@@ -63,11 +91,14 @@ def split_status(spark: SparkSession, table: str) -> DataFrame:
 
     Columns: ``group``, ``source``, ``split``, ``status``, ``batch``, ``recorded_at``, ``watermark``, and with Flink's
     names (FLIP-513, FLIP-33, FLIP-182) ``currentWatermark``, ``watermarkLag``, ``watermarkAlignmentDrift`` (ms),
-    ``numRecordsInPerSecond``, ``activeTimeMsPerSecond``, ``pausedTimeMsPerSecond``, ``idleTimeMsPerSecond``. The last
-    four are taken over the newest 10 batches. Unknown values are null.
+    ``numRecordsInPerSecond``, ``activeTimeMsPerSecond``, ``pausedTimeMsPerSecond``, ``idleTimeMsPerSecond``. These
+    four are taken over the newest 10 batches. Unknown values are null. The last column is ``name``: what to call the
+    source. It is ``scan.source.id``, or what the ids of the splits have in common, with a number where several sources
+    have the same.
 
     If the table is given by its path, ``status`` is ``PAUSED`` also for splits that wait after a plan that read
-    nothing. This information is only in the table's log, which is not read for a table of the catalog.
+    nothing, and ``name`` is what the source reads. This information is only in the table's log, which is not read for
+    a table of the catalog.
 
     Args:
         spark: The session.
@@ -78,7 +109,11 @@ def split_status(spark: SparkSession, table: str) -> DataFrame:
 
 
 def _as_last_planned(spark: SparkSession, status: DataFrame, table: str) -> DataFrame:
-    """Sets the status of splits that wait according to the newest entries in the log of the table to ``PAUSED``."""
+    """Applies the newest entries in the log of the table.
+
+    Splits that wait according to them become ``PAUSED``, and sources are named by what they read.
+    """
+    from pyspark.sql import Window
     from pyspark.sql import functions as sf
 
     from watermark_alignment.group.group_log import KEY as MEMBER_KEY
@@ -97,8 +132,18 @@ def _as_last_planned(spark: SparkSession, status: DataFrame, table: str) -> Data
     waits = sf.expr("size(entry.waits) > 0 and array_contains(entry.waits, split) != entry.waits_all_but")
     paused = (sf.col("status") == "ACTIVE") & is_there & waits
     joined = status.join(newest, ["group", "source"], "left")
-    return joined.withColumn("status", sf.when(paused, "PAUSED").otherwise(sf.col("status"))).select(
-        status.columns
+    is_derived = sf.col("source").rlike(f"^{DERIVED_ID}$")
+    reads = sf.nullif(sf.col("entry.reads"), sf.lit(""))
+    called = sf.when(is_derived, sf.coalesce(reads, "name")).otherwise(sf.col("name"))
+    began = sf.coalesce(sf.col("entry.began"), sf.lit(0))
+    same = Window.partitionBy("called").orderBy(is_derived, began, "group", "source")
+    number = sf.when(is_derived, sf.dense_rank().over(same)).otherwise(1)
+    numbered = sf.when(number > 1, sf.format_string("%s (%d)", "called", number)).otherwise(sf.col("called"))
+    return (
+        joined.withColumn("status", sf.when(paused, "PAUSED").otherwise(sf.col("status")))
+        .withColumn("called", called)
+        .withColumn("name", numbered)
+        .select(status.columns)
     )
 
 

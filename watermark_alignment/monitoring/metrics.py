@@ -38,6 +38,10 @@ NAMES: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "stalledTimeMs": (_SPLIT, "for how long a split that others wait for has brought nothing (ms)"),
     "max_drift_ms": (_SOURCE, "scan.watermark.alignment.max-drift (ms)"),
     "unreported": (_SOURCE, "splits of the newest batch whose tasks did not report"),
+    "metrics": (
+        (*_SOURCE, "counter"),
+        "a counter of the source's readers and enumerator since its query started",
+    ),
     "waiting": (_SOURCE, "splits that wait for another one, as of the last plan"),
     "is_there": (_SOURCE, "1 while the source is in its group, else 0"),
     "avgOffsetsBehindLatest": (_SOURCE, "mean number of offsets that splits are behind the latest"),
@@ -105,7 +109,7 @@ def samples_of(status: Status, now: int) -> Iterator[Sample]:
         status: The status of the table.
         now: The present time (ms since the epoch).
     """
-    there = [split for split in status.splits if status.told(split.member).is_there(now) is not False]
+    there = [split for split in status.splits if status.is_there(split.member, now) is not False]
     for split in there:
         labels = (split.group, status.names[split.member], split.split)
         for name, value in _of_split(status, split):
@@ -121,6 +125,10 @@ def samples_of(status: Status, now: int) -> Iterator[Sample]:
         for name, value in _of_source(status, member, now):
             if value is not None:
                 yield Sample(name, (member.group, status.names[member]), value)
+        told = status.told(member)
+        if told.note is not None and told.is_there(now) is not False:
+            for counter, value in told.note.metrics.items():
+                yield Sample("metrics", (member.group, status.names[member], counter), value)
 
 
 def _of_split(status: Status, split: SplitMetrics) -> Iterator[tuple[str, float | None]]:
@@ -138,7 +146,7 @@ def _of_split(status: Status, split: SplitMetrics) -> Iterator[tuple[str, float 
 
 def _of_source(status: Status, member: Member, now: int) -> Iterator[tuple[str, float | None]]:
     told = status.told(member)
-    is_there = told.is_there(now)
+    is_there = status.is_there(member, now)
     yield "is_there", None if is_there is None else int(is_there)
     if is_there is False:
         return

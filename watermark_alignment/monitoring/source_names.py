@@ -1,35 +1,41 @@
-"""Names of sources for people: the id that the user gave, otherwise what the source reads."""
+"""Names of sources for people: the id that the user gave, otherwise what the source reads.
+
+:mod:`watermark_alignment.monitoring.dashboard` makes the same names with Spark.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Final
+from itertools import takewhile
 
+from watermark_alignment.formatting import HYBRID, NUMBER
 from watermark_alignment.group.member_news import MemberNews
+from watermark_alignment.options import DERIVED_ID
 from watermark_alignment.table.recordings import Member
 
-_DERIVED: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{16}")
-"""The form of the id of a source without ``scan.source.id``; see :meth:`AlignmentOptions.name_of_source`."""
 
-
-def source_names(news: Mapping[Member, MemberNews], members: Iterable[Member]) -> dict[Member, str]:
+def source_names(
+    news: Mapping[Member, MemberNews], splits: Mapping[Member, Iterable[str]]
+) -> dict[Member, str]:
     """Returns a name for each member, unique among them.
 
     Args:
         news: The latest reports of members.
-        members: All members that have rows in the table.
+        splits: All members that have rows in the table, with the ids of their splits.
 
     Returns:
-        ``scan.source.id`` if it was set, or if it is unknown what the source reads. Otherwise the topic or path that it
-        reads. If several such sources read the same, later ones have a number after it.
+        ``scan.source.id`` if it was set. Otherwise the topic or path that the source reads, or if no news tell that,
+        what the ids of its splits have in common. If several sources have the same name, later ones have a number
+        after it.
     """
     names: dict[Member, str] = {}
     unnamed: list[tuple[int, Member, str]] = []
-    for member in dict.fromkeys([*members, *news]):
+    for member in dict.fromkeys([*splits, *news]):
         told = news.get(member, MemberNews())
-        if told.reads and _DERIVED.fullmatch(member.source):
-            unnamed.append((told.entry.began if told.entry is not None else 0, member, told.reads))
+        reads = told.reads or _in_common(splits.get(member, ()))
+        if reads and re.fullmatch(DERIVED_ID, member.source):
+            unnamed.append((told.entry.began if told.entry is not None else 0, member, reads))
         else:
             names[member] = member.source
     taken = set(names.values())
@@ -38,3 +44,13 @@ def source_names(news: Mapping[Member, MemberNews], members: Iterable[Member]) -
         names[member] = next(name for name in (reads, *numbered) if name not in taken)
         taken.add(names[member])
     return names
+
+
+def _in_common(splits: Iterable[str]) -> str:
+    """Returns what the ids of splits have in common, such as their topic; "" without splits."""
+    ids = sorted(re.sub(HYBRID, "", split) for split in splits)
+    if not ids:
+        return ""
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(ids[0], ids[-1], strict=False))
+    begin = re.sub(NUMBER, "", "".join(first for first, _ in same)).rstrip("-_./:")
+    return begin or f"{re.sub(NUMBER, '', ids[0])} and others"

@@ -21,7 +21,14 @@ from watermark_alignment.group.member_news import MemberNews, groups_told_of, me
 from watermark_alignment.monitoring.source_names import source_names
 from watermark_alignment.planner import GROUP
 from watermark_alignment.states import SplitStatus
-from watermark_alignment.table.recordings import Member, Recording, Recordings, latest_run, natural
+from watermark_alignment.table.recordings import (
+    LOG_REACH_MS,
+    Member,
+    Recording,
+    Recordings,
+    latest_run,
+    natural,
+)
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 BATCHES = 10
@@ -93,16 +100,21 @@ class Status:
         members: The latest reports of sources.
         groups: The group of each source of which the log tells, by the lineage of the source. The two sources of a
             self-join are one in ``members``, and two here.
+        table_splits: All splits of the table, if ``splits`` are only some of them. Names depend on all.
     """
 
     splits: Sequence[SplitMetrics]
     members: Mapping[Member, MemberNews]
     groups: Mapping[str, str] = field(default_factory=dict)
+    table_splits: Sequence[SplitMetrics] = ()
 
     @cached_property
     def names(self) -> Mapping[Member, str]:
         """The name of each source."""
-        return source_names(self.members, {split.member: None for split in self.splits})
+        splits: dict[Member, list[str]] = {}
+        for split in self.table_splits or self.splits:
+            splits.setdefault(split.member, []).append(split.split)
+        return source_names(self.members, splits)
 
     def told(self, member: Member) -> MemberNews:
         """Returns the latest reports of a source."""
@@ -110,7 +122,24 @@ class Status:
 
     def only(self, keep: Callable[[SplitMetrics], bool]) -> Status:
         """Returns the status with only the splits for which ``keep`` is true."""
-        return Status([split for split in self.splits if keep(split)], self.members, self.groups)
+        return replace(
+            self,
+            splits=[split for split in self.splits if keep(split)],
+            table_splits=self.table_splits or self.splits,
+        )
+
+    def is_there(self, member: Member, now: int) -> bool | None:
+        """Returns whether a source is alive at ``now`` (ms); ``None`` if this is not known.
+
+        A source of which the log tells nothing any more is gone, since a living source reports several times a minute.
+        """
+        if self.told(member).entry is not None or not self.members:
+            return self.told(member).is_there(now)
+        return False if now - self._recorded_at.get(member, now) > LOG_REACH_MS else None
+
+    @cached_property
+    def _recorded_at(self) -> Mapping[Member, int]:
+        return {split.member: split.recorded_at for split in self.splits}
 
     def waits(self, now: int) -> list[Wait]:
         """Returns which sources wait for which splits, for the sources that are alive at ``now`` (ms since the epoch).

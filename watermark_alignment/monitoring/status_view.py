@@ -34,17 +34,13 @@ _NAMED = 5
 
 def to_json(status: Status, now: int) -> str:
     """Returns one line: an array with an object for every split, by the names of Flink's metrics. Times are in ms."""
-    return json.dumps(
-        [
-            _object(split, status.names[split.member], status.told(split.member), now)
-            for split in status.splits
-        ]
-    )
+    return json.dumps([_object(split, status, now) for split in status.splits])
 
 
 def _object(
-    split: SplitMetrics, source: str, told: MemberNews, now: int
+    split: SplitMetrics, status: Status, now: int
 ) -> dict[str, str | int | float | dict[str, int] | None]:
+    told = status.told(split.member)
     return {
         "group": split.group,
         "source": split.source,
@@ -63,8 +59,8 @@ def _object(
         "metrics": dict(told.note.metrics) if told.note is not None else None,
         "waiting": told.entry.waiting if told.entry is not None else None,
         "held_by": told.entry.held_by if told.entry is not None else None,
-        "is_there": told.is_there(now),
-        "name": source,
+        "is_there": status.is_there(split.member, now),
+        "name": status.names[split.member],
         **(told.note.behind if told.note is not None else Behind()).metrics(),
     }
 
@@ -128,7 +124,8 @@ class _Table:
         for _, members in groupby(self.splits, key=lambda split: split.source):
             of_source = list(members)
             told = self.status.told(of_source[0].member)
-            gone = Text(" (gone)" if told.is_there(self.now) is False else "", style="not bold bright_black")
+            is_there = self.status.is_there(of_source[0].member, self.now)
+            gone = Text(" (gone)" if is_there is False else "", style="not bold bright_black")
             called = Text(name(self.status.names[of_source[0].member]), style="bold")
             yield [called + gone, *map(Text, [""] * (len(_COLUMNS) - 1))]
             for split in of_source:

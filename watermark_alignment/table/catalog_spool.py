@@ -19,6 +19,7 @@ from typing import Final
 import pyarrow as pa
 
 from flip27_stream.errors import AlignmentError
+from watermark_alignment.options import called
 from watermark_alignment.table.file_lock import FileLock
 from watermark_alignment.table.split_rows import SplitRow, as_table
 from watermark_alignment.table_location import TABLE_OPTION, catalog_name
@@ -101,8 +102,13 @@ class CatalogSpool:
         if owner != os.getuid():
             raise self._unusable(f"{self.folder.parent.parent} belongs to another user")
 
-    def open(self, group: str, source: str) -> None:
+    def open(self, group: str, source: str, reads: str = "") -> None:
         """Joins ``group`` until :meth:`close`, after a check for the writer and for other sources of the group.
+
+        Args:
+            group: The name of the group.
+            source: The id of the source.
+            reads: What the source reads, in few words.
 
         Raises:
             AlignmentError: No session writes the table, or ``group`` has another source.
@@ -115,17 +121,19 @@ class CatalogSpool:
                 f"CatalogTableWriter(spark, {self.table!r})); or give option '{TABLE_OPTION}' a path or URI."
             )
         lock, began = FileLock(self.folder / f"{_short(group)}.group"), time.monotonic()
+        name = called(source, reads)
         while not lock.acquire():
-            time_limit_s = _FORMER_RUN_S if lock.note() == source else _FORMER_PROCESS_S
+            holder, _, other = lock.note().partition("\n")
+            time_limit_s = _FORMER_RUN_S if holder == source else _FORMER_PROCESS_S
             if time.monotonic() - began > time_limit_s:
                 raise AlignmentError(
-                    f"Group '{group}' has another source, '{lock.note()}', and source '{source}' cannot be aligned "
-                    f"with it: sources meet in the split-watermark table, but '{self.table}' is named by a catalog, "
-                    f"and written by the session only. Give option '{TABLE_OPTION}' a path or URI that both can "
-                    "write, or each source a group of its own."
+                    f"Group '{group}' has another source, '{other or holder}', and source '{name}' cannot be "
+                    f"aligned with it: sources meet in the split-watermark table, but '{self.table}' is named by "
+                    f"a catalog, and written by the session only. Give option '{TABLE_OPTION}' a path or URI that "
+                    "both can write, or each source a group of its own."
                 )
             time.sleep(PAUSE_S)
-        lock.write(source)
+        lock.write(f"{source}\n{name}")
         self._group = lock
 
     def close(self) -> None:

@@ -185,7 +185,9 @@ def _create_table(spark: SparkSession, table: str) -> None:
         found = dict(spark.table(table).dtypes)
     except PySparkException as error:
         raise AlignmentError(
-            f"The split-watermark table '{table}' cannot be created or read: {shortened(' '.join(str(error).split()))}"
+            f"The split-watermark table '{table}' cannot be created or read. Check that the catalog and the schema "
+            "exist, that this user may create and change tables there, and that the session has Delta Lake. "
+            f"Spark says: {shortened(' '.join(str(error).split()))}"
         ) from error
     if found != _COLUMNS:
         wrong = sorted(found.items() ^ _COLUMNS.items())[0][0]

@@ -19,7 +19,9 @@ from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.split_rows import SCHEMA
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable, equals
 
-_MOST_COMMITS = 200
+_FEWEST_COMMITS = 200
+LOG_REACH_MS = 900_000
+"""How far back the log of a table is read (ms), which is as long as a table that this project created keeps it."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _NEWEST = (
     'SELECT "group", source, max(recorded_at) AS at, last_value(batch ORDER BY recorded_at, batch) AS batch '
@@ -93,14 +95,14 @@ class Recordings:
     def look(self) -> Look:
         """Moves to the newest version.
 
-        The result has the newest commits since the last look. At the first look, or if there were many, it does not
-        have all of them. If the table was created again, this counts as a first look.
+        The result has the newest commits since the last look: those of the last :data:`LOG_REACH_MS`, and at least
+        200. If the table was created again, this counts as a first look.
         """
         before, delta = self._delta, self._table.load()
         is_another = before is None or before.metadata().id != delta.metadata().id
         seen = -1 if is_another or before is None else before.version()
         with self._table.failing("cannot be read"):
-            commits = delta.history(min(delta.version() - seen, _MOST_COMMITS))
+            commits = _newest_commits(delta, delta.version() - seen)
         self._delta = delta
         return Look(commits, delta.version() > seen, is_another)
 
@@ -120,6 +122,14 @@ class Recordings:
                     f"group {row[0]!r}, source {row[1]!r}, recorded_at {row[2]!r}, batch {row[3]!r}"
                 )
         return {Member(group, source): Recording(at, batch) for group, source, at, batch in rows}
+
+    def splits(self, newest: Mapping[Member, Recording]) -> dict[Member, list[str]]:
+        """Returns the ids of the splits of these recordings."""
+        rows = self.rows({member: range(at.batch, at.batch + 1) for member, at in newest.items()})
+        found: dict[Member, list[str]] = {member: [] for member in newest}
+        for row in rows.select(["group", "source", "split"]).to_pylist():
+            found[Member(row["group"], row["source"])].append(row["split"])
+        return found
 
     def rows(self, batches: Mapping[Member, range]) -> pa.Table:
         """Returns the rows of these batches, in the order in which they were recorded.
@@ -158,6 +168,17 @@ class Recordings:
         if self._delta is None:
             self._delta = self._table.load()
         return self._delta
+
+
+def _newest_commits(delta: DeltaTable, most: int) -> list[dict[str, Any]]:
+    """Returns the newest commits, newest first, at most ``most``."""
+    limit = min(most, _FEWEST_COMMITS)
+    while True:
+        commits = delta.history(limit)
+        times = [int(commit.get("timestamp", 0)) for commit in commits]
+        if limit >= most or len(commits) < limit or max(times) - min(times) > LOG_REACH_MS:
+            return commits
+        limit = min(most, 4 * limit)
 
 
 def latest_run(batches: Sequence[int]) -> int:

@@ -27,6 +27,7 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileSelector, PyFileSystem
 
 from flip27_stream.errors import AlignmentError
+from flip27_stream.options.dbfs import on_driver
 from watermark_alignment.table.split_rows import SCHEMA, SplitRow, as_table
 from watermark_alignment.table_location import (
     RENAME,
@@ -37,7 +38,6 @@ from watermark_alignment.table_location import (
     is_unknown_scheme,
     remedy,
     renames_instead,
-    understood,
 )
 
 PROPERTIES: Mapping[str, str] = {
@@ -82,7 +82,7 @@ class SplitWatermarkTable:
     """
 
     def __init__(self, uri: str, storage_options: Mapping[str, str]) -> None:
-        self.uri = understood(uri)
+        self.uri = on_driver(uri)
         self._options = dict(storage_options)
         self._renames = False
         self._delta: DeltaTable | None = None

@@ -106,7 +106,7 @@ def _draw_watermarks(panel: Axes, run: SourceRun, over: Over, styles: dict[str, 
 def _draw_line(
     panel: Axes, run: SourceRun, over: Over, watermarks: NDArray[np.datetime64], **style: Any
 ) -> None:
-    """Draws a line in steps, since watermarks rise only between batches, with gaps where no batch ran."""
+    """Draws a line in steps, since watermarks rise only between batches, with gaps where no batch was recorded."""
     along, heights = _with_gaps(run, over, watermarks)
     known = np.concatenate([[False], ~np.isnat(heights), [False]])
     alone = np.flatnonzero(known[1:-1] & ~known[:-2] & ~known[2:])
@@ -216,14 +216,18 @@ def _draw_states(strips: Axes, run: SourceRun, over: Over) -> None:
 
 
 def _cells(run: SourceRun, over: Over) -> tuple[NDArray[Any], np.ma.MaskedArray[Any, Any]]:
-    """Returns the borders of a strip's cells, and their states: one for each batch, masked where no batch ran."""
+    """Returns the borders of a strip's cells, and their states: one for each batch, masked where none was recorded."""
     shown = np.ma.masked_less(run.states, 0)
     if over == "batch":
         return np.append(run.batches[:1] - 0.5, run.batches + 0.5), shown
     first = run.begins
     gaps = run.gaps
     edges = np.insert(np.append(first[:1], run.times), gaps + 2, first[gaps + 1])
-    return edges, np.ma.masked_less(np.insert(run.states, gaps + 1, -1, axis=1), 0)
+    states = np.insert(run.states, gaps + 1, -1, axis=1)
+    if run.silent_until is not None:
+        edges = np.append(edges, run.silent_until)
+        states = np.insert(states, states.shape[1], -1, axis=1)
+    return edges, np.ma.masked_less(states, 0)
 
 
 def _draw_pauses(strips: Axes, run: SourceRun) -> None:
@@ -278,8 +282,8 @@ def _add_legend(figure: Figure, styles: dict[str, _Style], runs: Sequence[Source
     handles += [
         Patch(color=_STATE_COLOURS[state], label=state.lower()) for n, state in enumerate(STATES) if n in seen
     ]
-    if any(len(run.gaps) or len(run.pauses) for run in runs):
-        handles.append(Patch(facecolor="white", edgecolor="#B0B0B0", label="no batch ran"))
+    if any(len(run.gaps) or len(run.pauses) or run.silent_until is not None for run in runs):
+        handles.append(Patch(facecolor="white", edgecolor="#B0B0B0", label="no batch recorded"))
     if any(run.max_drift_ms is not None for run in runs):
         handles.append(Patch(color=_BAND, alpha=0.25, label="allowed drift"))
     if len(styles) <= _SMALL_LEGEND_ABOVE:

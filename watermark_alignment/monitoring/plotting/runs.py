@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,7 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watermark_alignment.group.member_news import MemberNews, members_told_of
-from watermark_alignment.monitoring.plotting.timeline import Pause, begins, pauses, starts
+from watermark_alignment.monitoring.plotting.timeline import (
+    SHORTEST_GAP,
+    Pause,
+    begins,
+    pauses,
+    plans,
+    starts,
+)
 from watermark_alignment.monitoring.source_names import source_names
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.recordings import (
@@ -48,6 +56,8 @@ class SourceRun:
         name: The name of the source.
         pauses: The recent times in which splits waited.
         starts: When its query was started, as far as that is known.
+        plans: When each batch was planned; NaT if that is not known.
+        now: When the run was read.
     """
 
     member: Member
@@ -60,11 +70,23 @@ class SourceRun:
     name: str
     pauses: Sequence[Pause] = ()
     starts: NDArray[np.datetime64] | None = None
+    plans: NDArray[np.datetime64] | None = None
+    now: np.datetime64 | None = None
 
     @cached_property
     def begins(self) -> NDArray[np.datetime64]:
         """When each batch began, by estimate."""
-        return begins(self.times, self.starts)
+        return begins(self.times, self.starts, self.plans)
+
+    @property
+    def silent_until(self) -> np.datetime64 | None:
+        """The end of the time without a recording after the newest batch, if it is worth drawing.
+
+        After a longer time than that of the batches, the query was perhaps stopped for good.
+        """
+        if self.now is None or not SHORTEST_GAP < self.now - self.times[-1] <= self.times[-1] - self.times[0]:
+            return None
+        return self.now
 
     @property
     def gaps(self) -> NDArray[np.intp]:
@@ -112,7 +134,7 @@ def read_runs(
     commits = recordings.look().commits
     told = members_told_of(commits)
     there = recordings.newest()
-    names = source_names(told, there)
+    names = source_names(told, recordings.splits(there))
     newest = {m: r for m, r in there.items() if group in (None, m.group)}
     members = _overlapping(newest, batches, recordings) if sources is None else _named(newest, sources, names)
     missing = {s for s in sources or () if not any(s in (m.source, names[m]) for m in members)}
@@ -123,7 +145,13 @@ def read_runs(
     rows = recordings.rows({m: _range(newest[m], batches) for m in members})
     runs = [_run(member, names[member], _of(rows, member), told.get(member)) for member in members]
     return [
-        replace(run, pauses=pauses(commits, run.member, run.splits), starts=starts(commits, run.member))
+        replace(
+            run,
+            pauses=pauses(commits, run.member, run.splits),
+            starts=starts(commits, run.member),
+            plans=plans(commits, run.member, run.batches.tolist()),
+            now=np.datetime64(time.time_ns() // 1000, "us"),
+        )
         for run in runs
     ]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Times = NDArray[np.datetime64]
 
 _USUAL: Final = 3
-"""If a batch was recorded after more than this many usual intervals, no batch ran in the time before it."""
+"""A batch that was recorded after more than this many usual intervals is taken for one that followed an outage."""
 SHORTEST_GAP: Final = np.timedelta64(10, "s")
 _ONE_BATCH: Final = np.timedelta64(1, "s")
 
@@ -38,25 +38,30 @@ class Pause(NamedTuple):
     splits: Sequence[int]
 
 
-def begins(times: Times, starts: Times | None = None) -> Times:
+def begins(times: Times, starts: Times | None = None, plans: Times | None = None) -> Times:
     """Returns when each batch began, estimated from the times at which batches were recorded.
 
-    A batch is recorded at its end. It began at the end of the batch before, or when its query was started after that.
-    If that was unusually long ago, nothing ran between the two, and the batch is assumed to have taken a usual
-    interval. A single interval is always usual.
+    A batch is recorded at its end. It began when it was planned, or if this is not known at the end of the batch
+    before; or when its query was started after that. If it is not known when the batch was planned, and the end of the
+    batch before was unusually long ago, the batch is assumed to have taken a usual interval. A single interval is
+    always usual.
 
     Args:
         times: When the batches were recorded, in order.
         starts: When the query was started, as far as that is known.
+        plans: When each batch was planned; NaT if that is not known.
     """
     if not len(times):
         return times
     before = _starts_between(times, starts if starts is not None else times[:0])
+    planned = plans[1:] if plans is not None else np.full(len(before), np.datetime64("NaT"))
+    is_planned = (planned > times[:-1]) & (planned <= times[1:])
+    before = np.where(is_planned & (planned > before), planned, before)
     is_started = before - times[:-1] > SHORTEST_GAP
     before = np.where(is_started, before, times[:-1])
     took = times[1:] - before
     usual = np.sort(took)[(len(took) - 1) // 2] if len(took) else _ONE_BATCH
-    is_long = took > max(_USUAL * usual, SHORTEST_GAP)
+    is_long = ~is_planned & (took > max(_USUAL * usual, SHORTEST_GAP))
     first = times[0] - (took[0] if len(took) and not (is_long | is_started)[0] else usual)
     return np.concatenate([[first], np.where(is_long, times[1:] - usual, before)])
 
@@ -77,6 +82,22 @@ def starts(commits: Iterable[Mapping[str, Any]], member: Member) -> Times:
     """
     began = {entry.began for _, entry in entries_told_of(commits) if (entry.group, entry.source) == member}
     return np.array(sorted(began), "datetime64[ms]").astype("datetime64[us]")
+
+
+def plans(commits: Iterable[Mapping[str, Any]], member: Member, batches: Sequence[int]) -> Times:
+    """Returns when batches of a source were planned, as far as the log of its table tells; NaT for others.
+
+    Args:
+        commits: The commits of the table, newest first.
+        member: The source.
+        batches: The numbers of the batches.
+    """
+    found: dict[int | None, int] = {}
+    for at, entry in entries_told_of(commits):
+        if (entry.group, entry.source) == member:
+            found[entry.progress] = at
+    times = [np.datetime64(found[batch], "ms") if batch in found else None for batch in batches]
+    return np.array(times, "datetime64[us]")
 
 
 def pauses(commits: Iterable[Mapping[str, Any]], member: Member, splits: Sequence[str]) -> list[Pause]:

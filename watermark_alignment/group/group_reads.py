@@ -9,7 +9,7 @@ from watermark_alignment.group.group_view import Entry, GroupView, Heeds, everyb
 
 
 @dataclass(frozen=True)
-class Hearing:
+class GroupReads:
     """What a member has read of its group.
 
     Other members count as silent only for the time in which their entries could have been read. So the time between two
@@ -22,50 +22,50 @@ class Hearing:
         longest_gap_ms: The greatest time that counts between two reads, which is twice the time between two beats.
         view: The entries of the group.
         at: The member's clock (ms) at the last read that reached the end of the log; ``None`` before the first one.
-        listened_ms: The sum of the times that count. It is the clock that measures the silence of others.
+        readable_ms: The sum of the times that count: for how long (ms) the entries of others could be read.
     """
 
     own: Entry
     longest_gap_ms: int
     view: GroupView = field(default_factory=GroupView)
     at: int | None = None
-    listened_ms: int = 0
+    readable_ms: int = 0
     _counts: bool = True
     _others_at: int | None = None
 
     def after(
-        self, news: Iterable[tuple[int, Entry]], now: int, *, can_speak: bool, is_behind: bool = False
-    ) -> Hearing:
+        self, news: Iterable[tuple[int, Entry]], now: int, *, can_write: bool, is_behind: bool = False
+    ) -> GroupReads:
         """Returns the state after one more successful read.
 
         Args:
             news: Entries with their versions of the table, in order.
             now: The member's clock (ms).
-            can_speak: Whether the last attempt of this member to write an entry succeeded.
+            can_write: Whether the last attempt of this member to write an entry succeeded.
             is_behind: Whether there is more to be read. The silence of others is then not known yet.
         """
         told = list(news)
         from_others = any(entry.key != self.own.key for _, entry in told)
         others_at = now if from_others else self._others_at
-        written = can_speak or (others_at is not None and now - others_at <= self.longest_gap_ms)
-        listened_ms = self.listened_ms
+        written = can_write or (others_at is not None and now - others_at <= self.longest_gap_ms)
+        readable_ms = self.readable_ms
         if self.at is not None and self._counts and written and not is_behind:
-            listened_ms += min(now - self.at, self.longest_gap_ms)
+            readable_ms += min(now - self.at, self.longest_gap_ms)
         view = self.view
         for version, entry in told:
-            view = view.after(version, entry, listened_ms)
-        view = view.without_the_dead(self.own.key, listened_ms, self.own.timeout_ms)
+            view = view.after(version, entry, readable_ms)
+        view = view.without_the_dead(self.own.key, readable_ms, self.own.timeout_ms)
         counts = self._counts if is_behind else written
         return replace(
             self,
             view=view,
             at=self.at if is_behind else now,
-            listened_ms=listened_ms,
+            readable_ms=readable_ms,
             _counts=counts,
             _others_at=others_at,
         )
 
-    def after_failure(self) -> Hearing:
+    def after_failure(self) -> GroupReads:
         """Returns the state after a read that failed.
 
         The view stays, and the time until the next read does not count.
@@ -73,17 +73,17 @@ class Hearing:
         return replace(self, _counts=False)
 
     @property
-    def hears(self) -> bool:
+    def is_current(self) -> bool:
         """Whether the last read succeeded and members could write."""
         return self._counts
 
     def slowest(self, heeds: Heeds = everybody) -> Entry | None:
         """Returns the entry with the least watermark of the others that ``heeds`` accepts; ``None`` without one."""
-        return self.view.slowest(self.own.key, self.listened_ms, self.own.timeout_ms, heeds)
+        return self.view.slowest(self.own.key, self.readable_ms, self.own.timeout_ms, heeds)
 
     def floor(self, heeds: Heeds = everybody) -> int | None:
         """Returns the watermark (ms) of :meth:`slowest`; ``None`` if no member has one."""
-        return self.view.floor(self.own.key, self.listened_ms, self.own.timeout_ms, heeds)
+        return self.view.floor(self.own.key, self.readable_ms, self.own.timeout_ms, heeds)
 
     def in_place(self, own: Entry, since: int | None) -> Entry:
         """Returns the entry to publish instead of ``own``, or ``own`` itself.
