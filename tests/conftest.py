@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, settings
 
 from flip27_stream.spark.planning.coordinator import SourceCoordinator
 from flip27_stream.testing import KafkaBroker, local_session, wait_until
-from tests.exploring import EXPLORES, examples
-from tests.spark.support.processes import QUICK_START, planners
+from tests.spark.support.processes import planners, quick_start
+from tests.support.exploring import EXPLORES, examples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,6 +30,17 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("flip27")
+
+
+# Of a test with real servers, in seconds. It ends what hangs. A busy machine can be three times as slow as an idle one.
+SERVERS_TIMEOUT_S = 900
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Gives the tests with real servers, and those that build the site, more time than the others (``setup.cfg``)."""
+    for item in items:
+        if any(item.get_closest_marker(name) for name in ("jvm", "node", "docs")):
+            item.add_marker(pytest.mark.timeout(SERVERS_TIMEOUT_S))
 
 
 def pytest_collection_finish() -> None:
@@ -60,7 +71,7 @@ def secure_broker() -> Iterator[KafkaBroker]:
 def spark() -> Iterator[SparkSession]:
     """The Spark session that all tests share: ``local[2]``, with Delta and Spark's built-in Kafka source."""
     with pytest.MonkeyPatch.context() as environment:
-        for name, value in QUICK_START.items():
+        for name, value in quick_start(is_long=True).items():
             environment.setenv(name, value)
         session = local_session("flip27-tests", kafka_source=True)
     yield session

@@ -1,6 +1,6 @@
-"""The tables of ``docs/options.md``, made from the lists of options.
+"""The tables of options in the pages, made from the lists of options.
 
-``python -m tests.options_page`` writes them into the page; a test fails while the page differs.
+``python -m tests.options_page`` writes them into the pages; a test fails while a page differs.
 """
 
 from __future__ import annotations
@@ -12,15 +12,24 @@ from typing import Any
 
 from flip27_stream.connectors.files.option_list import OPTIONS as FILES
 from flip27_stream.connectors.kafka.options.source_options import OPTIONS as KAFKA
+from flip27_stream.connectors.kinesis.options.option_list import OPTIONS as KINESIS
+from flip27_stream.connectors.pulsar.options.option_list import OPTIONS as PULSAR
 from flip27_stream.options.option import Option
 from watermark_alignment.options import OPTIONS as ALIGNMENT
 
-PAGE = Path(__file__).parents[1] / "docs" / "options.md"
+DOCS = Path(__file__).parents[1] / "docs"
 SECTIONS: Mapping[str, Iterable[Option[Any]]] = {
     "Alignment and event time": ALIGNMENT,
     "Kafka": KAFKA,
     "Files": FILES,
 }
+"""The lists of ``docs/options.md``, by their headings."""
+LISTS: Mapping[str, Mapping[str, Iterable[Option[Any]]]] = {
+    "options.md": SECTIONS,
+    "kinesis.md": {"Options": KINESIS},
+    "pulsar.md": {"Options": PULSAR},
+}
+"""The lists of each page, by their headings."""
 
 _HEAD = "| option | meaning | allowed | default |\n|---|---|---|---|\n"
 _TABLE = re.compile(re.escape(_HEAD) + r"(?:\|.*\n)*")
@@ -32,9 +41,9 @@ def row(option: Option[Any]) -> str:
     return f"| `{option.name}` | {option.meaning} | {option.kind.words} | {default} |\n"
 
 
-def with_tables(page: str) -> str:
+def with_tables(page: str, sections: Mapping[str, Iterable[Option[Any]]] = SECTIONS) -> str:
     """Returns the page with the tables made from the lists of options."""
-    for title, options in SECTIONS.items():
+    for title, options in sections.items():
         before, heading, rest = page.partition(f"## {title}\n")
         table = _HEAD + "".join(map(row, options))
         old = _TABLE.search(rest)
@@ -43,4 +52,6 @@ def with_tables(page: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(with_tables(PAGE.read_text()))
+    for name, sections in LISTS.items():
+        page = DOCS / name
+        page.write_text(with_tables(page.read_text(), sections))

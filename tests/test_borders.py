@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -15,6 +16,33 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("flip27_stream", "offsets", "watermark_alignment")
 FOR_ALL = re.compile(r"""\b(?:setattr|patch(?:\.object)?)\(\s*(?:[\w.]*\btime,|["'][\w.]*\btime\.\w+["'])""")
 """Matches what replaces a function of ``time`` in the whole process."""
+PURE = (
+    "flip27_stream/api",
+    "flip27_stream/errors.py",
+    "flip27_stream/connectors/kinesis/planning/landmarks.py",
+    "offsets",
+    "watermark_alignment/event_time_checks.py",
+    "watermark_alignment/group/group_reads.py",
+    "watermark_alignment/group/group_view.py",
+    "watermark_alignment/pausing.py",
+    "watermark_alignment/planner.py",
+    "watermark_alignment/split_columns.py",
+    "watermark_alignment/states.py",
+)
+EFFECTS = {
+    "asyncio",
+    "datetime",
+    "http",
+    "io",
+    "logging",
+    "multiprocessing",
+    "os",
+    "pathlib",
+    "random",
+    "secrets",
+    "shutil",
+}
+EFFECTS |= {"socket", "ssl", "subprocess", "tempfile", "threading", "time", "urllib", "uuid"}
 HEAVY = ("pyspark", "kafka", "deltalake", "matplotlib", "pandas")
 
 
@@ -43,6 +71,66 @@ def test_no_package_is_deeper_than_three_levels_and_no_folder_has_many_modules()
     modules = Counter(path.parent.relative_to(ROOT) for path in paths if path.name != "__init__.py")
     assert [str(folder) for folder in modules if len(folder.parts) > 4] == []
     assert [str(folder) for folder, count in modules.items() if count > 15] == []
+
+
+def imports_of_tests(source: str) -> list[str]:
+    """Returns the test modules that a source imports, each with the name that it takes out of the module."""
+    names = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names += [f"{node.module or ''}.{alias.name}" for alias in node.names]
+    return [name for name in names if any(part.startswith("test_") for part in name.split("."))]
+
+
+def test_no_test_module_is_imported_by_another() -> None:
+    """What several test modules need is in a folder ``support``, or is a fixture of a ``conftest.py``."""
+    imported = {str(path): imports_of_tests(path.read_text()) for path in (ROOT / "tests").rglob("*.py")}
+    assert {path: found for path, found in imported.items() if found} == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from tests.reader.test_progress import numbers",
+        "from tests.reader import kit, test_progress",
+        "from . import test_progress",
+        "import tests.reader.test_progress",
+        "def late():\n    from tests.reader.test_progress import numbers",
+    ],
+)
+def test_an_import_of_a_test_module_is_found(line: str) -> None:
+    assert len(imports_of_tests(line)) == 1
+
+
+def test_an_import_of_a_support_module_is_allowed() -> None:
+    assert imports_of_tests("import pytest\nfrom tests.reader.support.kit import Numbers") == []
+
+
+def effects_imported(source: str) -> list[str]:
+    """Returns the modules that a source imports and that reach beyond it: clocks, chance, threads, files, networks."""
+    names = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names.append(str(node.module))
+    return [name for name in names if name.partition(".")[0] in EFFECTS]
+
+
+@pytest.mark.parametrize("place", PURE)
+def test_pure_modules_have_no_clock_no_chance_and_no_io(place: str) -> None:
+    """import-linter holds no borders to modules of Python itself."""
+    path = ROOT / place
+    paths = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    assert paths
+    assert {str(path): found for path in paths if (found := effects_imported(path.read_text()))} == {}
+
+
+def test_an_import_of_a_clock_is_found() -> None:
+    assert effects_imported("import time, json\nfrom os.path import join") == ["time", "os.path"]
+    assert effects_imported("def now():\n    from datetime import datetime") == ["datetime"]
 
 
 def pulled_in(modules: str) -> set[str]:
@@ -78,7 +166,7 @@ def test_planning_with_alignment_imports_no_pandas() -> None:
 
 
 def test_no_test_replaces_the_time_of_the_whole_process() -> None:
-    """Tests use :func:`tests.module_time.replace_time` for one module.
+    """Tests use :func:`tests.support.module_time.replace_time` for one module.
 
     Threads of other libraries, such as py4j's, depend on the time of the whole process.
     """

@@ -1,4 +1,4 @@
-"""The names of Spark and delta-rs that the project uses although their documentation does not have them.
+"""The names of Spark, delta-rs and boto3 that the project uses although their documentation does not have them.
 
 A new version that moves one of them fails here. The names of kafka-python have tests of their own in
 ``tests/connectors/kafka/kafka_python``.
@@ -54,6 +54,22 @@ def test_undocumented_calls_of_delta_rs_have_their_parameters() -> None:
     assert {"actions", "mode", "schema"} <= set(
         inspect.signature(DeltaTable.create_write_transaction).parameters
     )
+
+
+def test_a_session_of_boto3_takes_credentials_that_renew_themselves() -> None:
+    """``flip27_stream/connectors/kinesis/client/session.py`` sets them, as boto3 has no public way."""
+    import boto3
+    from botocore.credentials import DeferredRefreshableCredentials
+
+    session = boto3.Session(region_name="eu-west-1")
+    assert hasattr(session, "_session"), "boto3.Session._session"
+    assert hasattr(session._session, "_credentials"), "botocore.session.Session._credentials"
+    expiry = "2999-01-01T00:00:00+00:00"
+    keys = {"access_key": "AKIA27", "secret_key": "-", "token": "-", "expiry_time": expiry}
+    session._session._credentials = DeferredRefreshableCredentials(lambda: keys, "assume-role")
+
+    found = session.get_credentials()
+    assert found.get_frozen_credentials().access_key == "AKIA27", "botocore.session.Session._credentials"
 
 
 def used(path: Path) -> Iterator[tuple[str, str]]:

@@ -16,7 +16,7 @@ from flip27_stream.connectors.kafka.client.first_answer import FirstAnswer
 from flip27_stream.errors import ConnectorError
 from flip27_stream.reader import drive
 from flip27_stream.running_time import turns
-from tests.module_time import replace_time
+from tests.support.module_time import replace_time
 
 
 class Clock:

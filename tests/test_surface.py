@@ -5,14 +5,17 @@ from __future__ import annotations
 import ast
 import inspect
 import pickle
+import re
 import textwrap
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 import flip27_stream
 import watermark_alignment
-from flip27_stream import api, errors, testing
+from flip27_stream import api, errors, reader, testing
 
 
 def test_exported_names_exist_and_are_documented() -> None:
@@ -44,3 +47,21 @@ def test_errors_are_in_the_tree_and_picklable(error: type[errors.Flip27Error]) -
     assert error.__name__ in (errors.__doc__ or "")
     copy = pickle.loads(pickle.dumps(error("what, value, what to do")))
     assert (type(copy), str(copy)) == (error, "what, value, what to do")
+
+
+@pytest.mark.parametrize("package", [api, reader], ids=lambda package: str(package.__name__))
+def test_something_uses_every_method_of_the_model(package: ModuleType) -> None:
+    """Each public method is called outside the package, by its base classes, or in an example or a page."""
+    root = Path(__file__).parents[1]
+    code = [
+        path.read_text() for folder in ("flip27_stream", "examples") for path in (root / folder).rglob("*.py")
+    ]
+    text = "\n".join([*code, *(page.read_text() for page in (root / "docs").glob("*.md"))])
+    unused = [
+        f"{name}.{method}"
+        for name in package.__all__
+        if inspect.isclass(getattr(package, name))
+        for method, value in vars(getattr(package, name)).items()
+        if inspect.isfunction(value) and not method.startswith("_") and not re.search(rf"\.{method}\b", text)
+    ]
+    assert unused == []

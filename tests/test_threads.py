@@ -22,7 +22,7 @@ from flip27_stream.spark.reporting.registered_readers import Readers
 from flip27_stream.spark.source_spec import Driver
 from flip27_stream.testing import ManualClock
 from flip27_stream.threads import of_each
-from tests.reader.kit import NumbersReader, NumbersSourceReader, read_all, splits, values_by_split
+from tests.reader.support.kit import NumbersReader, NumbersSourceReader, read_all, splits, values_by_split
 from tests.watermark_alignment.support.group_entries import entry
 from tests.watermark_alignment.support.table_rows import split_rows
 from watermark_alignment.group.group_log import GroupLog

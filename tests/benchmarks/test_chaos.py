@@ -179,7 +179,6 @@ def test_a_query_is_written_to_a_file_and_read_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.jvm
-@pytest.mark.timeout(600)
 def test_a_short_storm_has_no_findings() -> None:
     """One storm and its account, with real brokers, a real store and two driver programs, have no findings."""
     said: list[str] = []

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from flip27_stream.decoding.json_columns import JsonColumns
 from flip27_stream.decoding.json_rows import JsonRows
-from tests.decoding.json_cases import document, values_of
+from tests.decoding.support.json_cases import document, values_of
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 FIELDS = pa.schema(

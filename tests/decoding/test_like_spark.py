@@ -13,8 +13,8 @@ from pyspark.sql.functions import col, from_json
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from flip27_stream.decoding.json_columns import JsonColumns
-from tests.decoding.json_cases import DOCUMENTS, TYPES, damaged, single_values, with_several
-from tests.decoding.json_differences import ARRAYS_AT_THE_TOP, FROM_JSON, JSON_FILES
+from tests.decoding.support.json_cases import DOCUMENTS, TYPES, damaged, single_values, with_several
+from tests.decoding.support.json_differences import ARRAYS_AT_THE_TOP, FROM_JSON, JSON_FILES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

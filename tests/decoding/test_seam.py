@@ -5,6 +5,7 @@ change values where one source ends and the next begins.
 from __future__ import annotations
 
 import itertools
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from flip27_stream.connectors.files.formats.file_format import Malformed
 from flip27_stream.connectors.kafka.values.value_json import JsonValueDecoder
 from flip27_stream.event_time.json_pointer import JsonPointer
 from tests.connectors.files.support.reading import read_table
-from tests.decoding.json_cases import DOCUMENTS, document, values_of
+from tests.decoding.support.json_cases import DOCUMENTS, TEXTS, document, values_of
 
 REPEATED = (b'{"b":"x","b":2}', b'{"b":2,"b":"x"}')
 """Documents that are bad, although a JSON pointer finds the last field with the name."""
@@ -92,3 +93,16 @@ def test_a_pointer_takes_the_same_documents() -> None:
         )
         if time != (None if bad else number) and text not in REPEATED
     ] == []
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["in one batch", "each alone"])
+def test_a_pointer_takes_the_same_times(together: bool) -> None:
+    """A text at a JSON pointer is the event time that a ``timestamp`` column has, except times before 1970."""
+    texts = [document("at", json.dumps(text)) for text in TEXTS["at"]]
+    decoder = JsonValueDecoder(pa.schema([("at", COLUMNS["at"]), ("b", pa.int32())]))
+    column = decoder.decode(pa.array(texts, pa.binary())).columns[0].view(pa.int64())
+    expected = [None if us is None or us < 0 else us // 1000 for us in column.to_pylist()]
+
+    parts = [texts] if together else [[text] for text in texts]
+    times = [JsonPointer("/at").times(pa.array(part, pa.binary())).to_pylist() for part in parts]
+    assert dict(zip(texts, itertools.chain(*times), strict=True)) == dict(zip(texts, expected, strict=True))

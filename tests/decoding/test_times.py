@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from flip27_stream.decoding.time_patterns import TimePattern
 from flip27_stream.decoding.times import INSTANT, LOCAL, dates, days, instants, local_times, microseconds
 from flip27_stream.errors import OptionError
-from tests.decoding.json_cases import TEXTS
+from tests.decoding.support.json_cases import TEXTS
 
 NOON = 1_709_208_000_000_000  # 2024-02-29T12:00:00Z
 

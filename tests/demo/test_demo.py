@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.demo.small_run import shown_by
+from tests.demo.support.small_run import shown_by
 
 
 @pytest.mark.jvm

@@ -64,6 +64,15 @@ def test_no_line_wraps_at_80_columns(demo: Callable[[], list[RenderableType]]) -
         assert len(lines(shown, 80)) == len(lines(shown, 200))
 
 
+def test_the_last_line_is_printed_however_early_it_comes() -> None:
+    console = Console(file=io.StringIO(), force_terminal=False)
+    with Screen(console, lambda: 0.0) as screen:
+        screen.update("table", "1 row")
+        screen.update("table", "2 rows")
+        screen.update("table", "2 rows, done", is_last=True)
+    assert console.file.getvalue() == "1 row\n2 rows, done\n"  # type: ignore[attr-defined]
+
+
 def test_without_a_terminal_there_is_a_line_every_few_seconds() -> None:
     console = Console(file=io.StringIO(), force_terminal=False)
     now = 0.0

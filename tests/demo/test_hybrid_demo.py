@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from flip27_stream.demo.hybrid.clicks import COLUMNS, PARTITIONS, Clicks
 from flip27_stream.demo.hybrid.job import clicks_source
 from flip27_stream.demo.windowed_count import WINDOW
-from tests.demo.small_run import shown_by
+from tests.demo.support.small_run import shown_by
 
 NOW = 1_700_000_000_000
 

@@ -18,7 +18,7 @@ from flip27_stream.demo.join.job import DELAY, MAX_DRIFT, JoinBatch, JoinRun
 from flip27_stream.demo.join.picture import draw
 from flip27_stream.demo.join.shop import PAID_WITHIN, PLACED, Shop, ShopRecords
 from flip27_stream.demo.run import positions_of
-from tests.demo.small_run import PNG, shown_by
+from tests.demo.support.small_run import PNG, shown_by
 
 NOW = 1_700_000_000_000
 

@@ -1,4 +1,5 @@
-"""Every rule, invariant, fact and scenario that code, tests or docs cite is defined in ``docs/design``."""
+"""Every rule, invariant, fact and scenario that code, tests or docs cite is defined in ``docs/design``. Tests cite
+every scenario that has a counterpart here."""
 
 from __future__ import annotations
 
@@ -29,6 +30,15 @@ CITED = {
     "invariant": re.compile(rf"\bI(\d+)(?:{SPACE}to{SPACE}I(\d+))?\b"),
     "scenario": re.compile(r"\b([A-Z]{2}-\d\d)\b"),
 }
+SPAN = re.compile(r"\b([A-Z]{2})-(\d\d) to \1-(\d\d)\b")
+NOT_CITED = re.findall(
+    r"\S+",
+    """
+    CO-01 CO-03 CO-15 CO-19 CO-23 FI-03 HY-13 HY-19 KE-02 KE-03 KE-10 OP-01 OP-02 PY-01 PY-02 PY-03 PY-04 PY-08 PY-10
+    PY-11 PY-13 PY-15 PY-16 PY-17 PY-18 SK-36 SR-08 TR-02
+    """,
+)
+"""Scenarios that no test cites yet."""
 HEAD = re.compile(r'"""(?=[A-Z]{1,2}-?\d|[Rr]ule|[Ff]act)([^:"]*):')
 """Matches what a docstring cites before its first sentence."""
 ID = re.compile(r"\b[A-Z]{1,2}-?\d+\b")
@@ -50,10 +60,10 @@ def defined() -> dict[str, set[str]]:
 
 def files() -> Iterator[Path]:
     """Yields the files that may cite rules, invariants, facts and scenarios."""
-    yield ROOT / "README.md"
+    yield from (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md")
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in (".py", ".md") and DESIGN not in path.parents and path != Path(__file__):
+            if path.suffix in (".py", ".md", ".rst", ".svg") and path != Path(__file__):
                 yield path
 
 
@@ -78,6 +88,28 @@ def test_every_citation_leads_to_a_definition(kind: str) -> None:
     ]
     assert known
     assert dangling == []
+
+
+def scenarios_in(text: str) -> Iterator[str]:
+    """Yields the scenarios that a text cites, also those within ``SX-01 to SX-08``."""
+    yield from citations("scenario", text)
+    for area, first, last in SPAN.findall(text):
+        yield from (f"{area}-{number:02d}" for number in range(int(first), int(last) + 1))
+
+
+def test_every_scenario_is_cited_by_a_test() -> None:
+    """The last column of a scenario that has no counterpart begins with "no"."""
+    rows = re.findall(
+        r"^\| ([A-Z]{2}-\d\d) \|.*\| (?!no\b)[^|]*\|$", (DESIGN / "scenarios.md").read_text(), re.MULTILINE
+    )
+    tests = [path for path in files() if {"tests", "conformance"} & set(path.relative_to(ROOT).parts)]
+    cited = {name for path in tests for name in scenarios_in(path.read_text())}
+    assert len(rows) > 200
+    assert sorted(set(rows) - cited - set(NOT_CITED)) == []
+
+
+def test_scenarios_of_a_span_are_cited() -> None:
+    assert set(scenarios_in("SX-01 to SX-03, PU-02")) == {"SX-01", "SX-02", "SX-03", "PU-02"}
 
 
 def test_a_citation_that_leads_nowhere_is_found() -> None:
@@ -111,7 +143,8 @@ def test_an_id_of_another_form_is_found() -> None:
 
 def test_no_text_cites_a_missing_page() -> None:
     """No text cites rules or facts by the name of a document outside the repository. They are in ``docs/design``."""
-    assert [str(path) for path in files() if ELSEWHERE.search(path.read_text())] == []
+    citing = [path for path in files() if DESIGN not in path.parents]
+    assert [str(path) for path in citing if ELSEWHERE.search(path.read_text())] == []
 
 
 @pytest.mark.parametrize(

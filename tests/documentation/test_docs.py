@@ -27,7 +27,7 @@ from flip27_stream.connectors.kafka.source import KafkaSource, KafkaSourceFactor
 from flip27_stream.connectors.kinesis.options import option_list as kinesis
 from flip27_stream.connectors.pulsar.options import option_list as pulsar
 from offsets import OffsetCodec
-from tests.options_page import PAGE, SECTIONS, with_tables
+from tests.options_page import DOCS, LISTS, SECTIONS, with_tables
 from watermark_alignment.options import (
     GROUP,
     MAX_DRIFT,
@@ -70,7 +70,7 @@ PAGES = [
     ROOT / "CONTRIBUTING.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-OPTIONS_PAGE = PAGE.read_text()
+OPTIONS_PAGE = (DOCS / "options.md").read_text()
 BEHIND_THE_SCENE = (ROOT / "docs" / "behind-the-scene.md").read_text()
 GUARANTEE = (ROOT / "docs" / "guarantee.md").read_text()
 
@@ -100,12 +100,19 @@ def rows(section: str) -> dict[str, Row]:
 ALIGNMENT, KAFKA, FILES = rows("Alignment and event time"), rows("Kafka"), rows("Files")
 
 
-def test_the_tables_of_options_are_those_of_the_code() -> None:
-    """The options page has the names, meanings, allowed values and defaults of the code.
+@pytest.mark.parametrize("name", LISTS)
+def test_the_tables_of_options_are_those_of_the_code(name: str) -> None:
+    """A page has the names, meanings, allowed values and defaults of the code.
 
     ``python -m tests.options_page`` writes them.
     """
-    assert OPTIONS_PAGE.splitlines() == with_tables(OPTIONS_PAGE).splitlines()
+    page = (DOCS / name).read_text()
+    assert page.splitlines() == with_tables(page, LISTS[name]).splitlines()
+    changed = page.replace(" | no default |", " | a default |")
+    assert with_tables(changed, LISTS[name]) == page
+
+
+def test_the_page_of_options_has_those_of_stores() -> None:
     assert STORAGE_OPTION_PREFIX in OPTIONS_PAGE
 
 

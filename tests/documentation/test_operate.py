@@ -12,7 +12,7 @@ import pytest
 
 import flip27_stream
 from flip27_stream.testing import KafkaBroker
-from tests.documentation.test_troubleshooting import is_said, ours
+from tests.documentation.support.source_texts import is_said, ours
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,6 +7,7 @@ import inspect
 import json
 import re
 import zipfile
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,13 +18,21 @@ import pytest
 import flip27_stream
 from flip27_stream import errors
 from flip27_stream.testing import KafkaBroker
+from tests.documentation.support.source_texts import (
+    PACKAGES,
+    ROOT,
+    VARIABLE,
+    is_said,
+    ours,
+    template,
+    texts_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
-VARIABLE = "\0"
+CONNECTORS = ROOT / "flip27_stream" / "connectors"
 OF_PYTHON = (
     "ModuleNotFoundError: No module named 'flip27_stream'",
     "cannot import name 'OffsetCodec' from 'offsets'",
@@ -40,31 +49,6 @@ def quoted() -> list[str]:
 MESSAGES = [text for text in quoted() if text not in OF_PYTHON]
 
 
-def template(node: ast.expr) -> str:
-    """Returns the text of an expression, with ``VARIABLE`` in place of each part that only a run knows."""
-    match node:
-        case ast.Constant(value=str(text)):
-            return re.sub(r"%[\d.]*[sdgr]", VARIABLE, text)
-        case ast.JoinedStr(values=parts):
-            return "".join(template(part) for part in parts)
-        case ast.BinOp(left=left, op=ast.Add(), right=right):
-            return template(left) + template(right)
-        case _:
-            return VARIABLE
-
-
-@cache
-def ours() -> tuple[str, ...]:
-    """Returns every text in the source of the packages."""
-    return tuple(
-        template(node)
-        for package in ("flip27_stream", "offsets", "watermark_alignment")
-        for path in sorted((ROOT / package).rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Constant | ast.JoinedStr | ast.BinOp)
-    )
-
-
 @cache
 def of_spark() -> tuple[str, ...]:
     """Returns the messages of Spark's error conditions."""
@@ -75,13 +59,6 @@ def of_spark() -> tuple[str, ...]:
         re.sub(r"<\w+>", VARIABLE, f"[{name}] {' '.join(condition['message'])}")
         for name, condition in conditions.items()
     )
-
-
-def is_said(message: str, texts: tuple[str, ...]) -> bool:
-    """Returns whether one of ``texts`` has the fixed parts of ``message``, in their order."""
-    parts = [part for part in re.split("…", message) if part.strip(" .:;'")]
-    pattern = re.compile(".*".join(map(re.escape, parts)), re.DOTALL)
-    return any(pattern.search(text) for text in texts)
 
 
 @pytest.mark.parametrize("message", MESSAGES)
@@ -101,6 +78,52 @@ TREE = [name for name, e in inspect.getmembers(errors, inspect.isclass) if issub
 @pytest.mark.parametrize("name", TREE)
 def test_every_class_of_error_is_on_the_page(name: str) -> None:
     assert f"`{name}`" in PAGE
+
+
+@pytest.mark.parametrize("connector", sorted(path.parent.name for path in CONNECTORS.glob("*/__init__.py")))
+def test_messages_of_every_connector_are_on_the_page(connector: str) -> None:
+    texts = texts_of(f"flip27_stream/connectors/{connector}")
+    assert len([message for message in MESSAGES if is_said(message, texts)]) >= 2
+
+
+@cache
+def calls() -> list[ast.Call]:
+    """Returns every call in the source of the project's packages."""
+    paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    nodes = [node for path in paths for node in ast.walk(ast.parse(path.read_text()))]
+    return [node for node in nodes if isinstance(node, ast.Call)]
+
+
+def raised(error: str) -> Iterator[str]:
+    """Yields the messages with which the source raises an error, or makes a finding of the listener."""
+    for call in calls():
+        if isinstance(call.func, ast.Name) and call.func.id == error:
+            yield from (
+                template(a) for a in call.args if isinstance(a, ast.Constant | ast.JoinedStr | ast.BinOp)
+            )
+
+
+@pytest.mark.parametrize(
+    "error", ["AlignmentError", "AuthenticationError", "DataLossError", "MissingTopicError", "Finding"]
+)
+def test_each_message_is_on_the_page(error: str) -> None:
+    """A message whose text is all made elsewhere, as ``f"{what}: {why}"``, is left out."""
+    texts = [text for text in raised(error) if len(re.findall("[a-z]", text)) > 8]
+    assert len(texts) >= 3
+    assert [text for text in texts if not any(is_said(message, (text,)) for message in MESSAGES)] == []
+
+
+def test_warnings_about_event_times_are_on_the_page() -> None:
+    source = ast.parse((ROOT / "watermark_alignment" / "event_time_checks.py").read_text())
+    public = [node for node in source.body if isinstance(node, ast.FunctionDef) and node.name[0] != "_"]
+    warnings = [
+        template(node.value)
+        for function in public
+        for node in ast.walk(function)
+        if isinstance(node, ast.Return) and isinstance(node.value, ast.JoinedStr | ast.BinOp)
+    ]
+    assert len(warnings) >= 5
+    assert [text for text in warnings if not any(is_said(message, (text,)) for message in MESSAGES)] == []
 
 
 def test_forgetting_to_register_comes_first() -> None:

@@ -15,7 +15,7 @@ import pytest
 from flip27_stream.api import RecordTimestampAssigner, TimestampAssigner
 from flip27_stream.errors import EventTimeError, OptionError
 from flip27_stream.event_time.assigners import timestamp_assigner
-from tests.event_time.extracted import NOW, times
+from tests.event_time.support.extracted import NOW, times
 
 SCHEMA = pa.schema(
     [
@@ -127,6 +127,15 @@ def test_an_error_in_a_function_names_it(functions: types.ModuleType) -> None:
     with pytest.raises(EventTimeError, match=f"'{FUNCTION}': KeyError: 'clock'") as raised:
         assigner.extract_timestamps(RECORDS, None)
     assert isinstance(raised.value.__cause__, KeyError)
+
+
+def test_an_error_lists_the_five_nearest_of_many_columns() -> None:
+    schema = pa.schema([(f"column_{n}", pa.string()) for n in range(200)] + [("event_time", pa.int64())])
+    with pytest.raises(OptionError) as raised:
+        timestamp_assigner("event_tme", schema)
+    assert "Columns: event_time (int64), " in str(raised.value)
+    assert str(raised.value).endswith("and 196 more.")
+    assert len(str(raised.value)) < 400
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from flip27_stream.api import TimestampAssigner
+from flip27_stream.api import RecordTimestampAssigner, TimestampAssigner
 from flip27_stream.event_time.assigners import ColumnTimestampAssigner, timestamp_assigner
 from flip27_stream.event_time.samples import sample_of
 
@@ -31,7 +31,7 @@ def test_the_keys_of_a_document_are_named_and_no_values(column: str, kind: pa.Da
         ("/t", '{"t": -1}', "At '/t' it has a number below 0."),
         ("/t", '{"t": 9223372036854775808}', "At '/t' it has a number of more than 64 bits."),
         ("/t", '{"t": "1790000000000"}', "At '/t' it has digits in quotes."),
-        ("/t", '{"t": "11/23/2026"}', "At '/t' it has a text that is no ISO-8601 date and time."),
+        ("/t", '{"t": "11/23/2026"}', "At '/t' it has a text that is not a date and time in a known form."),
         ("/t", '{"t": null}', "At '/t' it has null."),
         ("/t", '{"t": true}', "At '/t' it has a boolean."),
         ("/t", '{"t": [5]}', "At '/t' it has an array."),
@@ -78,4 +78,17 @@ def test_a_sample_names_the_column() -> None:
 def test_a_column_of_numbers() -> None:
     records = pa.record_batch({"at": pa.array([None], pa.int64())})
     said = sample_of(ColumnTimestampAssigner("at"), records, 0)
-    assert said == "Its event-time column 'at' is null or before 1970."
+    assert said == "Its event-time column 'at' is null or before 1970. All its columns are null."
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_the_columns_that_have_a_value_are_named(unit: str) -> None:
+    """The columns of the record are named, and no values, whatever the unit of the event-time column is."""
+    records = pa.record_batch(
+        {"at": pa.array([None], pa.int64()), "took_at": [1790000000], "note": pa.array([None], pa.string())}
+    )
+    said = sample_of(ColumnTimestampAssigner("at", unit), records, 0)
+    assert said == (
+        "Its event-time column 'at' is null or before 1970. The columns of one of them that are not null: 'took_at'."
+    )
+    assert sample_of(RecordTimestampAssigner(ColumnTimestampAssigner("at", unit)), records, 0) == said

@@ -13,8 +13,8 @@ from flip27_stream.errors import ContractError
 from flip27_stream.spark.planning import stall_detector
 from flip27_stream.testing import ExternalSystem, NotProvided, SourceConformanceSuite, source_query
 from flip27_stream.testing.conformance import faults
-from tests.reader.memory_logs import FETCH, MemoryLogs, MemoryLogSource
-from tests.reader.sparse_logs import SparseLogs
+from tests.reader.support.memory_logs import FETCH, MemoryLogs, MemoryLogSource
+from tests.reader.support.sparse_logs import SparseLogs
 
 
 class TestMemoryLogs(SourceConformanceSuite):

@@ -18,7 +18,7 @@ from flip27_stream.reader.fetcher import SplitFetcher
 from flip27_stream.reader.hand_over import HandOverQueue
 from flip27_stream.testing import wait_until
 from flip27_stream.testing.task_rows import TaskRows
-from tests.reader.kit import (
+from tests.reader.support.kit import (
     SCHEMA,
     TIME_LIMIT_S,
     Numbers,

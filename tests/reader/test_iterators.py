@@ -22,7 +22,7 @@ from flip27_stream.reader import (
 )
 from flip27_stream.reader.iterators import Read
 from flip27_stream.testing.task_rows import TaskRows
-from tests.reader.kit import SCHEMA, TIME_LIMIT_S, Numbers, ReaderContext, read_all, splits, values_of
+from tests.reader.support.kit import SCHEMA, TIME_LIMIT_S, Numbers, ReaderContext, read_all, splits, values_of
 
 
 def read(function: Read[Numbers], *ranges: tuple[int, int], schema: pa.Schema = SCHEMA) -> TaskRows:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flip27_stream.reader import Records, SplitProgress
-from tests.reader.kit import Numbers
+from tests.reader.support.kit import Numbers
 
 LOGS = st.lists(st.integers(0, 60), unique=True).map(sorted)
 

@@ -8,7 +8,7 @@ import pytest
 
 from flip27_stream.errors import CorruptCheckpointError, NewerCheckpointError
 from flip27_stream.reader import DataclassSerializer, RangeSplit
-from tests.reader.kit import Numbers
+from tests.reader.support.kit import Numbers
 
 
 @dataclass(frozen=True)

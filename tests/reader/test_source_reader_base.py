@@ -23,7 +23,7 @@ from flip27_stream.reader import (
     SplitsRemoval,
 )
 from flip27_stream.testing.task_rows import TaskRows
-from tests.reader.kit import (
+from tests.reader.support.kit import (
     SCHEMA,
     Numbers,
     NumbersReader,

@@ -26,7 +26,7 @@ from flip27_stream.errors import ConnectorError, UnreachableError
 from tests.connectors.files.support.delta_tables import append, fails, query, running
 from tests.connectors.files.support.file_query import FileQuery, write
 from tests.connectors.files.support.reading import LOCAL_FS
-from tests.module_time import replace_time
+from tests.support.module_time import replace_time
 
 
 @pytest.fixture(autouse=True)

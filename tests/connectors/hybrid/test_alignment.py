@@ -9,7 +9,7 @@ import pytest
 
 from flip27_stream.connectors.hybrid import HybridSource
 from flip27_stream.errors import AlignmentError
-from tests.connectors.hybrid.kit import SOME, HybridQuery, Made, history
+from tests.connectors.hybrid.support.kit import SOME, HybridQuery, Made, history
 from tests.spark.support.sources.memory_source import LogEnumerator
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 

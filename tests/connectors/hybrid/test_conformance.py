@@ -11,8 +11,8 @@ import pyarrow as pa
 from flip27_stream.api import ReadLimits
 from flip27_stream.connectors.hybrid import HybridSource
 from flip27_stream.testing import ExternalSystem, SourceConformanceSuite
-from tests.connectors.hybrid.kit import history
-from tests.reader.memory_logs import MemoryLogs, MemoryLogSource
+from tests.connectors.hybrid.support.kit import history
+from tests.reader.support.memory_logs import MemoryLogs, MemoryLogSource
 
 
 class AfterNothing(ExternalSystem):

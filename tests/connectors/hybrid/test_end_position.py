@@ -22,9 +22,9 @@ from flip27_stream.connectors.files import FileSource
 from flip27_stream.connectors.hybrid import HybridSource, SourceSwitchContext
 from flip27_stream.errors import DataLossError
 from flip27_stream.testing import wait_until
-from tests.connectors.hybrid.kit import HybridQuery, live
-from tests.exploring import examples
+from tests.connectors.hybrid.support.kit import HybridQuery, live
 from tests.spark.support.sources.memory_source import SCHEMA
+from tests.support.exploring import examples
 
 FAR = int(datetime(2099, 1, 1, tzinfo=timezone.utc).timestamp() * 1000)
 LIMITS = [{"maxRowsPerTrigger": "10"}, {"maxBytesPerTrigger": "1"}, {"maxFilesPerTrigger": "1"}, {}]

@@ -10,7 +10,7 @@ import pytest
 from flip27_stream.api import JsonValue, SplitEnumerator
 from flip27_stream.connectors.hybrid import HybridSource, SourceSwitchContext
 from flip27_stream.errors import ForeignCheckpointError, OptionError
-from tests.connectors.hybrid.kit import (
+from tests.connectors.hybrid.support.kit import (
     NEW,
     OLD,
     SEAM,

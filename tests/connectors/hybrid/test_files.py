@@ -18,7 +18,7 @@ from flip27_stream.connectors.files import FileSource
 from flip27_stream.connectors.hybrid import HybridSource, SourceSwitchContext
 from flip27_stream.spark.planning.batch_reader import Flip27BatchReader
 from flip27_stream.spark.source_spec import Driver, SourceSpec
-from tests.connectors.hybrid.kit import SOME, HybridQuery
+from tests.connectors.hybrid.support.kit import SOME, HybridQuery
 
 START = datetime(2023, 11, 14, tzinfo=timezone.utc)
 ROWS = pa.schema([("split", pa.string()), ("event_time", pa.timestamp("us", tz="UTC"))])

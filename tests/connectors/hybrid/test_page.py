@@ -13,7 +13,7 @@ from flip27_stream.connectors.hybrid.planning import source_end as seam
 from flip27_stream.connectors.hybrid.seam import overlap
 from flip27_stream.connectors.kafka import KafkaSource
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit
-from tests.connectors.hybrid.kit import history
+from tests.connectors.hybrid.support.kit import history
 
 PAGE = (Path(__file__).parents[3] / "docs" / "hybrid.md").read_text()
 

@@ -19,7 +19,7 @@ from flip27_stream.api import (
 )
 from flip27_stream.connectors.hybrid import HybridSource, SourceSwitchContext
 from flip27_stream.errors import OptionError, RecordFormatError
-from tests.connectors.hybrid.kit import HybridQuery, Made, history, live
+from tests.connectors.hybrid.support.kit import HybridQuery, Made, history, live
 from tests.spark.support.sources.memory_source import MemoryReader, MemorySource, World
 
 OTHER = pa.schema([("name", pa.string()), ("at", pa.timestamp("ms")), ("extra", pa.int8())])

@@ -16,7 +16,7 @@ from flip27_stream.connectors.hybrid.planning.enumerator import HybridSourceSpli
 from flip27_stream.errors import OptionError
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.testing import wait_until
-from tests.connectors.hybrid.kit import (
+from tests.connectors.hybrid.support.kit import (
     NEW,
     OLD,
     SEAM,

@@ -110,7 +110,7 @@ class KafkaTopics(PausedServerSystem):
 
 @pytest.fixture(scope="module")
 def own_broker() -> Iterator[KafkaBroker]:
-    """A broker of this module alone, for it is paused."""
+    """A broker that only this module uses, because its tests pause it."""
     with KafkaBroker() as running:
         yield running
 

@@ -14,7 +14,7 @@ from flip27_stream.connectors.kafka.split import KafkaPartitionSplit
 from flip27_stream.testing import KafkaBroker
 from flip27_stream.testing.task_rows import TaskRows
 from tests.connectors.kafka.support.kit import Query, read, running, source
-from tests.reader.kit import ReaderContext
+from tests.reader.support.kit import ReaderContext
 from watermark_alignment.planner import Plan, SplitView, plan
 
 pytestmark = pytest.mark.jvm

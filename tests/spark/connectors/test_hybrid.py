@@ -156,7 +156,6 @@ def test_an_exact_seam_is_at_offsets(queries: KafkaQueries, topic: MakeTopic) ->
     exactly_once(output, name, dict.fromkeys(range(3), 130))
 
 
-@pytest.mark.timeout(400)
 def test_a_query_killed_at_the_switch_neither_loses_nor_doubles(
     queries: KafkaQueries, topic: MakeTopic
 ) -> None:

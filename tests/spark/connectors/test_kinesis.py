@@ -68,7 +68,6 @@ def check(output: Output, count: int) -> None:
     assert all(after["batch"] == before["batch"] + 1 for before, after in pairwise(offsets))
 
 
-@pytest.mark.timeout(900)
 def test_ten_kills_with_resharding_between_lose_no_record(
     queries: KafkaQueries, server: KinesisServer
 ) -> None:

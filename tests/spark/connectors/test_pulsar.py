@@ -64,7 +64,6 @@ class Writer:
             self.count += count
 
 
-@pytest.mark.timeout(900)
 def test_ten_kills_with_unloads_between_lose_no_message(queries: KafkaQueries, server: PulsarServer) -> None:
     """SX-08: a query that is killed at ten moments loses and doubles nothing. Partitions move to new ledgers between
     the kills."""

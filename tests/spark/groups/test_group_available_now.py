@@ -11,9 +11,9 @@ from flip27_stream.api import ReadLimits
 from flip27_stream.errors import AlignmentError
 from flip27_stream.spark.planning.group.group_planner import GroupPlanner
 from flip27_stream.testing import wait_until
-from tests.module_time import replace_time
 from tests.spark.support.driven_query import Query
 from tests.spark.support.members import TIMEOUT, Make, beat, member_of, step
+from tests.support.module_time import replace_time
 from watermark_alignment.group.group_log import GroupLog
 from watermark_alignment.group.group_view import Entry
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable

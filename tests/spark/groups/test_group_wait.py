@@ -24,8 +24,8 @@ def test_a_member_without_new_entries_is_not_given_up(wait: GroupWait) -> None:
     """A member from which no entry comes is not given up, because it may have a longer source timeout and be unable
     to write. When an entry comes again, the whole time counts."""
     silent = entry("slow", 5, progress=1)
-    for listened_ms in range(0, 10 * TIMEOUT_MS, 100):
-        assert not wait.gives_up(silent, 7, listened_ms, listened_ms)
+    for readable_ms in range(0, 10 * TIMEOUT_MS, 100):
+        assert not wait.gives_up(silent, 7, readable_ms, readable_ms)
     assert wait.gives_up(silent.again(), 7, 10 * TIMEOUT_MS, 10 * TIMEOUT_MS)
     assert not wait.counts(silent)
     assert wait.counts(entry("slow", 5, progress=2))

@@ -9,10 +9,10 @@ import pytest
 from flip27_stream.api import ReadLimits
 from flip27_stream.spark.planning.idle_backoff import IdleBackoff
 from flip27_stream.testing import wait_until
-from tests.module_time import replace_time
 from tests.spark.support.members import Make, held_by, member_of, step
 from tests.spark.support.sources.backlog_source import BacklogEnumerator
 from tests.spark.support.sources.memory_source import LogEnumerator
+from tests.support.module_time import replace_time
 from watermark_alignment.group.membership import Membership
 from watermark_alignment.planner import BACKLOG, GROUP
 

@@ -30,7 +30,7 @@ from tests.spark.support.kafka_queries import (
     arrived,
     records,
 )
-from tests.spark.support.processes import QUICK_START, alive, descendants, planners
+from tests.spark.support.processes import alive, descendants, planners, quick_start
 
 pytestmark = pytest.mark.jvm
 
@@ -134,7 +134,7 @@ def other_process(
             [sys.executable, "-m", "tests.spark.support.programs.group_member", *arguments],
             stdout=log,
             stderr=log,
-            env=os.environ | QUICK_START,
+            env=os.environ | quick_start(),
         )
         try:
             yield process
@@ -152,7 +152,6 @@ def kill_all(process: subprocess.Popen[bytes]) -> None:
     wait_until(lambda: not any(alive(pid) for pid in family), "them to be gone", TIME_LIMIT_S)
 
 
-@pytest.mark.timeout(300)
 def test_a_group_goes_on_after_one_process_is_killed(queries: KafkaQueries, topic: MakeTopic) -> None:
     """I3, AL-20: rows that a source in another process holds back are read after that process was killed, but not
     before the source timeout has passed since its last entry. A query that is stopped leaves its group."""

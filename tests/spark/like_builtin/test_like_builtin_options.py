@@ -85,8 +85,10 @@ def test_the_list_of_built_in_options_is_that_of_spark(registered: SparkSession)
 @pytest.mark.parametrize("bounded", [False, True])
 @pytest.mark.parametrize("name", BUILT_IN_OPTIONS)
 def test_every_built_in_option_is_known(name: str, bounded: bool) -> None:
-    """This project's source accepts every option of the built-in source. Only the options of the end of a batch read
-    are errors of a stream."""
+    """This project's source accepts every option of the built-in source.
+
+    A stream refuses only the options that set where a batch read ends.
+    """
     strategy = {} if name in STRATEGIES else {"subscribe": "t"}
     given = {"kafka.bootstrap.servers": "127.0.0.1:9"} | strategy | {name: BUILT_IN_OPTIONS[name]}
     # This project refuses endingTimestamp in a stream, which Spark ignores.

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from flip27_stream.spark.planning.idle_backoff import IdleBackoff
-from tests.module_time import replace_time
 from tests.spark.support.driven_query import Query
+from tests.support.module_time import replace_time
 
 POLL_S = 0.011
 

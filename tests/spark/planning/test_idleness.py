@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from flip27_stream.spark.planning.micro_batch.batch_planner import PlannedBatch
 from flip27_stream.spark.planning.query_clock import QueryClock
-from tests.module_time import replace_time
-from tests.spark.support.driven_query import NOW, Query
+from tests.spark.support.driven_query import NOW, Query, states
 from tests.spark.support.sources.memory_source import World
+from tests.support.module_time import replace_time
 
 IDLE_AFTER = 1001
 
@@ -30,23 +29,6 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Query]]:
     yield query
     for each in queries:
         each.coordinator.close()
-
-
-def states(query: Query) -> dict[str, str]:
-    """Returns the first letter of each split's state in a plan that is made now. The batch is not run."""
-    planner = query.coordinator._planner
-    plan_batch, found = planner.plan_batch, []
-
-    def watched(*args: object) -> PlannedBatch:
-        planned: PlannedBatch = plan_batch(*args)  # type: ignore[arg-type]
-        found.append(planned)
-        return planned
-
-    planner.plan_batch = watched  # type: ignore[method-assign, assignment]
-    query.coordinator.latest_offset(query.offset, None)
-    planner.plan_batch = plan_batch  # type: ignore[method-assign]
-    assert found[-1].plan is not None
-    return {split: status[0] for split, status in found[-1].plan.states.items()}
 
 
 def test_a_paused_split_goes_on_once_the_others_are_idle(make: Callable[..., Query]) -> None:

@@ -11,9 +11,8 @@ import pytest
 from flip27_stream.spark.planning import query_clock as clock
 from flip27_stream.spark.planning.query_clock import QueryClock, wall_clock
 from flip27_stream.testing import wait_until
-from tests.module_time import replace_time
-from tests.spark.planning.test_idleness import states
-from tests.spark.support.driven_query import Query
+from tests.spark.support.driven_query import Query, states
+from tests.support.module_time import replace_time
 
 SECOND, HOUR = 1000, 3_600_000
 

@@ -20,10 +20,10 @@ from flip27_stream.errors import ConnectorError, ContractError
 from flip27_stream.spark.planning import stall_detector
 from flip27_stream.testing import wait_until
 from flip27_stream.testing.source_query import SourceQuery
-from tests.module_time import replace_time
 from tests.spark.support.driven_query import Query
 from tests.spark.support.sources.backlog_source import BacklogEnumerator
 from tests.spark.support.sources.memory_source import LogEnumerator, MemorySource, MemorySplit, World
+from tests.support.module_time import replace_time
 
 
 class Hoards(LogEnumerator):

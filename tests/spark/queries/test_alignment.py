@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.functions import col, get_json_object, timestamp_millis
 
-from flip27_stream.testing import Record, wait_until
+from flip27_stream.testing import KafkaRecord, wait_until
 from tests.spark.support.kafka_queries import (
     HOUR,
     MINUTE,
@@ -37,17 +37,17 @@ def spread(start: int, end: int, number: int) -> list[int]:
     return [start + (end - start) * i // number for i in range(number)]
 
 
-def one_hours_behind() -> list[Record]:
+def one_hours_behind() -> list[KafkaRecord]:
     recent = [records(p, spread(T0 + 5 * HOUR, T0 + 6 * HOUR, 100)) for p in (1, 2)]
     return sum(recent, records(0, spread(T0, T0 + 6 * HOUR, 100)))
 
 
-def one_empty() -> list[Record]:
+def one_empty() -> list[KafkaRecord]:
     """Returns records of partitions 0 and 2. Partition 1 stays empty."""
     return records(0, spread(T0, T0 + HOUR, 100)) + records(2, spread(T0 + HOUR, T0 + 2 * HOUR, 100))
 
 
-def bursts() -> list[Record]:
+def bursts() -> list[KafkaRecord]:
     """Returns bursts of 25 records with long silences between. Each partition has them at other times."""
     moments = {0: (0, 1, 2, 11), 1: (0, 9, 10, 11), 2: (5, 6, 7, 11)}
     return [
@@ -57,13 +57,13 @@ def bursts() -> list[Record]:
     ]
 
 
-def many_of_one_millisecond() -> list[Record]:
+def many_of_one_millisecond() -> list[KafkaRecord]:
     """Returns more records of one event time than a batch may have."""
     later = [records(p, [T0 + HOUR] * 100 + [T0 + 2 * HOUR]) for p in (1, 2)]
     return sum(later, records(0, [T0] * 90 + [T0 + HOUR] * 10))
 
 
-def disorderly() -> list[Record]:
+def disorderly() -> list[KafkaRecord]:
     """Returns records whose event times fall back by up to 5 s within a partition."""
     draw = random.Random(27)
     behind = [t - draw.randrange(5 * SECOND + 1) for t in spread(T0 + 5 * SECOND, T0 + 10 * MINUTE, 100)]
@@ -71,7 +71,7 @@ def disorderly() -> list[Record]:
     return records(0, behind) + records(1, ahead)
 
 
-SHAPES: dict[str, tuple[Callable[[], list[Record]], int]] = {
+SHAPES: dict[str, tuple[Callable[[], list[KafkaRecord]], int]] = {
     "one hours behind": (one_hours_behind, 0),
     "one empty": (one_empty, 0),
     "bursts": (bursts, 0),

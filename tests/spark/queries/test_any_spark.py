@@ -23,7 +23,7 @@ from flip27_stream.testing import KafkaBroker, wait_until
 from tests.spark.support.kafka_queries import HOUR, MINUTE, T0, KafkaQueries, finish, records
 from tests.spark.support.processes import planners
 
-pytestmark = [pytest.mark.jvm, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.jvm
 
 TIME_LIMIT_S = 180.0
 PARTITIONS = 3

@@ -15,7 +15,7 @@ from pyspark.errors import StreamingQueryException
 import flip27_stream
 from flip27_stream.errors import AlignmentError
 from flip27_stream.testing import wait_until
-from tests.spark.connectors.test_files import run, write_hour
+from tests.spark.connectors.support.hourly_files import run, write_hour
 from tests.spark.support.processes import planners
 from tests.watermark_alignment.support.table_rows import split_rows
 from watermark_alignment import CatalogTableWriter, split_status
@@ -182,5 +182,8 @@ def test_tables_of_other_columns_are_refused(session: SparkSession) -> None:
         AlignmentError, match=f"'{SCHEMA}.others' does not have the columns .*; column 'batch' differs"
     ):
         CatalogTableWriter(session, f"{SCHEMA}.others")
-    with pytest.raises(AlignmentError, match=r"'nowhere\.splits' cannot be created"):
+    with pytest.raises(
+        AlignmentError,
+        match=r"'nowhere\.splits' cannot be created or read. Check that the catalog and the schema exist.* Spark says",
+    ):
         CatalogTableWriter(session, "nowhere.splits")

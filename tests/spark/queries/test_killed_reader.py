@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tests.spark.support.processes import QUICK_START
+from tests.spark.support.processes import quick_start
 from tests.spark.support.programs.killed_reader import EXECUTOR, WORKER
 
 pytestmark = pytest.mark.jvm
@@ -20,7 +20,6 @@ NOON = 1_700_000_000_000
 EACH = 500
 
 
-@pytest.mark.timeout(360)
 def test_other_processes_read_the_very_same_rows(tmp_path: Path) -> None:
     """Spark runs the task of a killed process again in another process. Each row comes exactly once, and the query
     does not fail.
@@ -31,7 +30,7 @@ def test_other_processes_read_the_very_same_rows(tmp_path: Path) -> None:
     for victim in (EXECUTOR, WORKER):
         (tmp_path / "logs" / f"{victim}.log").write_text("".join(f"{NOON + n} text\n" for n in range(EACH)))
     command = [sys.executable, "-m", "tests.spark.support.programs.killed_reader", str(tmp_path)]
-    environment = os.environ | QUICK_START | {"SPARK_SCALA_VERSION": "2.13"}
+    environment = os.environ | quick_start() | {"SPARK_SCALA_VERSION": "2.13"}
     with (tmp_path / "log").open("wb") as log:
         run = subprocess.run(command, stdout=log, stderr=log, env=environment, timeout=300)
     assert run.returncode == 0, (tmp_path / "log").read_text()[-4000:]

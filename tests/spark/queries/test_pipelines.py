@@ -17,6 +17,7 @@ import pytest
 
 from flip27_stream.spark.session.redaction import REDACTION_SETTING, SECRETS
 from tests.spark.support.kafka_queries import HOUR, MINUTE, T0
+from tests.spark.support.processes import QUICK_JAVA
 from tests.watermark_alignment.support.no_hard_links import COMPILER, links_refused_in
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
@@ -41,11 +42,15 @@ def write_file(folder: Path, number: int, begin: int) -> None:
 
 
 def run(project: Path, environment: Mapping[str, str] | None = None) -> str:
-    """Returns the output of the command line, run with more variables. Its exit code is always 1: see the page."""
+    """Runs the pipeline, and returns the output. The exit code is always 1: see the page."""
     # Spark's default catalog forgets the tables when a run ends.
     (project / "spark-defaults.conf").write_text("spark.sql.catalogImplementation hive\n")
-    settings = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "127.0.0.1"}
-    settings["SPARK_CONF_DIR"] = str(project)
+    settings = {
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_HOSTNAME": "127.0.0.1",
+        "SPARK_CONF_DIR": str(project),
+        "JAVA_TOOL_OPTIONS": QUICK_JAVA,
+    }
     python = {"PYSPARK_PYTHON": sys.executable, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     done = subprocess.run(
         ["spark-pipelines", "run", "--spec", "spark-pipeline.yml"],
@@ -58,7 +63,6 @@ def run(project: Path, environment: Mapping[str, str] | None = None) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.timeout(700)
 def test_the_example_of_the_page_runs_exactly_and_incrementally(tmp_path: Path) -> None:
     """Fact 31: the pipeline of the page fills two tables with each row once. Their sources are in one group. A second
     run adds the rows of further files."""
@@ -81,7 +85,6 @@ def test_the_example_of_the_page_runs_exactly_and_incrementally(tmp_path: Path) 
     assert members(tmp_path / "split_watermarks") == {("shop", name) for name in files}
 
 
-@pytest.mark.timeout(400)
 @pytest.mark.skipif(COMPILER is None, reason="there is no C compiler for a folder without hard links")
 def test_the_notebook_runs_as_the_source_of_a_pipeline_with_a_volume(tmp_path: Path) -> None:
     """Data and the pipeline's storage lie in a folder without hard links, the table of two sources on a disk."""

@@ -105,7 +105,6 @@ KILLS: Mapping[str, Kill] = {
 }
 
 
-@pytest.mark.timeout(400)
 def test_a_query_killed_at_any_moment_neither_loses_nor_doubles(
     queries: KafkaQueries, topic: MakeTopic
 ) -> None:
@@ -151,7 +150,6 @@ def _kill_between_write_and_commit(assignment: Assignment, output: Output, log: 
     raise AssertionError("each of five kills came after the batch was committed")
 
 
-@pytest.mark.timeout(400)
 def test_a_killed_driver_neither_loses_nor_doubles(queries: KafkaQueries, topic: MakeTopic) -> None:
     """Facts 4, 5, 10, PY-09: queries read each record once although their driver is killed with its JVM. It is killed
     inside batch 0 with startingOffsets latest, and when a batch of another query is in the table and not committed.

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import logging
-import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming.listener import QueryIdleEvent, QueryProgressEvent, QueryTerminatedEvent
+from pyspark.sql.streaming.listener import QueryIdleEvent, QueryTerminatedEvent
 
 from flip27_stream.errors import OptionError
+from tests.spark.queries.support.watched_query import Watched
 from tests.spark.support.driven_query import NOW, Query
 from tests.spark.support.sources.memory_source import World
 from tests.watermark_alignment.support.group_entries import entry
+from tests.watermark_alignment.support.progress_events import RUN, progress
 from tests.watermark_alignment.support.table_rows import split_rows
 from watermark_alignment import StatusListener
 from watermark_alignment.__main__ import main
@@ -25,98 +26,8 @@ from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 Make = Callable[..., Query]
 
-RUN = uuid.UUID(int=27)
 STALL_MS = 60_000
 _GROUP_H = {"scan.watermark.alignment.group": "h"}
-
-
-def progress(
-    start: Mapping[str, Any] | None,
-    end: Mapping[str, Any],
-    *,
-    dropped: int = 0,
-    batch: int = 0,
-    name: str = "counts",
-    event_time: Mapping[str, str] | None = None,
-    latest: object = None,
-    others: Sequence[Mapping[str, Any]] = (),
-) -> QueryProgressEvent:
-    """Returns a progress in Spark's form, with offsets as JSON within the JSON. ``others`` are further sources of the
-    query."""
-    source = {
-        "description": "PythonMicroBatchStream_0815",
-        "startOffset": start,
-        "endOffset": end,
-        "latestOffset": latest,
-        "numInputRows": 5,
-        "inputRowsPerSecond": 5.0,
-        "processedRowsPerSecond": 5.0,
-        "metrics": {},
-    }
-    operator = {
-        "operatorName": "stateStoreSave",
-        "numRowsTotal": 1,
-        "numRowsUpdated": 1,
-        "numRowsRemoved": 0,
-        "allUpdatesTimeMs": 1,
-        "allRemovalsTimeMs": 1,
-        "commitTimeMs": 1,
-        "memoryUsedBytes": 1,
-        "numRowsDroppedByWatermark": dropped,
-        "numShufflePartitions": 1,
-        "numStateStoreInstances": 1,
-        "customMetrics": {},
-    }
-    sink = {"description": "sink", "numOutputRows": 1, "metrics": {}}
-    told = {
-        "id": str(RUN),
-        "runId": str(RUN),
-        "name": name,
-        "timestamp": "1970-01-01T00:00:00.000Z",
-        "batchId": batch,
-        "batchDuration": 1500,
-        "numInputRows": 5,
-        "durationMs": {"triggerExecution": 1500},
-        "eventTime": event_time or {"watermark": "1970-01-01T00:00:01.000Z"},
-        "stateOperators": [operator],
-        "sources": [source, *({**source, **other} for other in others)],
-        "sink": sink,
-    }
-    return QueryProgressEvent.fromJson({"progress": json.loads(json.dumps(told))})
-
-
-class Watched:
-    """A query that is driven by hand, with a listener that hears of each batch."""
-
-    def __init__(self, query: Query, **options: Any) -> None:
-        self.query = query
-        table = str(query.table) if query.table is not None else None
-        self.listener = StatusListener(table, look_every="0", clock=query.clock, **options)
-        self.batches = 0
-
-    def step(self, limit: int | None = None, dropped: int = 0) -> None:
-        start = self.query.offset
-        if self.query.batch(limit) is not None:
-            self.tell(start, dropped)
-
-    def without_reports(self) -> None:
-        """Makes tasks send no reports from now on."""
-        self.query.run = _plan_only(self.query)  # type: ignore[method-assign]
-
-    def tell(self, start: Mapping[str, Any], dropped: int = 0) -> None:
-        recorder = self.query.coordinator._recorder
-        if recorder is not None:
-            recorder.flush()
-        self.listener.onQueryProgress(progress(start, self.query.offset, dropped=dropped, batch=self.batches))
-        self.batches += 1
-
-
-def _plan_only(query: Query) -> Callable[..., list[tuple[str, int | None]]]:
-    def run(start: dict[str, Any], end: dict[str, Any]) -> list[tuple[str, int | None]]:
-        query.coordinator.tasks(start, end)
-        return []
-
-    return run
 
 
 @pytest.fixture

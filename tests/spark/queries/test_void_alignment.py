@@ -18,8 +18,9 @@ from flip27_stream.api import RecordTimestampAssigner
 from flip27_stream.errors import ImplausibleEventTimeError
 from flip27_stream.event_time.assigners import timestamp_assigner
 from flip27_stream.spark.execution.event_times import EventTimeObserver, ImplausibleEventTimes
-from tests.spark.queries.test_status_listener import Watched, progress
+from tests.spark.queries.support.watched_query import Watched
 from tests.spark.support.driven_query import Query
+from tests.watermark_alignment.support.progress_events import progress
 from watermark_alignment.__main__ import main
 from watermark_alignment.event_time_checks import wrong_unit
 
@@ -304,6 +305,15 @@ def test_the_unit_is_found_by_the_factor(unit: str, time: int, steps: str | None
     )
 
 
+@pytest.mark.parametrize("others", [[0], [0, 86_400_000]])
+def test_a_zero_does_not_hide_a_wrong_unit(others: list[int]) -> None:
+    """Some records have 0 where they have no time."""
+    warning = str(wrong_unit("clicks", "/t", "ms", [*others, IN_2026 // 1000], IN_2026 + DAY_MS))
+    assert "Event times are 1,000 times too small" in warning
+    assert "set scan.watermark.event-time.unit to 's'" in warning
+    assert wrong_unit("clicks", "/t", "ms", [*others, IN_2026], IN_2026 + DAY_MS) is None
+
+
 @pytest.mark.parametrize(
     ("times", "is_told"),
     [
@@ -346,7 +356,8 @@ def observed(*documents: bytes | None, unit: str | None = None, until: int | Non
         (b'{"Time": 5, "user": {"name": "Ada"}}', "The top-level keys of one of them: 'Time', 'user'."),
         (
             b'{"time": "2 May"}',
-            "The top-level keys of one of them: 'time'. At '/time' it has a text that is no ISO-8601 date and time.",
+            "The top-level keys of one of them: 'time'. "
+            "At '/time' it has a text that is not a date and time in a known form.",
         ),
         (b'[{"time": 5}]', "The value of one of them is JSON, but not an object: an array."),
         (b"secret", "The value of one of them is not JSON."),

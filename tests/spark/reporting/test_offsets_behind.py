@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.spark.queries.test_status_listener import progress
 from tests.spark.support.driven_query import Query
+from tests.watermark_alignment.support.progress_events import progress
 from watermark_alignment import StatusListener
 from watermark_alignment.__main__ import main
 

@@ -24,8 +24,8 @@ from flip27_stream.spark.reporting.report_channel import ReportAddress
 from flip27_stream.spark.reporting.report_listener import ReportListener
 from flip27_stream.spark.reporting.report_sender import send_report
 from flip27_stream.testing import wait_until
-from tests.module_time import replace_time
 from tests.spark.support.report_kit import REPORT, all_are_reachable, connected, is_alive, listener
+from tests.support.module_time import replace_time
 
 __all__ = ["all_are_reachable", "listener"]
 

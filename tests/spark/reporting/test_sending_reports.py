@@ -21,9 +21,9 @@ from flip27_stream.spark.reporting.report_channel import ReportAddress
 from flip27_stream.spark.reporting.report_listener import ReportListener
 from flip27_stream.spark.reporting.report_sender import send_report
 from flip27_stream.spark.reporting.reports import TaskReport
-from tests.module_time import replace_time
 from tests.spark.support.driven_query import Query
 from tests.spark.support.report_kit import REPORT, all_are_reachable, is_alive, listener
+from tests.support.module_time import replace_time
 from watermark_alignment.table.batch_note import KEY, BatchNote
 
 __all__ = ["all_are_reachable", "listener"]

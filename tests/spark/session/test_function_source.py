@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Literal, cast
 
 import pytest
@@ -38,6 +39,26 @@ def test_parameters_are_options() -> None:
     assert made(shop_logs, folder="/logs").folder == "/logs/eu/1/False/None"
     given = {"Folder": "/logs", "region": "us", "SHARDS": "3", "strict": "True", "rate": "1.5"}
     assert made(shop_logs, **given).folder == "/logs/us/3/True/1.5"
+
+
+class ShopLogs:
+    """An object that can be called."""
+
+    def __call__(self, folder: str, shards: int = 1) -> LogFolder:
+        return LogFolder(f"{folder}/{shards}")
+
+
+def test_a_factory_can_be_a_partial_function_or_an_object() -> None:
+    """Arguments that ``functools.partial`` has fixed by name can be given too, as in Python."""
+    assert made(functools.partial(shop_logs, region="us"), folder="/l").folder == "/l/us/1/False/None"
+    assert made(functools.partial(shop_logs, "/l"), shards="2").folder == "/l/eu/2/False/None"
+    assert made(functools.partial(ShopLogs(), shards=3), folder="/l").folder == "/l/3"
+    assert made(ShopLogs(), folder="/l", shards="2").folder == "/l/2"
+
+
+def test_texts_keep_their_blanks() -> None:
+    """A text can be a tab, such as a separator; blanks around other values do not count."""
+    assert made(shop_logs, folder="\t", shards=" 2 ", region=" us ").folder == "\t/us/2/False/None"
 
 
 def test_the_example_declares_its_options() -> None:

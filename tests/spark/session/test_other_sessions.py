@@ -13,7 +13,7 @@ import pytest
 
 from flip27_stream.testing import KafkaBroker
 from tests.spark.support.kafka_queries import MINUTE, T0, records
-from tests.spark.support.processes import QUICK_START
+from tests.spark.support.processes import quick_start
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 pytestmark = pytest.mark.jvm
@@ -21,7 +21,6 @@ pytestmark = pytest.mark.jvm
 SEEN_BY_EXECUTORS = {"SPARK_SCALA_VERSION": "2.13", "PYTHONPATH": str(Path(__file__).parents[3])}
 
 
-@pytest.mark.timeout(360)
 @pytest.mark.parametrize("master", ["remote:local[2]", "local-cluster[2,1,1024]"])
 def test_the_formats_register_and_run(
     broker: KafkaBroker, topic: Callable[..., str], tmp_path: Path, master: str
@@ -38,7 +37,7 @@ def test_the_formats_register_and_run(
     command = [sys.executable, "-m", "tests.spark.support.programs.other_session", *arguments]
     with (tmp_path / "log").open("wb") as log:
         run = subprocess.run(
-            command, stdout=log, stderr=log, env=os.environ | QUICK_START | SEEN_BY_EXECUTORS, timeout=300
+            command, stdout=log, stderr=log, env=os.environ | quick_start() | SEEN_BY_EXECUTORS, timeout=300
         )
 
     assert run.returncode == 0, (tmp_path / "log").read_text()[-4000:]

@@ -9,6 +9,7 @@ from typing import Any
 from flip27_stream.api import ReadLimits, RecordTimestampAssigner, WatermarkStrategy
 from flip27_stream.spark.execution.task import read_task
 from flip27_stream.spark.planning.coordinator import SourceCoordinator
+from flip27_stream.spark.planning.micro_batch.batch_planner import PlannedBatch
 from flip27_stream.spark.source_spec import Driver, SourceSpec
 from flip27_stream.testing import ManualClock
 from offsets import INITIAL
@@ -112,3 +113,20 @@ class Query:
             [("batch", "ascending"), ("split", "ascending")]
         ).to_pylist()
         return recorded
+
+
+def states(query: Query) -> dict[str, str]:
+    """Returns the first letter of each split's state in a plan that is made now. The batch is not run."""
+    planner = query.coordinator._planner
+    plan_batch, found = planner.plan_batch, []
+
+    def watched(*args: object) -> PlannedBatch:
+        planned: PlannedBatch = plan_batch(*args)  # type: ignore[arg-type]
+        found.append(planned)
+        return planned
+
+    planner.plan_batch = watched  # type: ignore[method-assign, assignment]
+    query.coordinator.latest_offset(query.offset, None)
+    planner.plan_batch = plan_batch  # type: ignore[method-assign]
+    assert found[-1].plan is not None
+    return {split: status[0] for split, status in found[-1].plan.states.items()}

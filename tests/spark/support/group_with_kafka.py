@@ -5,13 +5,17 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from datetime import timedelta
 
 from pyspark.sql import DataFrame
 
 from flip27_stream.testing import wait_until
 from tests.spark.support.kafka_queries import HOUR, MINUTE, TIME_LIMIT_S, KafkaQueries, arrived
+from tests.watermark_alignment.support.plots import titles
+from watermark_alignment.monitoring.plotting.plot import plot
+from watermark_alignment.monitoring.status import StatusReader
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 RECORDS = 60
 
@@ -51,6 +55,7 @@ def check_group_with_kafka(
     assert Counter(row["data"] for row in output.rows()) == Counter([*expected, *values])
     rows = queries.split_watermark_rows()
     assert {row["source"] for row in rows} == {"kafka", other}
+    check_views(str(queries.split_watermarks), {(row["source"], row["split"]) for row in rows})
     first = min((r for r in rows if r["source"] == other and r["rows"]), key=lambda r: r["recorded_at"])
     read_before = [
         row["max_event_time"]
@@ -60,3 +65,13 @@ def check_group_with_kafka(
     assert read_before, f"{other} was read before the topic"
     # The front of the topic is at most its next record, which is a minute after the last one that was read.
     assert first["max_event_time"] - max(read_before) <= timedelta(minutes=30 + 1)
+
+
+def check_views(table: str, splits: Set[tuple[str, str]]) -> None:
+    """Checks that status and plot show these splits, given by source and split."""
+    status = StatusReader(SplitWatermarkTable(table, {})).read(time.time_ns() // 1_000_000)
+    assert {(found.source, found.split) for found in status.splits} == splits
+    assert all(found.watermark is not None for found in status.splits)
+    figure = plot(table)
+    assert titles(figure) == sorted({source for source, _ in splits})
+    assert sum(len(panel.lines) for panel in figure.axes) == len(splits)

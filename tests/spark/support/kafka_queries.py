@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from flip27_stream.testing import KafkaBroker, Record, wait_until
+from flip27_stream.testing import KafkaBroker, KafkaRecord, wait_until
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ ONCE: Mapping[str, Any] = {"once": True}
 TIME_LIMIT_S = 120.0
 
 
-def records(partition: int, times: Iterable[int], size: int = 0) -> list[Record]:
+def records(partition: int, times: Iterable[int], size: int = 0) -> list[KafkaRecord]:
     """Returns one record for each event time. Values have partition and number, so all records differ."""
     return [(partition, time, None, f"{partition}:{i}".encode().ljust(size)) for i, time in enumerate(times)]
 

@@ -1,19 +1,56 @@
-"""Functions about other processes: whether they live, and which process started them. They read ``/proc``."""
+"""Functions about other processes: how they start quickly, whether they live, and which process started them.
+
+The last two read ``/proc``.
+"""
 
 from __future__ import annotations
 
+import functools
 import os
+import shutil
+import sys
+from importlib.metadata import distribution
 from pathlib import Path
 
-QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
+_JAVA = "-XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
+QUICK_JAVA = f"{_JAVA} -XX:TieredStopAtLevel=1"
 """Options for a JVM that runs only for seconds.
 
 Without the optimising compiler it starts faster. The code cache must then
 be larger, since otherwise Spark's code is compiled again and again.
 """
 
-QUICK_START = {"JAVA_TOOL_OPTIONS": QUICK_JAVA}
-"""Environment variables for a process that starts such a JVM."""
+
+def quick_start(*, is_long: bool = False) -> dict[str, str]:
+    """Returns environment variables for a process that starts a Spark.
+
+    Args:
+        is_long: Whether this Spark runs so many queries, some hundred, that the optimising compiler is worth its time.
+    """
+    return {"JAVA_TOOL_OPTIONS": _JAVA if is_long else QUICK_JAVA, "SPARK_HOME": str(_spark_home())}
+
+
+@functools.cache
+def _spark_home() -> Path:
+    """Returns a home of the installed Spark without ``pyspark.zip``, in the environment of this Python.
+
+    Each planning process and worker imports PySpark. It then imports the same modules from ``site-packages``, with
+    their byte code, and not from the archive, which takes a second more of processor time each time.
+    """
+    installed = Path(str(distribution("pyspark").locate_file("pyspark")))
+    home = Path(sys.prefix) / "spark-without-archive"
+    if not home.exists():
+        # Another process may make it at the same time.
+        begun = home.with_name(f"{home.name}-{os.getpid()}")
+        begun.mkdir()
+        for entry in installed.iterdir():
+            if entry.name != "python":
+                (begun / entry.name).symlink_to(os.path.relpath(entry, home))
+        try:
+            begun.rename(home)
+        except OSError:
+            shutil.rmtree(begun)
+    return home
 
 
 def alive(pid: int) -> bool:

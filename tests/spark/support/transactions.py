@@ -8,11 +8,11 @@ from contextlib import closing
 
 from kafka import KafkaProducer
 
-from flip27_stream.testing import KafkaBroker, Record
+from flip27_stream.testing import KafkaBroker, KafkaRecord
 
 
 def write_transaction(
-    broker: KafkaBroker, topic: str, written: Iterable[Record], *, commit: bool = True
+    broker: KafkaBroker, topic: str, written: Iterable[KafkaRecord], *, commit: bool = True
 ) -> None:
     """Appends records in one transaction, and commits or aborts it. A marker follows in both cases."""
     settings = {"bootstrap_servers": broker.bootstrap_servers, "transactional_id": uuid.uuid4().hex}

@@ -4,60 +4,21 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from kafka import KafkaAdminClient
-from pyspark.errors import StreamingQueryException
 
 from flip27_stream.errors import ForeignCheckpointError
-from tests.spark.support.both_sources import BUILT_IN, OURS, Collected, collect, failure, positions
+from tests.spark.support.both_sources import BUILT_IN, OURS, collect, failure, positions
 from tests.spark.support.kafka_queries import AVAILABLE_NOW, T0, KafkaQueries, Output, finish, records
 from tests.spark.support.programs.killed_query import driver, logged
+from tests.spark.takeover.support.counted_records import FOUR, MakeTopic, add_partitions, each_once, fill
+from tests.spark.takeover.support.failing_stream import until_failed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 pytestmark = pytest.mark.jvm
-
-MakeTopic = Callable[..., str]
-FOUR = {"maxOffsetsPerTrigger": "4"}
-
-
-def fill(queries: KafkaQueries, topic: str, partitions: int, each: int) -> None:
-    queries.broker.write(topic, [r for p in range(partitions) for r in records(p, [T0] * each)])
-
-
-def add_partitions(queries: KafkaQueries, topic: str, count: int) -> None:
-    with closing(KafkaAdminClient(bootstrap_servers=queries.broker.bootstrap_servers)) as admin:
-        admin.create_partitions({topic: count})
-
-
-def each_once(sizes: Mapping[tuple[str, int], int]) -> Counter[tuple[str, int, int]]:
-    return Counter((topic, p, n) for (topic, p), size in sizes.items() for n in range(size))
-
-
-class FailingIn(Collected):
-    """A stream that fails in a batch after the rows of the batch were collected, so that the batch is planned and not
-    committed."""
-
-    def __init__(self, stream: DataFrame, queries: KafkaQueries, number: int) -> None:
-        self._number = number
-        super().__init__(stream, queries.folder / "c")
-
-    def _keep(self, batch: DataFrame, number: int) -> None:
-        super()._keep(batch, number)
-        if number == self._number:
-            raise RuntimeError("the sink failed")
-
-
-def until_failed(stream: DataFrame, queries: KafkaQueries, number: int) -> Collected:
-    run = FailingIn(stream, queries, number)
-    with pytest.raises(StreamingQueryException):
-        run.finish()
-    return run
 
 
 def test_a_query_goes_on_after_the_last_committed_batch(queries: KafkaQueries, topic: MakeTopic) -> None:
@@ -176,7 +137,6 @@ def test_an_adopted_query_is_aligned(queries: KafkaQueries, topic: MakeTopic) ->
     assert positions(read + batches) == each_once({(name, 0): 11, (name, 1): 11})
 
 
-@pytest.mark.timeout(300)
 def test_a_killed_program_of_the_built_in_source_goes_on(queries: KafkaQueries, topic: MakeTopic) -> None:
     """The JVM of a query of the built-in source is killed in the middle of its work. This project's source goes on,
     and the table has each record once."""

@@ -14,19 +14,13 @@ from tests.spark.support.both_sources import BUILT_IN, OURS, Collected, collect,
 from tests.spark.support.kafka_queries import CONTINUOUS, ONCE, TIME_LIMIT_S, KafkaQueries, finish
 from tests.spark.support.programs.killed_query import driver, logged
 from tests.spark.support.programs.stateful_driver import QUERIES, Assignment
-from tests.spark.takeover.test_adopted_checkpoint import (
-    FOUR,
-    MakeTopic,
-    add_partitions,
-    each_once,
-    fill,
-    until_failed,
-)
+from tests.spark.takeover.support.counted_records import FOUR, MakeTopic, add_partitions, each_once, fill
+from tests.spark.takeover.support.failing_stream import until_failed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.jvm
 
 
 @pytest.mark.parametrize(
@@ -134,6 +128,37 @@ def test_all_topics_are_gone(queries: KafkaQueries, topic: MakeTopic, again: boo
     assert ours
 
 
+@pytest.mark.parametrize("stored", ["-", "{}"], ids=["now", "Spark 3.0"])
+@pytest.mark.parametrize("fails", [False, True], ids=["committed", "planned"])
+def test_a_source_that_had_no_topic(
+    queries: KafkaQueries, topic: MakeTopic, fails: bool, stored: str
+) -> None:
+    """Beside a source that has data, Spark's source stores no offset while no topic matches; Spark 3.0 stored ``{}``.
+    A topic that comes later is read from its beginning."""
+    names = [topic(1), topic(1)]
+    queries.broker.delete_topic(names[1])
+    fill(queries, names[0], 1, 3)
+
+    def both(source: str) -> DataFrame:
+        found = queries.stream(names[0], {}, source)
+        return found.union(queries.stream("", {"subscribePattern": f"{names[1]}|none"}, source))
+
+    read = collect(both(BUILT_IN), queries.folder / "c")
+    fill(queries, names[0], 1, 2)
+    if fails:
+        until_failed(both(BUILT_IN), queries, 1)
+    for number in range(1 + fails):
+        log = queries.folder / "c" / "offsets" / str(number)
+        lines = log.read_text().splitlines()
+        assert lines[3] == "-"
+        log.write_text("\n".join([*lines[:3], stored]))
+        log.with_name(f".{number}.crc").unlink()
+    queries.broker.create_topic(names[1], 2)
+    fill(queries, names[1], 2, 4)
+    read += collect(both(OURS), queries.folder / "c")
+    assert positions(read) == each_once({(names[0], 0): 5, (names[1], 0): 4, (names[1], 1): 4})
+
+
 def test_once(queries: KafkaQueries, topic: MakeTopic) -> None:
     name = topic(1)
     fill(queries, name, 1, 5)
@@ -175,7 +200,6 @@ def test_named_sources(evolving: KafkaQueries, topic: MakeTopic) -> None:
     assert positions(read) == each_once({(one, 0): 7, (two, 0): 5})
 
 
-@pytest.mark.timeout(600)
 def test_a_killed_program_with_state_goes_on_with_one_word_changed(
     queries: KafkaQueries, topic: MakeTopic
 ) -> None:

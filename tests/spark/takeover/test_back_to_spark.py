@@ -14,11 +14,11 @@ from kafka import KafkaAdminClient
 
 from tests.spark.support.both_sources import BUILT_IN, OURS, collect, positions
 from tests.spark.support.kafka_queries import HOUR, T0, KafkaQueries
-from tests.spark.takeover.test_adopted_checkpoint import each_once, fill, until_failed
-from tests.spark.takeover.test_adopted_queries import (
+from tests.spark.takeover.support.batch_sink import BatchSink
+from tests.spark.takeover.support.counted_records import MakeTopic, each_once, fill
+from tests.spark.takeover.support.failing_stream import until_failed
+from tests.spark.takeover.support.joins_and_windows import (
     TIMES,
-    BatchSink,
-    MakeTopic,
     World,
     expected,
     files_beside,
@@ -29,7 +29,7 @@ from tests.spark.takeover.test_adopted_queries import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.jvm
 
 PAGE = (Path(__file__).parents[3] / "docs" / "migrate.md").read_text()
 

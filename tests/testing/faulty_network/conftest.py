@@ -11,7 +11,7 @@ from flip27_stream.testing import (
     FaultyNetwork,
     Link,
 )
-from tests.testing.faulty_network.echo import Client, Server
+from tests.testing.support.echo import Client, Server
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from flip27_stream.testing import (
     Unreachable,
     wait_until,
 )
-from tests.testing.faulty_network.echo import LONG_S, SOON_S, Client, Server
+from tests.testing.support.echo import LONG_S, SOON_S, Client, Server
 
 Connect = Callable[[], Client]
 

@@ -24,7 +24,7 @@ from flip27_stream.testing import (
     fault_schedule,
     wait_until,
 )
-from tests.testing.faulty_network.echo import Client, Server
+from tests.testing.support.echo import Client, Server
 
 Connect = Callable[[], Client]
 

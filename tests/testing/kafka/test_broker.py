@@ -16,7 +16,7 @@ from flip27_stream.errors import ConnectorError
 from flip27_stream.testing import KafkaBroker, wait_until
 from flip27_stream.testing.kafka.node import answers_api_versions
 from tests.spark.support.processes import alive
-from tests.testing.reading import read
+from tests.testing.support.reading import read
 
 pytestmark = pytest.mark.jvm
 

@@ -14,7 +14,7 @@ from kafka.record.default_records import DefaultRecordBatch
 from flip27_stream.errors import MissingTopicError
 from flip27_stream.testing import KafkaBroker, write_bulk
 from flip27_stream.testing.kafka.bulk import Codec, _batch_bounds, encode_batch
-from tests.testing.reading import read
+from tests.testing.support.reading import read
 
 CODECS: list[Codec | None] = [None, "gzip", "snappy", "lz4", "zstd"]
 

@@ -12,7 +12,7 @@ import pytest
 
 from flip27_stream.testing import KafkaCluster, wait_until
 from tests.spark.support.processes import alive
-from tests.testing.reading import read
+from tests.testing.support.reading import read
 
 pytestmark = pytest.mark.jvm
 

@@ -14,7 +14,7 @@ from kafka.net.compat import KafkaNetClient
 
 from flip27_stream.testing import BlackHole, FaultyNetwork, HangInTls, KafkaBroker, SecureListener
 from flip27_stream.testing.kafka.key_pair import StoreType
-from tests.testing.reading import read
+from tests.testing.support.reading import read
 
 pytestmark = [
     pytest.mark.jvm,

@@ -15,8 +15,8 @@ from tests.watermark_alignment.support.group_lives import random_group
 from tests.watermark_alignment.support.group_world import BEAT, TIMEOUT, GroupWorld, Query, Seat
 from tests.watermark_alignment.support.simulator import Log, Member, Settings
 from watermark_alignment.group import group_view as group
+from watermark_alignment.group.group_reads import GroupReads
 from watermark_alignment.group.group_view import Entry
-from watermark_alignment.group.hearing import Hearing
 
 _LIVES = 150
 
@@ -92,7 +92,7 @@ class Mutant:
 
 
 def takes_itself_for_heard(after: Any) -> Any:
-    return lambda self, *args, can_speak, **more: after(self, *args, can_speak=True, **more)
+    return lambda self, *args, can_write, **more: after(self, *args, can_write=True, **more)
 
 
 def counts_every_gap(after: Any) -> Any:
@@ -100,9 +100,9 @@ def counts_every_gap(after: Any) -> Any:
 
 
 def counts_batches(_: Any) -> Any:
-    def mutant(self: GroupWait, batch: int, now: int, listened_ms: int | None) -> int:
-        last, self._listened_ms = self._listened_ms, listened_ms
-        return listened_ms - last if listened_ms is not None and last is not None else 0
+    def mutant(self: GroupWait, batch: int, now: int, readable_ms: int | None) -> int:
+        last, self._readable_ms = self._readable_ms, readable_ms
+        return readable_ms - last if readable_ms is not None and last is not None else 0
 
     return mutant
 
@@ -112,8 +112,8 @@ def only_the_watermark(_: Any) -> Any:
 
 
 MUTANTS = [
-    Mutant("silence while nobody can write counts", "I3", Hearing, "after", takes_itself_for_heard),
-    Mutant("time in which a member stood still counts", "I3", Hearing, "after", counts_every_gap),
+    Mutant("silence while nobody can write counts", "I3", GroupReads, "after", takes_itself_for_heard),
+    Mutant("time in which a member stood still counts", "I3", GroupReads, "after", counts_every_gap),
     Mutant("a restarted member is mute", "I3", group, "where_it_stood", lambda _: lambda *args: (None, None)),
     Mutant("the time of a batch counts", "I11", GroupWait, "_passed", counts_batches),
     Mutant("that of a sibling counts", "I11", GroupWait, "_passed", counts_batches, life_of_siblings),
@@ -121,7 +121,7 @@ MUTANTS = [
     Mutant(
         "a former run that was seen late is not followed",
         "I3",
-        Hearing,
+        GroupReads,
         "in_place",
         lambda _: lambda self, own, since: own,
         life_of_a_late_former_run,

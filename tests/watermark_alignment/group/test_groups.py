@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.exploring import examples
+from tests.support.exploring import examples
 from tests.watermark_alignment.support.group_entries import entry
 from tests.watermark_alignment.support.group_lives import random_group
 from tests.watermark_alignment.support.group_world import TIMEOUT, GroupWorld, Seat

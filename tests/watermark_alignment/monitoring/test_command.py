@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.module_time import replace_time
+from tests.support.module_time import replace_time
 from tests.watermark_alignment.support.command import Run, fill
 from tests.watermark_alignment.support.table_rows import split_rows
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable

@@ -16,8 +16,8 @@ import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.spark.queries.test_status_listener import progress
 from tests.watermark_alignment.support.group_entries import entry
+from tests.watermark_alignment.support.progress_events import progress
 from tests.watermark_alignment.support.table_rows import START_MS, split_rows
 from watermark_alignment import StatusListener
 from watermark_alignment.group.group_log import KEY as MEMBER
@@ -34,7 +34,16 @@ NOW = START_MS + 90_000
 def table(tmp_path: Path) -> SplitWatermarkTable:
     """A table with two batches of a source that stalls: three of its splits wait for the fourth."""
     made = SplitWatermarkTable(str(tmp_path / "table"), {})
-    note = BatchNote("web", "clicks", "lineage", 1, 2500, 0, behind=Behind.of([7, 1, 4, 0], 10.0))
+    note = BatchNote(
+        "web",
+        "clicks",
+        "lineage",
+        1,
+        2500,
+        0,
+        metrics={"malformed_records": 2},
+        behind=Behind.of([7, 1, 4, 0], 10.0),
+    )
     made.append("clicks", 0, split_rows(0), {})
     made.append("clicks", 1, split_rows(1), {KEY: note.to_text()})
     stalled = entry("clicks", group="web", waiting=3, held_by="clicks-3", timeout_ms=10**15)
@@ -91,6 +100,7 @@ def test_prometheus_scrapes_what_status_shows(address: str) -> None:
     assert value(values, "status", **split, status="ACTIVE") == 0
     assert value(values, "max_drift_ms", **source) == 2500
     assert value(values, "waiting", **source) == 3
+    assert value(values, "metrics", **source, counter="malformed_records") == 2
     assert value(values, "maxOffsetsBehindLatest", **source) == 7
     assert value(values, "estimatedTotalBytesBehindLatest", **source) == 120
     assert value(values, "stalledTimeMs", group="web", source="clicks", split="clicks-3") == 89_000
@@ -174,6 +184,8 @@ def test_dashboard_and_alerts_ask_for_metrics_that_there_are() -> None:
     assert asked <= {*NAMES, f"{DROPPED}_total"}
     assert re.findall(r"alert: (\w+)", alerts) == [
         "Flip27RowsDropped",
+        "Flip27WatermarksPlanned",
+        "Flip27TableUnreadable",
         "Flip27SplitStalled",
         "Flip27DriftAboveLimit",
     ]
@@ -182,3 +194,15 @@ def test_dashboard_and_alerts_ask_for_metrics_that_there_are() -> None:
 def test_the_page_has_every_metric() -> None:
     page = (DOCS / "watching.md").read_text()
     assert [name for name in NAMES if f"`{name}`" not in page] == []
+
+
+def test_every_metric_of_the_page_is_exported_or_said_not_to_be() -> None:
+    page = (DOCS / "watching.md").read_text()
+    table = page[page.index("## The names of metrics") : page.index("## In a picture")]
+    shown = {
+        name for row in re.findall(r"^\| (`.*?) \|", table, re.M) for name in re.findall(r"`(\w+)`", row)
+    }
+    assert len(shown) > 20
+    labels = {"group", "source", "split", "name"}
+    assert shown - labels - set(NAMES) == {"held_by"}
+    assert "`held_by` is not exported" in page

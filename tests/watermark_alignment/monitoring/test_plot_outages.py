@@ -10,13 +10,23 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.collections import PolyCollection, QuadMesh
+from matplotlib.figure import Figure
 
 from tests.watermark_alignment.support.group_entries import entry
 from tests.watermark_alignment.support.plots import drawn, legend, millis
 from tests.watermark_alignment.support.table_rows import START_MS, split_rows
 from watermark_alignment.group.group_log import KEY as MEMBER
+from watermark_alignment.group.group_view import Entry
 from watermark_alignment.monitoring.plotting.plot import plot
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+
+
+def blank(figure: Figure) -> list[tuple[int, int]]:
+    """Returns the begins and ends (ms) of the times in which the strips of the only panel are blank."""
+    [mesh] = [part for part in figure.axes[1].collections if isinstance(part, QuadMesh)]
+    shown: np.ma.MaskedArray[Any, Any] = np.ma.asarray(mesh.get_array()).reshape(4, -1)
+    edges = millis(np.asarray(mesh.get_coordinates(), dtype=np.float64)[0, :, 0])
+    return [(edges[n], edges[n + 1]) for n in range(shown.shape[1]) if np.ma.getmaskarray(shown)[0][n]]
 
 
 @pytest.fixture
@@ -47,14 +57,59 @@ def test_lines_have_a_gap_during_an_outage(table: SplitWatermarkTable) -> None:
     edges = millis(np.asarray(mesh.get_coordinates(), dtype=np.float64)[0, :, 0])
     blank = [(edges[n], edges[n + 1]) for n in range(shown.shape[1]) if shown[0].mask[n]]
     assert blank == [(START_MS + 9000, START_MS + 17 * 60_000 + 9000)]
-    assert "no batch ran" in legend(figure)
+    assert "no batch recorded" in legend(figure)
 
 
 def test_batches_that_take_longer_than_others_are_no_outage(table: SplitWatermarkTable) -> None:
     for batch in range(10):
         rows = [replace(row, recorded_at=START_MS + 1000 * batch**2 // 2) for row in split_rows(batch)]
         table.append("clicks/1", batch, rows, {})
-    assert "no batch ran" not in legend(plot(table))
+    assert "no batch recorded" not in legend(plot(table))
+
+
+def with_a_slow_batch(table: SplitWatermarkTable, *told: Entry) -> int:
+    """Fills the table with ten batches a second apart, entries, and a batch that is recorded two minutes later.
+
+    Returns the time (ms) of the tenth batch.
+    """
+    now = time.time_ns() // 1_000_000 - 100
+    for batch in range(11):
+        at = now - 9000 + batch * 1000 if batch < 10 else now + 120_000
+        if batch == 10:
+            for entry_ in told:
+                table.note({MEMBER: entry_.to_text()})
+        table.append("clicks/1", batch, [replace(row, recorded_at=at) for row in split_rows(batch)], {})
+    return now
+
+
+def test_a_batch_that_takes_long_is_no_outage(table: SplitWatermarkTable) -> None:
+    """A source tells its group which batch it has planned, so a long batch is not taken for an outage."""
+    with_a_slow_batch(table, entry("clicks", group="web", progress=10))
+    figure = plot(table)
+    assert blank(figure) == []
+    assert "no batch recorded" not in legend(figure)
+
+
+def test_a_batch_that_is_run_again_after_an_outage_began_after_it(table: SplitWatermarkTable) -> None:
+    """The log has the plan of the batch before the outage too."""
+    started = time.time_ns() // 1_000_000 + 60_000
+    first = entry("clicks", group="web", progress=10)
+    now = with_a_slow_batch(table, first, replace(first, began=started, run="2"))
+    assert blank(plot(table)) == [(now, started)]
+
+
+def test_the_time_since_the_newest_batch_is_blank(table: SplitWatermarkTable) -> None:
+    """A picture that is drawn during an outage shows it, but not the days since a query was stopped for good."""
+    now = time.time_ns() // 1_000_000
+    for batch in range(11):
+        at = now - 150_000 + batch * 10_000
+        table.append("clicks/1", batch, [replace(row, recorded_at=at) for row in split_rows(batch)], {})
+    figure = plot(table)
+    [(begin, end)] = blank(figure)
+    assert begin == now - 50_000
+    assert now <= end < now + 60_000
+    assert "no batch recorded" in legend(figure)
+    assert blank(plot(table, batches=3)) == []
 
 
 def test_waiting_splits_are_drawn_after_the_newest_batch(table: SplitWatermarkTable) -> None:
@@ -89,7 +144,7 @@ def test_lines_have_a_gap_during_an_outage_among_few_batches(table: SplitWaterma
             "clicks/1", batch, [replace(r, recorded_at=START_MS + at) for r in split_rows(batch)], {}
         )
     figure = plot(table)
-    assert "no batch ran" in legend(figure)
+    assert "no batch recorded" in legend(figure)
     [mesh] = [part for part in figure.axes[1].collections if isinstance(part, QuadMesh)]
     edges = millis(np.asarray(mesh.get_coordinates(), dtype=np.float64)[0, :, 0])
     assert edges[:3] == [START_MS - 1000, START_MS, START_MS + 17 * 60_000 - 1000]
@@ -106,7 +161,7 @@ def test_an_outage_before_a_start_is_blank(table: SplitWatermarkTable, batches: 
         table.append("clicks/1", batch, [replace(row, recorded_at=at) for row in split_rows(batch)], {})
     table.note({MEMBER: entry("clicks", group="web", began=started).to_text()})
     figure = plot(table)
-    assert "no batch ran" in legend(figure)
+    assert "no batch recorded" in legend(figure)
     [mesh] = [part for part in figure.axes[1].collections if isinstance(part, QuadMesh)]
     shown: np.ma.MaskedArray[Any, Any] = np.ma.asarray(mesh.get_array()).reshape(4, -1)
     edges = millis(np.asarray(mesh.get_coordinates(), dtype=np.float64)[0, :, 0])

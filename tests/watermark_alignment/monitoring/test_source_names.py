@@ -28,7 +28,7 @@ def told(source: str, reads: str, began: int = 1) -> MemberNews:
 
 def names(*told_by: tuple[str, MemberNews]) -> dict[str, str]:
     news = {Member("g", source): about for source, about in told_by}
-    return {member.source: name for member, name in source_names(news, news).items()}
+    return {member.source: name for member, name in source_names(news, dict.fromkeys(news, ())).items()}
 
 
 def test_an_id_of_the_user_is_the_name() -> None:

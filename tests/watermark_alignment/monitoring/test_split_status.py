@@ -92,3 +92,41 @@ def test_splits_that_wait_by_the_last_plan_are_paused(spark: SparkSession, tmp_p
         assert {split for split, status in found.items() if status == "PAUSED"} == {
             f"clicks-{n}" for n in paused
         }
+
+
+def test_spark_names_sources_as_the_command_does(spark: SparkSession, tmp_path: Path) -> None:
+    """Sources without an id of a user have the same names with and without Spark."""
+    table = SplitWatermarkTable(str(tmp_path / "table"), {})
+    ids = [f"0123456{n}-0123456789abcde{n}" for n in range(6)]
+    splits = {
+        ids[0]: ["clicks-0", "clicks-1", "clicks-10"],
+        ids[1]: ["clicks-0", "clicks-2"],
+        ids[2]: ["a-0", "b-0"],
+        ids[3]: ["1:/data/history/part-1", "1:/data/history/part-2"],
+        ids[4]: ["persistent://public/default/views-partition-0"],
+        ids[5]: ["stream/shardId-000000000001", "stream/shardId-000000000002"],
+        "clicks": ["clicks-0"],
+    }
+    for source, held in splits.items():
+        row = split_rows(0, source=source)[0]
+        table.append(source, 0, [replace(row, split=split) for split in held], {})
+
+    def agree() -> dict[str, str]:
+        found = {row.source: row["name"] for row in split_status(spark, table.uri).collect()}
+        status = StatusReader(table).read(START_MS)
+        assert found == {member.source: name for member, name in status.names.items()}
+        return found
+
+    assert agree() == {
+        ids[0]: "clicks (2)",
+        ids[1]: "clicks (3)",
+        ids[2]: "a and others",
+        ids[3]: "/data/history",
+        ids[4]: "persistent://public/default/views",
+        ids[5]: "stream",
+        "clicks": "clicks",
+    }
+    for n, reads in ((0, "orders"), (2, "a, b"), (1, "orders")):
+        table.note({MEMBER: entry(ids[n], group="web", reads=reads, began=9 - n).to_text()})
+    named = agree()
+    assert (named[ids[0]], named[ids[1]], named[ids[2]]) == ("orders (2)", "orders", "a, b")

@@ -256,4 +256,6 @@ def test_the_shorter_list_of_waiting_and_other_splits_is_published() -> None:
     assert waits(0, 3) == ((), False)
     assert waits(1, 3) == (("p000",), False)
     assert waits(999, 1) == (("a000",), True)
-    assert waits(200, 200) == ((), False), "a commit stays small"
+    for paused, active in ((200, 200), (200, 150), (150, 200)):
+        some = tuple(f"p{n:03}" for n in range(100))
+        assert waits(paused, active) == (some, False), "a commit stays small"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.exploring import examples
+from tests.support.exploring import examples
 from tests.watermark_alignment.support.invariants import World, endless_ties, littered_world, random_world
 from tests.watermark_alignment.support.simulator import Log, Member, Settings
 from watermark_alignment.planner import GROUP

@@ -271,7 +271,7 @@ def test_a_clock_step_back_makes_nothing_idle() -> None:
 def test_an_idle_split_comes_back_with_its_own_front() -> None:
     """A split that was idle comes back with its own front (AO-04, AO-05, WM-11, WM-18, adapted).
 
-    What was read stays read, and from then on no split passes it.
+    What other splits have read meanwhile is kept. They are then paused until this split has caught up.
     """
     member = source(a=[2], b=[2, 500])
     for now in (0, 101, 102):

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.exploring import examples
-from tests.watermark_alignment.rule.test_mutants import MUTANTS, Mutant, apply
+from tests.support.exploring import examples
 from tests.watermark_alignment.support.invariants import endless_ties, random_world
+from tests.watermark_alignment.support.mutants import MUTANTS, Mutant, apply
 from watermark_alignment import planner
 from watermark_alignment.planner import Plan, SplitView
 from watermark_alignment.split_columns import SplitColumns, plan_in_columns

@@ -4,7 +4,7 @@ The board stands for the table in which members publish. It can fail: it may be 
 batch of a query runs, all members of the query send heartbeats. A query can be stopped, die, be restarted from its
 offset and be silent for a long time. A member can be frozen, finish, become idle, and return behind the others.
 
-:mod:`watermark_alignment.group.hearing` finds out which members are alive and what holds, and ``GroupWait`` how an
+:mod:`watermark_alignment.group.group_reads` finds out which members are alive and what holds, and ``GroupWait`` how an
 AvailableNow run waits. The invariants are checked against what the members really did.
 """
 
@@ -20,8 +20,8 @@ from tests.watermark_alignment.support.group_entries import entry
 from tests.watermark_alignment.support.invariants import checks
 from tests.watermark_alignment.support.simulator import Batch, Member, front
 from watermark_alignment.group import group_view as group
+from watermark_alignment.group.group_reads import GroupReads
 from watermark_alignment.group.group_view import Entry
-from watermark_alignment.group.hearing import Hearing
 from watermark_alignment.planner import GROUP, Plan
 
 TIMEOUT = 60
@@ -68,7 +68,7 @@ class Seat:
     is_first: bool = True
     looks_first: bool = True
     is_unpublished: bool = False
-    can_speak: bool = True
+    can_write: bool = True
     is_there: bool = True
     frozen_until: int = 0
     mute_until: int = 0
@@ -89,7 +89,7 @@ class Seat:
         self.hear_anew()
 
     def hear_anew(self) -> None:
-        self.hearing = Hearing(self.said, longest_gap_ms=2 * BEAT)
+        self.group_reads = GroupReads(self.said, longest_gap_ms=2 * BEAT)
 
     @property
     def name(self) -> str:
@@ -184,7 +184,7 @@ class GroupWorld:
             began = self.now + seat.offset + clock
             seat.said = entry(seat.name, run=str(self.now), began=began, timeout_ms=TIMEOUT)
             seat.next_version, seat.looked_at, seat.since = 0, None, None
-            seat.is_unpublished, seat.can_speak, seat.waits_since = False, True, None
+            seat.is_unpublished, seat.can_write, seat.waits_since = False, True, None
             seat.has_joined, seat.is_first, seat.is_there, seat.last = False, True, True, None
             seat.looks_first = True
             seat.counting, seat.covered, seat.waited = {}, set(), {}
@@ -233,17 +233,17 @@ class GroupWorld:
     def _look(self, seat: Seat) -> None:
         """Writes the entry if it is not written yet, then reads the board, as the member's thread does."""
         if seat.is_unpublished:
-            seat.can_speak = self.is_writable
+            seat.can_write = self.is_writable
             if self.is_writable:
                 self._write(seat)
         if not self.is_readable:
-            seat.hearing = seat.hearing.after_failure()
+            seat.group_reads = seat.group_reads.after_failure()
             return
         news = list(enumerate(self.board))[seat.next_version :]
         clock = self.now + seat.offset
-        seat.hearing = seat.hearing.after(news, clock, can_speak=seat.can_speak)
+        seat.group_reads = seat.group_reads.after(news, clock, can_write=seat.can_write)
         seat.next_version, seat.looked_at = len(self.board), self.now
-        said = seat.hearing.in_place(seat.said, seat.since)
+        said = seat.group_reads.in_place(seat.said, seat.since)
         if seat.has_joined and said is not seat.said:
             self._say(seat, said)
 
@@ -256,7 +256,7 @@ class GroupWorld:
 
     def _say(self, seat: Seat, said: Entry) -> None:
         if not seat.has_joined:
-            seen = seat.hearing.view.members.get(said.key)
+            seen = seat.group_reads.view.members.get(said.key)
             said = said.succeeding(seen.entry if seen is not None else None)
         seat.said, seat.has_joined, seat.is_unpublished = said, True, True
         seat.next_beat = self.now + BEAT
@@ -266,7 +266,7 @@ class GroupWorld:
     def _stand(self, seat: Seat) -> None:
         """Publishes the position of the former run."""
         self._look(seat)
-        former = seat.hearing.view.former(seat.said)
+        former = seat.group_reads.view.former(seat.said)
         read = [kept.read_max for kept in seat.member.kept.values() if kept.read_max is not None]
         bound = seat.member.settings.out_of_orderness
         watermark, progress = group.where_it_stood(former, read, bound, seat.number)
@@ -295,7 +295,7 @@ class GroupWorld:
         return self._waits.setdefault(seat.name, GroupWait(options, lambda: self.now * _TICK_S))
 
     def _floor(self, seat: Seat) -> int | None:
-        return seat.hearing.floor(self._wait_of(seat).counts)
+        return seat.group_reads.floor(self._wait_of(seat).counts)
 
     def _would_hold(self, seat: Seat) -> bool:
         return self._foreseen(seat).held_by == GROUP
@@ -318,14 +318,14 @@ class GroupWorld:
 
     def _is_answered(self, seat: Seat) -> bool:
         """Returns whether the waiting plan ends: it continues without a member, or with an empty batch."""
-        wait, slowest = self._wait_of(seat), seat.hearing.slowest(self._wait_of(seat).counts)
+        wait, slowest = self._wait_of(seat), seat.group_reads.slowest(self._wait_of(seat).counts)
         heard = seat.looked_at == self.now
         self._count_wait(seat, heard)
-        listened = seat.hearing.listened_ms if heard else None
+        listened = seat.group_reads.readable_ms if heard else None
         if slowest is not None and wait.gives_up(slowest, seat.number, self.now, listened):
             self._check_given_up(seat, slowest)
             return True
-        others = {k: s.entry.mark for k, s in seat.hearing.view.members.items() if k != seat.said.key}
+        others = {k: s.entry.mark for k, s in seat.group_reads.view.members.items() if k != seat.said.key}
         return wait.is_enough(seat.number, slowest, others)
 
     def _count_wait(self, seat: Seat, heard: bool) -> None:
@@ -371,7 +371,7 @@ class GroupWorld:
         return other.is_there and max(other.gap, self.now - other.alive_at) <= longest
 
     def _has_given_up(self, seat: Seat, other: Seat) -> bool:
-        seen = seat.hearing.view.members.get(other.said.key)
+        seen = seat.group_reads.view.members.get(other.said.key)
         return seen is not None and not self._wait_of(seat).counts(seen.entry)
 
     def _i3(self, seat: Seat) -> Iterator[str]:

@@ -46,7 +46,7 @@ def spool(tmp_path: Path) -> CatalogSpool:
 
 @pytest.fixture
 def writer(spool: CatalogSpool) -> Iterator[FileLock]:
-    """The lock that a session holds while it writes the table, by which the planning process knows of the session."""
+    """The lock that a session holds while it writes the table. It shows the planning process the session."""
     lock = spool.writer_lock()
     assert lock.acquire(shared=True)
     yield lock
@@ -163,7 +163,10 @@ def test_a_second_source_of_a_group_is_refused(spool: CatalogSpool, monkeypatch:
     other = CatalogSpool(str(spool.folder.parent), f"{NAME}")
     with pytest.raises(AlignmentError, match="Group 'web' has another source, 'clicks', and source 'views'"):
         other.open("web", "views")
-    other.open("shop", "views")
+    hashes = [f"0123456{n}-0123456789abcde{n}" for n in range(2)]
+    other.open("shop", hashes[0], "orders")
+    with pytest.raises(AlignmentError, match="has another source, 'orders', and source '/data/views' cannot"):
+        spool.open("shop", hashes[1], "/data/views")
     spool.close()
     CatalogSpool(str(spool.folder.parent), NAME).open("web", "views")
 

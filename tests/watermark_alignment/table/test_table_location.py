@@ -16,15 +16,16 @@ from urllib.parse import quote
 import pytest
 
 from flip27_stream.errors import AlignmentError, OptionError
+from flip27_stream.options.dbfs import on_driver
 from tests.watermark_alignment.support.no_hard_links import CALLS, COMPILER, links_refused_in
 from tests.watermark_alignment.support.table_rows import split_rows
+from watermark_alignment import table_location
 from watermark_alignment.table.split_watermark_table import NoTableError, SplitWatermarkTable
 from watermark_alignment.table_location import (
     check_folder,
     has_hard_links,
     parse_location,
     remedy,
-    understood,
 )
 
 ROOT = Path(__file__).parents[3]
@@ -124,8 +125,26 @@ def test_a_folder_that_cannot_be_made_has_a_remedy() -> None:
     ],
 )
 def test_paths_in_databricks_spelling_are_translated(location: str, path: str) -> None:
-    assert understood(location) == path
+    assert on_driver(location) == path
     assert SplitWatermarkTable(location, {}).uri == path
+
+
+def test_a_mount_of_dbfs_is_no_folder_of_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Databricks Spark takes ``/mnt/...`` for ``dbfs:/mnt/...``, and delta-rs for a folder of the driver."""
+    check_folder("/mnt/lake/table")
+    monkeypatch.setattr(table_location, "_DBFS_MOUNTS", tmp_path)
+    with pytest.raises(AlignmentError, match=r"Write 'dbfs:/mnt/lake/table', or 'file:/mnt/lake/table'"):
+        check_folder("/mnt/lake/table")
+    check_folder("file:/mnt/lake/table")
+
+
+@pytest.mark.parametrize("name", ["my-catalog.streaming.marks", "main.click-stream.marks", "web.a-b"])
+def test_a_name_with_other_characters_is_written_in_backticks(name: str) -> None:
+    with pytest.raises(OptionError, match="relative path") as refused:
+        parse_location(name, OPTION)
+    quoted = ".".join(f"`{part}`" if "-" in part else part for part in name.split("."))
+    assert f"If it is the name of a table in a catalog, write {quoted}." in str(refused.value)
+    assert parse_location(quoted, OPTION) == quoted
 
 
 @pytest.mark.skipif(Path("/dbfs").exists(), reason="there is such a file system")
@@ -239,6 +258,7 @@ def test_a_store_without_credentials_names_the_options() -> None:
     text = str(failed.value)
     assert "Permissions granted in a catalog do not reach it" in text
     assert f"{OPTION}.option.<name> (of aws_access_key_id, aws_secret_access_key" in text
+    assert "--storage-option, StatusListener and plot have storage_options" in text
     assert text.index("aws_access_key_id") < text.index("The cause: ")
 
 

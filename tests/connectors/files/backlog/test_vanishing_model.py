@@ -19,7 +19,7 @@ from flip27_stream.connectors.files.formats.statistics import EventTimeOrder
 from flip27_stream.errors import DataLossError
 from tests.connectors.files.support.file_query import SECOND, FileQuery, write
 from tests.connectors.files.support.folder_model import BY_TIME, Folder, Query
-from tests.exploring import examples
+from tests.support.exploring import examples
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("id", pa.int64())])
 ROWS = 20

@@ -3,36 +3,31 @@ with Spark's own reading."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from tests.connectors.files.support.delta_tables import query
-from tests.connectors.files.support.spark_tables import Rows, SparkTable, at, small
+from tests.connectors.files.support.delta_statements import (
+    BY_NAME,
+    CHANGES,
+    COLUMNS,
+    VECTORS,
+    WIDENING,
+    Step,
+    rows,
+    table_with,
+)
+from tests.connectors.files.support.following import Following, counted
+from tests.connectors.files.support.spark_tables import SparkTable, at, small
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.jvm, pytest.mark.timeout(600)]
-
-Step = Sequence[str]
-"""Statements, one after the other. Steps that begin with :data:`CHANGES` do more than add rows."""
-
-CHANGES: Final = ""
-
-BY_NAME: Final = "'delta.columnMapping.mode'='name'"
-VECTORS: Final = "'delta.enableDeletionVectors'='true'"
-WIDENING: Final = "'delta.enableTypeWidening'='true'"
-COLUMNS: Final = "(id long, ts timestamp, p int) using delta partitioned by (p)"
-
-
-def table_with(*properties: str, columns: str = COLUMNS) -> str:
-    return f"create table {{t}} {columns} tblproperties ({', '.join(properties)})"
+pytestmark = pytest.mark.jvm
 
 
 def old_dates(calendar: str, kind: str, zone: str) -> Step:
@@ -50,10 +45,6 @@ def old_dates(calendar: str, kind: str, zone: str) -> Step:
         f"from (select explode(cast(array({days}) as array<date>)) d)",
         "set spark.sql.session.timeZone=UTC",
     )
-
-
-def rows(first: int, last: int, *more: str) -> str:
-    return f"insert into {{t}} select {', '.join(('id', at(), *more))} from range({first}, {last})"
 
 
 TABLES: Final[dict[str, Sequence[Step]]] = {
@@ -356,31 +347,3 @@ def test_a_converted_table_is_followed_while_two_writers_write_it(
     DeltaTable(table.path).create_checkpoint()
     table.agrees()
     following.agrees(only_adds=False)
-
-
-class Following:
-    """A query that follows a table over restarts, and skips commits that change rows."""
-
-    def __init__(self, table: SparkTable) -> None:
-        self._table = table
-        self._before: Rows = []
-        self._reading: Any = None
-
-    def agrees(self, *, only_adds: bool) -> None:
-        """Checks that the query reads on. If the table only got new rows, the query reads exactly these."""
-        if self._reading is None:
-            self._reading = query(self._table.path, skipChangeCommits="true")
-        else:
-            self._reading.restart()
-        known = len(self._reading.rows)
-        self._reading.run()
-        now = self._table.rows()
-        if only_adds:
-            names = list(now[0]) if now else []
-            before = [{name: row.get(name) for name in names} for row in self._before]
-            assert counted(self._reading.rows[known:]) == counted(now) - counted(before)
-        self._before = now
-
-
-def counted(found: Iterable[dict[str, Any]]) -> Counter[str]:
-    return Counter(repr(sorted(row.items())) for row in found)

@@ -14,7 +14,7 @@ import pyarrow.orc as orc
 
 from flip27_stream.api import WatermarkStrategy
 from flip27_stream.event_time.assigners import timestamp_assigner
-from tests.connectors.files.test_conformance import COLUMNS, Folder, OfFiles
+from tests.connectors.files.support.conformance import COLUMNS, Folder, OfFiles
 
 TEXT = pa.schema([("value", pa.string())])
 IN_TEXT = WatermarkStrategy(timestamp_assigner=timestamp_assigner("/t", TEXT))

@@ -21,7 +21,7 @@ from flip27_stream.connectors.files.storage.storage_errors import storage_error
 from flip27_stream.errors import ConnectorError, Flip27Error, UnreachableError
 from tests.connectors.files.support.delta_tables import fails, reads
 from tests.connectors.files.support.file_query import FileQuery, write
-from tests.module_time import replace_time
+from tests.support.module_time import replace_time
 
 
 @pytest.fixture(autouse=True)

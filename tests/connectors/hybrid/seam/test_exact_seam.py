@@ -18,8 +18,8 @@ from flip27_stream.connectors.hybrid import ExactSeam, HybridSource, Overlap
 from flip27_stream.connectors.hybrid.planning.enumerator_state import HybridEnumeratorStateSerializer
 from flip27_stream.connectors.hybrid.seam import exact_seam as messages
 from flip27_stream.errors import CorruptCheckpointError, OptionError
-from tests.connectors.hybrid.kit import SOME, HybridQuery
-from tests.connectors.hybrid.seam.test_overlap import Copied, CopyReader, CopySource, Topic, copies
+from tests.connectors.hybrid.support.copied_logs import Copied, CopyReader, CopySource, Topic, copies
+from tests.connectors.hybrid.support.kit import SOME, HybridQuery
 from tests.spark.support.sources.memory_source import MemoryReader, MemorySource, MemorySplit, World
 
 SEAM = ExactSeam(split="{split}", position="offset")

@@ -40,7 +40,7 @@ from flip27_stream.testing import (
 from flip27_stream.testing.kafka.topics import Topics
 from flip27_stream.testing.task_rows import TaskRows
 from tests.connectors.kafka.support.kit import Query, check_rows, planned, running
-from tests.reader.kit import ReaderContext
+from tests.reader.support.kit import ReaderContext
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -251,7 +251,6 @@ def test_metadata_comes_from_a_broker_that_answers(cluster: KafkaCluster, frozen
                 assert client.topics(None).keys() == there
 
 
-@pytest.mark.timeout(400)
 def test_query_whose_leader_is_killed(cluster: KafkaCluster, spark: SparkSession, tmp_path: Path) -> None:
     """A query in Spark reads on when the leader of a partition dies after the first of two batches."""
     fill(cluster, "query", 2)

@@ -44,7 +44,7 @@ from tests.connectors.kafka.support.fetch_server import (
     records,
     response,
 )
-from tests.reader.kit import ReaderContext
+from tests.reader.support.kit import ReaderContext
 
 FIRST = TopicPartition("t", 0)
 NO_SECURITY = SecurityOptions()

@@ -14,7 +14,7 @@ from flip27_stream.connectors.kafka.event_time.position_finder import PositionFi
 from flip27_stream.connectors.kafka.event_time.positions import Locator
 from flip27_stream.connectors.kafka.split import TopicPartition
 from tests.connectors.kafka.support.batch_bytes import some_rows, v2
-from tests.module_time import replace_time
+from tests.support.module_time import replace_time
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 NOT_LEADER = 6

@@ -34,7 +34,7 @@ from tests.connectors.kafka.support.batch_bytes import (
     patched,
     v2,
 )
-from tests.exploring import examples
+from tests.support.exploring import examples
 
 PLAUSIBLE = 5_000
 MARKER = (b"\x00\x00\x00\x01", b"\x00\x00\x00\x00\x00\x00")  # COMMIT

@@ -33,7 +33,7 @@ from tests.connectors.kafka.support.fetch_server import (
     records,
     response,
 )
-from tests.module_time import replace_time
+from tests.support.module_time import replace_time
 
 ASKED = {TP: FetchFrom(5, 100, TOPIC_ID)}
 

@@ -16,7 +16,7 @@ from flip27_stream.connectors.kafka.fetching import broker_pauses
 from flip27_stream.connectors.kafka.fetching import fetcher as fetcher_module
 from flip27_stream.testing import wait_until
 from tests.connectors.kafka.support.fetch_server import OPTIONS, TP, fetch, fetching, frame, records, response
-from tests.module_time import replace_time
+from tests.support.module_time import replace_time
 
 
 def answer(connection: socket.socket, request: bytes) -> None:

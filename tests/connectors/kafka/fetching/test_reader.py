@@ -29,8 +29,8 @@ from tests.connectors.kafka.support.kit import (
     transactions,
     write_transaction,
 )
-from tests.reader.kit import ReaderContext
-from tests.testing.reading import read as consume
+from tests.reader.support.kit import ReaderContext
+from tests.testing.support.reading import read as consume
 
 pytestmark = pytest.mark.jvm
 

@@ -25,7 +25,7 @@ from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitio
 from flip27_stream.connectors.kafka.values.rows import SCHEMA
 from flip27_stream.errors import ConnectorError, DataLossError, UnreachableError
 from flip27_stream.testing.task_rows import TaskRows
-from tests.reader.kit import ReaderContext
+from tests.reader.support.kit import ReaderContext
 
 PARTITIONS, TIMEOUT_S, ANSWER_S, PAUSE_S = 30, 2.0, 0.15, 0.05
 OPTIONS = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "t", "failOnDataLoss": "false"}

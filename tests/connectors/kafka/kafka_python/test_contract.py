@@ -19,15 +19,22 @@ from flip27_stream.connectors.kafka.kafka_python.transports import TcpTransport,
 
 ROOT = Path(__file__).parents[4]
 ADAPTER = "flip27_stream/connectors/kafka/kafka_python"
+KIT = {"flip27_stream/testing/kafka/bulk.py", "flip27_stream/testing/kafka/cluster.py"}
 DOCUMENTED = {"kafka", "kafka.admin", "kafka.errors", "kafka.structs"}
 
 SIGNATURES = {
     "kafka.cluster.collect_hosts": ("hosts", "randomize"),
     "kafka.cluster.expand_to_canonical_bootstrap_hosts": ("hosts",),
+    "kafka.cluster.ClusterMetadata.leader_for_partition": ("partition",),
+    "kafka.cluster.ClusterMetadata.set_topics": ("topics",),
     "kafka.future.Future.add_both": ("f", "args", "kwargs"),
     "kafka.future.Future.add_callback": ("f", "args", "kwargs"),
     "kafka.future.Future.failure": ("e",),
     "kafka.future.Future.succeeded": (),
+    "kafka.net.compat.KafkaNetClient.check_version": ("node_id", "timeout_ms"),
+    "kafka.net.compat.KafkaNetClient.close": ("node_id",),
+    "kafka.net.compat.KafkaNetClient.poll": ("timeout_ms", "future"),
+    "kafka.net.compat.KafkaNetClient.send_and_receive": ("node_id", "request", "timeout_ms"),
     "kafka.net.connection.KafkaConnection.__init__": ("net", "node_id", "broker_version_data", "configs"),
     "kafka.net.connection.KafkaConnection._init_complete": (),
     "kafka.net.connection.KafkaConnection._maybe_throttle": ("response",),
@@ -104,6 +111,12 @@ ATTRIBUTES = {
     ),
     "kafka.protocol.parser.KafkaProtocol": ("_max_frame_size",),
     "kafka.version": ("__version__",),
+    "kafka.codec": ("gzip_encode", "lz4_encode", "snappy_encode", "zstd_encode"),
+    "kafka.net.compat": ("KafkaNetClient",),
+    "kafka.net.compat.KafkaNetClient": ("cluster", "get_broker_version"),
+    "kafka.protocol.producer": ("ProduceRequest",),
+    "kafka.protocol.producer.ProduceRequest": ("TopicProduceData",),
+    "kafka.protocol.producer.ProduceRequest.TopicProduceData": ("PartitionProduceData",),
     "kafka.protocol.consumer": (
         "FetchRequest",
         "ListOffsetsRequest",
@@ -185,5 +198,15 @@ def test_only_the_adapter_and_the_test_kit_use_undocumented_names() -> None:
         for name in imports(path)
         if name.partition(".")[0] == "kafka" and name not in DOCUMENTED
     }
-    kit = {"flip27_stream/testing/kafka/bulk.py", "flip27_stream/testing/kafka/cluster.py"}
-    assert {user for user in users if not user.startswith(ADAPTER)} == kit
+    assert {user for user in users if not user.startswith(ADAPTER)} == KIT
+
+
+@pytest.mark.parametrize("path", sorted(KIT))
+def test_the_contract_has_what_the_test_kit_imports(path: str) -> None:
+    found = [
+        node for node in ast.walk(ast.parse((ROOT / path).read_text())) if isinstance(node, ast.ImportFrom)
+    ]
+    undocumented = [n for n in found if (n.module or "").startswith("kafka.") and n.module not in DOCUMENTED]
+    assert undocumented
+    for node in undocumented:
+        assert {alias.name for alias in node.names} <= set(ATTRIBUTES[str(node.module)])

@@ -12,57 +12,16 @@ import pytest
 from flip27_stream.api import SplitRange
 from flip27_stream.connectors.kafka.client import unanswered
 from flip27_stream.connectors.kafka.client.client import KafkaClient
-from flip27_stream.connectors.kafka.client.protocol import OffsetAndTimestamp, TopicMetadata
+from flip27_stream.connectors.kafka.client.protocol import TopicMetadata
 from flip27_stream.connectors.kafka.options.source_options import parse_kafka_options
-from flip27_stream.connectors.kafka.planning import log_ranges
 from flip27_stream.connectors.kafka.planning.enumerator_state import AssignedTopic, KafkaEnumeratorState
 from flip27_stream.connectors.kafka.planning.log_ranges import LogRanges
-from flip27_stream.connectors.kafka.split import EARLIEST, KafkaPartitionSplit, TopicPartition
+from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
 from flip27_stream.errors import DataLossError, UnreachableError
+from tests.connectors.kafka.support.log_answers import THERE, Log
 
 STATE = KafkaEnumeratorState({"t": AssignedTopic("id", (0,))}, initial_discovery_finished=True)
-THERE = {"t": TopicMetadata("id", False, {0: 1})}
 AGAIN = {"t": TopicMetadata("new", False, {0: 1})}
-
-
-class Log:
-    """Partition ``t-0`` with records 0 to 9. Records from 5 on are in an open transaction.
-
-    ``asked`` are the requests made, as "topics" and "offsets".
-    """
-
-    def __init__(self) -> None:
-        self.metadata: Mapping[str, TopicMetadata] = THERE
-        self.start, self.stable, self.high_watermark = 0, 5, 10
-        self.silent_about_all = False
-        self.cluster_id = ""
-        self.asked: list[str] = []
-        self.late = self.no_leader = False
-
-    def why_silent(self, tp: TopicPartition) -> str:
-        return "it has no leader"
-
-    def topics(self, names: object) -> Mapping[str, TopicMetadata]:
-        self.asked.append("topics")
-        return self.metadata
-
-    def list_offsets(
-        self, *rounds: Mapping[TopicPartition, int], read_committed: bool, late_answers: bool = False
-    ) -> list[dict[TopicPartition, OffsetAndTimestamp]]:
-        self.asked.append("offsets")
-        if self.no_leader:
-            return [{} for _ in rounds]
-        late = self.late and late_answers
-        if self.silent_about_all and not read_committed:
-            return [{} for _ in rounds]
-        end = self.stable if read_committed else self.high_watermark
-        return [
-            {
-                tp: OffsetAndTimestamp(self.start if at == EARLIEST else end, -1, late)
-                for tp, at in wanted.items()
-            }
-            for wanted in rounds
-        ]
 
 
 class Query:
@@ -81,13 +40,6 @@ class Query:
         looked = self.log_ranges.look({KafkaPartitionSplit("t", 0): position}, self.state)
         self.state = self.state.with_successors(looked.recreated)
         return looked.ranges
-
-
-@pytest.fixture
-def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    clock = SimpleNamespace(now=100.0)
-    monkeypatch.setattr(log_ranges, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    return clock
 
 
 @pytest.mark.parametrize("fail", [True, False])

@@ -30,7 +30,7 @@ from flip27_stream.spark.planning import stall_detector
 from flip27_stream.testing import ManualClock
 from flip27_stream.testing.source_query import SourceQuery
 from tests.connectors.kafka.support.batch_bytes import GZIP, LZ4, Row, v2
-from tests.module_time import replace_time
+from tests.support.module_time import replace_time
 from watermark_alignment.options import AlignmentOptions
 
 T0 = 1_700_000_000_000

@@ -86,10 +86,18 @@ def test_the_first_batch_begins_where_the_options_say(
     assert accepted == {**begins, **(logs if isinstance(start, Earliest) else {})}
 
 
+def test_an_offset_without_partitions_is_taken_over() -> None:
+    """Spark 3.0 stores it while no topic matches. What is found later begins at its beginning."""
+    found = adopted({}, lambda ends: {})
+    assert found is not None
+    assert (found.splits, found.checkpoint.partitions) == ((), frozenset())
+    assert found.checkpoint.initial_discovery_finished
+    assert (found.first_begins, found.later_begin) == ({}, 0)
+
+
 @pytest.mark.parametrize(
     "document",
     [
-        {},
         {"clicks": {}},
         {"clicks": 3},
         {"clicks": [0, 1]},

@@ -44,7 +44,7 @@ from tests.connectors.kafka.support.kit import (
     transactions,
     write_transaction,
 )
-from tests.testing.reading import read as consume
+from tests.testing.support.reading import read as consume
 
 pytestmark = pytest.mark.jvm
 

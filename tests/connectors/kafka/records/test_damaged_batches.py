@@ -32,7 +32,7 @@ from tests.connectors.kafka.support.batch_bytes import (
     some_rows,
     v2,
 )
-from tests.exploring import examples
+from tests.support.exploring import examples
 
 
 def test_checksum_is_checked_unless_told_otherwise() -> None:

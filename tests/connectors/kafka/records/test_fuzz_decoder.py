@@ -24,15 +24,10 @@ from flip27_stream.connectors.kafka.records import (
 )
 from flip27_stream.connectors.kafka.records.record_batches import Decoded, decode
 from flip27_stream.errors import CorruptRecordError
-from tests.connectors.kafka.support.batch_bytes import (
-    END,
-    SOURCE,
-    Row,
-    rows_of,
-)
+from tests.connectors.kafka.support.batch_bytes import END, SOURCE, Row, rows_of
 from tests.connectors.kafka.support.damage import logs, old_logs
 from tests.connectors.kafka.support.reference_decoder import by_kafka_python
-from tests.exploring import examples
+from tests.support.exploring import examples
 
 _MORE_MEMORY = 4 << 30
 
@@ -129,7 +124,7 @@ def test_most_damage_gets_past_the_checksums() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_a_decompression_bomb_is_refused(codec: str) -> None:
-    """A batch of a size that fits a fetch is refused if it has far more zeros than a batch may have."""
+    """A batch that is small enough for a fetch is refused if it decompresses to more than 256 MiB."""
     bomb = bombs(2 * compression.LARGEST_BATCH)[codec]
     with pytest.raises(CorruptRecordError, match=f"offset 0 of {SOURCE}.*larger than 268435456 bytes"):
         decode(bomb, 0, END, source=SOURCE)

@@ -29,7 +29,7 @@ from tests.connectors.kafka.support.batch_bytes import (
     some_rows,
     v2,
 )
-from tests.exploring import examples
+from tests.support.exploring import examples
 
 PRODUCERS = [7, 8, 2**62]
 

@@ -38,7 +38,7 @@ from tests.connectors.kafka.support.batch_bytes import (
     v2,
     xerial,
 )
-from tests.exploring import examples
+from tests.support.exploring import examples
 
 
 @settings(max_examples=examples(180))

@@ -25,7 +25,7 @@ from tests.connectors.kafka.support.batch_bytes import (
     v2,
 )
 from tests.connectors.kafka.support.damage import logs
-from tests.exploring import examples
+from tests.support.exploring import examples
 
 END = 2**63 - 1
 

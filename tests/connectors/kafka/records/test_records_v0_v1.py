@@ -65,8 +65,10 @@ def test_a_compressed_message_whose_first_offset_came_before_is_refused(before: 
 
 
 def test_lz4_frames_of_clients_before_0_10_are_read() -> None:
-    """KIP-57: clients before 0.10 took the checksum of an LZ4 frame over the magic number, too. The checksum of a
-    right frame proves the computation."""
+    """Clients before 0.10 computed the checksum of an LZ4 frame's header over the magic number, too (KIP-57).
+
+    The function that computes the checksum is first checked against a frame whose checksum is right.
+    """
     rows = old_rows(0)
     frame = compressed(old(rows, 0), LZ4)
     size = 14 if frame[4] & 8 else 6

@@ -78,10 +78,27 @@ def test_unsupported_options_are_named(given: dict[str, str], said: str) -> None
         ("b-1.x.kafka.cn-north-1.amazonaws.com.cn", "cn-north-1"),
     ],
 )
-def test_the_region_is_in_the_name_of_the_broker(host: str, region: str) -> None:
+def test_the_region_is_in_the_name_of_the_broker(
+    host: str, region: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_REGION", "ap-south-1")
     assert region_of(host) == region
-    with pytest.raises(AuthenticationError, match=r"'10\.0\.0\.1' has no AWS region"):
-        region_of("10.0.0.1")
+
+
+@pytest.mark.parametrize("name", ["AWS_REGION", "AWS_DEFAULT_REGION"])
+def test_without_a_region_in_the_name_that_of_aws_s_settings_is_taken(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Java's library takes AWS_REGION then, which boto3 does not read."""
+    monkeypatch.delenv("AWS_REGION", raising=False)
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    with pytest.raises(AuthenticationError, match=r"'10\.0\.0\.1' has no AWS region .* set AWS_REGION"):
+        parse().exchange("10.0.0.1")
+    monkeypatch.setenv(name, "eu-west-2")
+    message = json.loads(parse().exchange("10.0.0.1").auth_bytes())
+    assert message["host"] == "10.0.0.1"
+    assert "/eu-west-2/kafka-cluster/aws4_request" in message["x-amz-credential"]
+    assert MskToken(MskIam(), None).fetch().value
 
 
 @pytest.mark.parametrize("session_token", [None, "a/session+token="])

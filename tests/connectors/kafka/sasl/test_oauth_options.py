@@ -93,6 +93,10 @@ def test_a_token_provider_needs_no_other_option() -> None:
             "sets extension_a, which is not supported or not well formed",
         ),
         ({**ENDPOINT, "kafka.sasl.jaas.config": 'x.PlainLoginModule required a="hush-hush";'}, "needs OAuth"),
+        (
+            {"kafka.sasl.oauthbearer.token.endpoint.url": "file:///run/hush-hush"},
+            "not read from files; .*token.provider",
+        ),
         ({"kafka.sasl.oauthbearer.token.endpoint.url": "ftp://me:hush-hush@there"}, "must be a URL such as"),
         (
             {**ENDPOINT, "kafka.sasl.login.callback.handler.class": "com.example.Handler"},
@@ -115,13 +119,6 @@ def test_options_of_another_mechanism_are_warned_of(caplog: pytest.LogCaptureFix
         {**LEAST, "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.jaas.config": plain, **ENDPOINT}
     )
     assert "token.endpoint.url' has no effect: kafka.sasl.mechanism is PLAIN" in caplog.text
-
-
-@pytest.mark.parametrize("name", ["acks", "linger.ms", "retries", "key.serializer", "bootstrap.controllers"])
-def test_settings_of_producers_and_of_the_admin_client_are_no_error(name: str) -> None:
-    """Spark's source ignores settings of producers and admin clients, and so does this one: users share one
-    dictionary of options."""
-    assert parse_kafka_options({"kafka.bootstrap.servers": "there:1", "subscribe": "t", f"kafka.{name}": "1"})
 
 
 def test_the_message_is_that_of_the_mechanism() -> None:

@@ -120,10 +120,14 @@ def test_a_missing_credential_of_aws_is_named(modules: Callable[..., None]) -> N
         modules()
 
 
-def test_google_cloud_is_refused_by_name(modules: Callable[..., None]) -> None:
+@pytest.mark.parametrize(
+    "scope", [{}, {"databricks_serviceCredential_scope": "https://www.googleapis.com/auth/cloud-platform"}]
+)
+def test_google_cloud_is_refused_by_name(modules: Callable[..., None], scope: dict[str, str]) -> None:
+    """Google Cloud's brokers are refused, also with the scope that the page of Databricks shows."""
     modules(service_credentials={"getServiceCredentialsProvider": AzureCredential})
     with pytest.raises(OptionError, match=r"not supported for Managed Service .*token\.provider'"):
-        parsed(kafka_bootstrap_servers="bootstrap.c.us.managedkafka.p.cloud.goog:9092")
+        parsed(kafka_bootstrap_servers="bootstrap.c.us.managedkafka.p.cloud.goog:9092", **scope)
 
 
 def test_a_runtime_without_service_credentials_is_an_error(modules: Callable[..., None]) -> None:

@@ -117,7 +117,7 @@ def by_kafka_python(data: bytes) -> list[Row]:
 def one_by_one(records: bytes, rows: list[Row], count: int) -> list[Row]:
     """Returns the rows that kafka-python should read.
 
-    It takes the attributes for a varint, and refuses header keys that are not text.
+    kafka-python reads the attributes of a record as a varint, and refuses header keys that are not text.
     """
     at, found = 0, []
 

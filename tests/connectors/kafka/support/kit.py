@@ -29,7 +29,7 @@ from flip27_stream.connectors.kafka.planning.enumerator_state import KafkaEnumer
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
 from flip27_stream.testing import KafkaBroker, wait_until
 from flip27_stream.testing.task_rows import TaskRows
-from tests.reader.kit import ReaderContext
+from tests.reader.support.kit import ReaderContext
 
 
 @dataclass

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flip27_stream.spark.planning.micro_batch.split_rows import SplitRows
-from flip27_stream.spark.planning.micro_batch.split_tracker import Row
+from flip27_stream.spark.planning.micro_batch.split_tracker import TrackedRow
 from watermark_alignment.planner import Plan
 
 _TIMES = st.none() | st.integers(-3, 9) | st.sampled_from([2**63 - 1, -(2**63) + 1])
@@ -15,7 +15,7 @@ _SEQUENCE_NUMBER = 49 * 10**54
 
 
 @st.composite
-def rows(draw: st.DrawFn) -> tuple[Row, int]:
+def rows(draw: st.DrawFn) -> tuple[TrackedRow, int]:
     """What is known of a split, and the position up to which a plan reads it."""
     position = draw(st.integers(0, 5))
     end = position + draw(st.integers(0, 3))
@@ -25,11 +25,11 @@ def rows(draw: st.DrawFn) -> tuple[Row, int]:
 
 @given(st.lists(rows(), max_size=6), _TIMES)
 def test_greatest_event_time_read_is_the_same_in_columns(
-    splits: list[tuple[Row, int]], horizon: int | None
+    splits: list[tuple[TrackedRow, int]], horizon: int | None
 ) -> None:
     ids = [f"s{number}" for number in range(len(splits))]
     ends = dict(zip(ids, (end for _, end in splits), strict=True))
-    large: Row = (_SEQUENCE_NUMBER, _SEQUENCE_NUMBER, None, None, None, None, False)
+    large: TrackedRow = (_SEQUENCE_NUMBER, _SEQUENCE_NUMBER, None, None, None, None, False)
     in_columns = SplitRows(ids, [row for row, _ in splits])
     one_by_one = SplitRows([*ids, "shard"], [*(row for row, _ in splits), large])
     assert in_columns.columns is not None

@@ -21,7 +21,7 @@ from pyspark.errors import StreamingQueryException
 
 from flip27_stream.testing import wait_until
 from tests.spark.support.kafka_queries import Output
-from tests.spark.support.processes import QUICK_START, alive, command, descendants, parent, planners
+from tests.spark.support.processes import alive, command, descendants, parent, planners, quick_start
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -89,7 +89,7 @@ def driver(module: str, argument: str, log: Path) -> Iterator[Callable[[Moment, 
     """
     with log.open("ab") as sink:
         process = subprocess.Popen(
-            [sys.executable, "-m", module, argument], stdout=sink, stderr=sink, env=os.environ | QUICK_START
+            [sys.executable, "-m", module, argument], stdout=sink, stderr=sink, env=os.environ | quick_start()
         )
     family: list[int] = []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from tests.decoding.json_cases import document
+from tests.decoding.support.json_cases import document
 
 
 def _in(column: str, *values: str) -> list[bytes]:

@@ -16,7 +16,15 @@ from flip27_stream.api import (
     SplitRange,
 )
 from flip27_stream.reader import DataclassSerializer, IteratorSourceReader
-from tests.reader.memory_logs import Assigned, Enumerator, Log, MemoryLogs, MemoryLogSource, Positions, read
+from tests.reader.support.memory_logs import (
+    Assigned,
+    Enumerator,
+    Log,
+    MemoryLogs,
+    MemoryLogSource,
+    Positions,
+    read,
+)
 from tests.watermark_alignment.support.simulator import dense_of, sparse
 
 

@@ -68,8 +68,8 @@ def test_the_first_plan_waits_for_a_look_that_succeeds(
         end = planning.latest_offset(INITIAL, 1000)
     assert planned(planning, INITIAL, end) == [(0, 2)]
     planning.close()
-    told = [line.getMessage() for line in caplog.records if line.name.endswith("planning.look")]
-    assert told == ["Failing.split_ranges() failed, and is tried again for 60 s: TimeoutError: slow"]
+    told = [line.getMessage() for line in caplog.records if line.name.endswith("planning.range_lookup")]
+    assert told == ["Failing.split_ranges() failed. It is repeated for up to 60 s: TimeoutError: slow"]
 
 
 def test_a_running_query_waits_while_looks_fail(

@@ -8,9 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.spark.support.processes import QUICK_START
+from tests.spark.support.processes import quick_start
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -21,7 +21,7 @@ def shown_by(module: str, folder: Path, *, records: int, rows_per_batch: int) ->
     """
     command = [sys.executable, "-m", module, "--records", str(records)]
     command += ["--rows-per-batch", str(rows_per_batch), "--picture", "copy.png"]
-    environment = {**os.environ, **QUICK_START, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
+    environment = {**os.environ, **quick_start(), "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""

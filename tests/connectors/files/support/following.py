@@ -1,0 +1,38 @@
+"""A query that follows a Delta table while Spark writes it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from tests.connectors.files.support.delta_tables import query
+from tests.connectors.files.support.spark_tables import Rows, SparkTable
+
+
+class Following:
+    """A query that follows a table over restarts, and skips commits that change rows."""
+
+    def __init__(self, table: SparkTable) -> None:
+        self._table = table
+        self._before: Rows = []
+        self._reading: Any = None
+
+    def agrees(self, *, only_adds: bool) -> None:
+        """Checks that the query reads on. If the table only got new rows, the query reads exactly these."""
+        if self._reading is None:
+            self._reading = query(self._table.path, skipChangeCommits="true")
+        else:
+            self._reading.restart()
+        known = len(self._reading.rows)
+        self._reading.run()
+        now = self._table.rows()
+        if only_adds:
+            names = list(now[0]) if now else []
+            before = [{name: row.get(name) for name in names} for row in self._before]
+            assert counted(self._reading.rows[known:]) == counted(now) - counted(before)
+        self._before = now
+
+
+def counted(found: Iterable[dict[str, Any]]) -> Counter[str]:
+    return Counter(repr(sorted(row.items())) for row in found)

@@ -1,0 +1,31 @@
+"""A demo that fails shows the message of this project's error. No JVM."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from flip27_stream.demo import command
+
+RAISED = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Error
+flip27_stream.errors.UnreachableError: No broker of 'localhost:1' answered.
+
+\tat org.apache.spark.sql.execution.python.Runner.fail(Runner.scala:1)
+\tat java.lang.Thread.run(Thread.java:840) SQLSTATE: XXKST"""
+
+
+def test_a_demo_that_fails_shows_our_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*arguments: object) -> bool:
+        raise StreamingQueryException(RAISED)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["demo"])
+    monkeypatch.setattr(command, "_run", fails)
+    assert command.main("demo", "A demo.", lambda _: True, "picture.png", records=1, rows_per_batch=1) == 1
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "UnreachableError: No broker of 'localhost:1' answered." in shown
+    assert "Thread.java" not in shown
