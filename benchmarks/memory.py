@@ -96,7 +96,7 @@ def _read(stage: Stage, backlog: Backlog, name: str, options: dict[str, str]) ->
     work = f"memory, {backlog.records:,} {name}"
     workers = list(peaks.of[_WORKERS].values())
     yield Result(f"{work}: largest worker", "", "", [max(workers)], "MB", at_most(300))
-    yield Result(f"{work}: planner", "", "", [max(peaks.of[_PLANNER].values())], "MB")
+    yield Result(f"{work}: planner", "", "", [max(peaks.of[_PLANNER].values())], "MB", at_most(300))
 
 
 def _descendants() -> Iterator[tuple[int, str]]:
