@@ -26,6 +26,10 @@ OPTIONAL = {
     "cryptography": "keystores",
     "matplotlib": "monitoring",
     "rich": "monitoring",
+    "pulsar-client": "pulsar",
+    "pybase64": "kinesis",
+    "prometheus_client": "prometheus",
+    "opentelemetry-sdk": "opentelemetry",
 }
 
 

@@ -64,5 +64,5 @@ def _stripes(stage: Stage, path: Path) -> Result:
     def ours() -> int:
         return len(OrcFormat().units(LocalFileSystem(), str(path), "at").least)
 
-    work = f"event times of {stripes} stripes of ORC, beside Arrow's reading of the column"
+    work = "event times of the stripes of ORC, beside Arrow's reading of the column"
     return times(work, compared(stage, stripes, beside, ours))
