@@ -26,6 +26,10 @@ OPTIONAL = {
     "cryptography": "keystores",
     "matplotlib": "monitoring",
     "rich": "monitoring",
+    "pulsar-client": "pulsar",
+    "pybase64": "kinesis",
+    "prometheus_client": "prometheus",
+    "opentelemetry-sdk": "opentelemetry",
 }
 
 
@@ -62,6 +66,20 @@ def test_a_plot_names_its_missing_package(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match=r"plot\(\) .* 'flip27-stream\[monitoring\]'"):
         watermark_alignment.plot("nowhere")
+
+
+def test_exports_of_metrics_name_their_missing_packages(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    listener = watermark_alignment.StatusListener(str(tmp_path))
+    for package in ("prometheus_client", "opentelemetry"):
+        monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=r"serve_prometheus\(\) .* 'flip27-stream\[prometheus\]'"):
+        listener.serve_prometheus(0, "127.0.0.1")
+    with pytest.raises(
+        MissingExtraError, match=r"export_opentelemetry\(\) .* 'flip27-stream\[opentelemetry\]'"
+    ):
+        listener.export_opentelemetry()
 
 
 @pytest.mark.parametrize("module", ["watermark_alignment", "flip27_stream.demo"])

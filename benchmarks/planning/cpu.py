@@ -25,9 +25,9 @@ from watermark_alignment.planner import Plan, SplitView, plan
 from watermark_alignment.split_columns import SplitColumns, plan_in_columns
 
 _WARM_UP = 2
-_ROWS = 10
+ROWS = 10
 _STEP_MS = 1000
-_OPTIONS: dict[str, Any] = {
+OPTIONS: dict[str, Any] = {
     "max_drift": 300_000,
     "out_of_orderness": 0,
     "idle_timeout": 60_000,
@@ -42,7 +42,7 @@ _PLANNER_MS = 100
 
 def measure(stage: Stage) -> Iterator[Result]:
     splits, rounds = stage.sizes.splits, stage.sizes.pairs
-    for name, limit in (("keeping up", None), ("behind", splits * _ROWS // 2)):
+    for name, limit in (("keeping up", None), ("behind", splits * ROWS // 2)):
         for form, planner in (("the rule as it is written", _by_rule), ("the rule in columns", _in_columns)):
             seconds = _planner(splits, rounds, limit, planner)
             yield _result(splits, f"{form}, {name}", seconds, _PLANNER_MS)
@@ -67,14 +67,14 @@ class SteadyLogs:
         self.seconds = 0.0
 
     def views(self) -> list[SplitView]:
-        first, last = self._time(self.position), self._time(self.position + _ROWS - 1)
+        first, last = self._time(self.position), self._time(self.position + ROWS - 1)
         read_max = first - _STEP_MS if self.position else None
-        end = self.position + _ROWS
+        end = self.position + ROWS
         return [SplitView(i, self.position, end, read_max, first, last) for i in self.ids]
 
     def at(self, horizon: int) -> Mapping[str, tuple[int, int]]:
         began = time.thread_time()
-        rows = min(max(-((self._time(self.position) - horizon) // _STEP_MS), 0), _ROWS)
+        rows = min(max(-((self._time(self.position) - horizon) // _STEP_MS), 0), ROWS)
         answer = dict.fromkeys(self.ids, (self.position + rows, rows))
         self.seconds += time.thread_time() - began
         return answer
@@ -86,13 +86,13 @@ class SteadyLogs:
 
 def _by_rule(logs: SteadyLogs, limit: int | None) -> Callable[[], Plan]:
     views = logs.views()
-    return lambda: plan(views, logs.at, limit=limit, **_OPTIONS)
+    return lambda: plan(views, logs.at, limit=limit, **OPTIONS)
 
 
 def _in_columns(logs: SteadyLogs, limit: int | None) -> Callable[[], Plan]:
     columns = SplitColumns.of(logs.views())
     assert columns is not None
-    return lambda: plan_in_columns(columns, logs.at, limit=limit, **_OPTIONS)
+    return lambda: plan_in_columns(columns, logs.at, limit=limit, **OPTIONS)
 
 
 def _planner(
@@ -104,12 +104,17 @@ def _planner(
     """Returns the CPU time (s) of each plan."""
     logs, taken = SteadyLogs(splits), []
     for _ in range(_WARM_UP + rounds):
-        plan_once = planner(logs, limit)
-        logs.seconds, began = 0.0, time.thread_time()
-        planned = plan_once()
-        taken.append(time.thread_time() - began - logs.seconds)
+        seconds, planned = cpu_seconds(logs, planner(logs, limit))
+        taken.append(seconds)
         logs.position = min(planned.ends.values())
     return taken[_WARM_UP:]
+
+
+def cpu_seconds(logs: SteadyLogs, plan_once: Callable[[], Plan]) -> tuple[float, Plan]:
+    """Returns the CPU time (s) of one plan, without that of the logs' answers, and the plan."""
+    logs.seconds, began = 0.0, time.thread_time()
+    planned = plan_once()
+    return time.thread_time() - began - logs.seconds, planned
 
 
 def _coordinator(splits: int, rounds: int, table: str | None) -> list[float]:
@@ -120,7 +125,7 @@ def _coordinator(splits: int, rounds: int, table: str | None) -> list[float]:
         offset: dict[str, Any] = dict(INITIAL)
         taken = []
         for _ in range(_WARM_UP + rounds):
-            cluster.end += _ROWS
+            cluster.end += ROWS
             cluster.seconds, began = 0.0, time.thread_time()
             offset = coordinator.latest_offset(offset, None)
             taken.append(time.thread_time() - began - cluster.seconds)

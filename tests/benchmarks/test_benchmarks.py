@@ -93,6 +93,10 @@ def test_benchmarks_of_planning_run_without_a_broker() -> None:
     assert len(_run(group.measure, Stage(TINY))) == 1
 
 
+def test_layers_are_measured_without_a_broker() -> None:
+    assert len(_run(layers.measure_without_broker, Stage(TINY))) == 14
+
+
 @pytest.mark.jvm
 @pytest.mark.parametrize(
     ("measure", "lines"),
@@ -105,7 +109,7 @@ def test_benchmarks_of_planning_run_without_a_broker() -> None:
         pytest.param(with_broker.measure, 3, id="planning"),
         pytest.param(memory.measure, 12, id="memory"),
         pytest.param(files.measure, 12, id="files"),
-        pytest.param(layers.measure, 5, id="layers"),
+        pytest.param(layers.measure, 16, id="layers"),
     ],
 )
 def test_each_benchmark_has_its_figures(measure: Measure, lines: int, stage: Stage) -> None:

@@ -19,6 +19,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from flip27_stream.errors import AlignmentError
+from flip27_stream.extras import check_installed
 from flip27_stream.options.durations import parse_duration
 from watermark_alignment.monitoring.findings import findings, stalls
 from watermark_alignment.monitoring.metrics import Metrics
@@ -99,7 +100,11 @@ class StatusListener(StreamingQueryListener):
 
         Returns:
             The server and its thread. The server's ``shutdown()`` ends both.
+
+        Raises:
+            MissingExtraError: The package of the extra is not installed.
         """
+        check_installed("prometheus_client", "prometheus", "serve_prometheus()")
         from watermark_alignment.monitoring.prometheus import serve
 
         return serve(self._metrics, port, address)
@@ -114,7 +119,11 @@ class StatusListener(StreamingQueryListener):
 
         Returns:
             The provider. Its ``shutdown()`` ends the export.
+
+        Raises:
+            MissingExtraError: The packages of the extra are not installed.
         """
+        check_installed("opentelemetry", "opentelemetry", "export_opentelemetry()")
         from watermark_alignment.monitoring.opentelemetry import export
 
         return export(self._metrics, endpoint, parse_duration(every, "every"))

@@ -1,4 +1,4 @@
-"""Checks the bytes of a record in Avro, more strictly than fastavro's reader, and more slowly."""
+"""Checks the bytes of a record in Avro, more strictly than fastavro's reader."""
 
 from __future__ import annotations
 

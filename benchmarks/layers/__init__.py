@@ -1,0 +1,22 @@
+"""Measures the layers that this project writes by hand, each beside the library that would take its place.
+
+Spark does not run. Two pairs of :mod:`benchmarks.layers.kafka` need a broker. ``python -m benchmarks.layers``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchmarks.layers import files, kafka, kinesis, planning, values
+from benchmarks.support.marks import Result
+from benchmarks.support.stage import Stage
+
+
+def measure(stage: Stage) -> Iterator[Result]:
+    yield from kafka.measure_with_broker(stage)
+    yield from measure_without_broker(stage)
+
+
+def measure_without_broker(stage: Stage) -> Iterator[Result]:
+    for module in (kafka, values, kinesis, files, planning):
+        yield from module.measure(stage)

@@ -1,0 +1,107 @@
+"""The layers that decode values: JSON, Avro, times in text."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from datetime import datetime
+
+import fastavro
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from benchmarks.layers.pair import SHARE, compared
+from benchmarks.support.backlog import START_MS, json_values
+from benchmarks.support.marks import Result
+from benchmarks.support.stage import Stage
+from benchmarks.support.turns import Pairs, speeds
+from flip27_stream.connectors.kafka.values.avro_walk import RecordWalk
+from flip27_stream.connectors.kafka.values.value_avro import AvroDecoder
+from flip27_stream.decoding.json_columns import JsonColumns
+from flip27_stream.decoding.times import INSTANT, instants
+
+_FIELDS = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("user", pa.string()),
+        ("page", pa.string()),
+        ("country", pa.string()),
+        ("cents", pa.int64()),
+        ("share", pa.float64()),
+    ]
+)
+_AVRO_NAMES = {pa.int64(): "long", pa.string(): "string", pa.float64(): "double"}
+_AVRO = {
+    "type": "record",
+    "name": "event",
+    "fields": [{"name": field.name, "type": _AVRO_NAMES[field.type]} for field in _FIELDS],
+}
+
+
+def measure(stage: Stage) -> Iterator[Result]:
+    count = stage.sizes.records // SHARE
+    values = json_values(count, 1)
+    yield _json(stage, values)
+    yield from _avro(stage, [json.loads(value) for value in values.to_pylist()])
+    yield _times(stage, count)
+
+
+def _json(stage: Stage, values: pa.BinaryArray) -> Result:
+    """Measures the decoding of JSON objects of six fields into columns."""
+    decoder = JsonColumns(_FIELDS)
+
+    def beside() -> int:
+        return len(pa.array([json.loads(value) for value in values.to_pylist()], pa.struct(_FIELDS)))
+
+    taken = compared(stage, len(values), beside, lambda: len(decoder.decode(values).columns[0]))
+    return _result("JSON of six fields into columns, beside Python's json", values, taken)
+
+
+def _avro(stage: Stage, records: list[dict[str, object]]) -> Iterator[Result]:
+    """Measures what the checks for damage cost that fastavro does not have."""
+    schema = fastavro.parse_schema(_AVRO)
+    encoded = []
+    for record in records:
+        out = io.BytesIO()
+        fastavro.schemaless_writer(out, schema, record)
+        encoded.append(out.getvalue())
+    values, decoder = pa.array(encoded, pa.binary()), AvroDecoder(_FIELDS, json.dumps(_AVRO), framed=False)
+
+    def beside() -> int:
+        read = [fastavro.schemaless_reader(io.BytesIO(v), schema, None) for v in values.to_pylist()]
+        return len(pa.array(read, pa.struct(_FIELDS)))
+
+    taken = compared(stage, len(values), beside, lambda: len(decoder.decode(values).columns[0]))
+    yield _result("Avro of six fields into columns, with checks, beside fastavro alone", values, taken)
+
+    walk = RecordWalk(schema)
+
+    def checked() -> int:
+        for value in encoded:
+            walk.check(value, 0)
+        return len(encoded)
+
+    taken = compared(
+        stage,
+        len(encoded),
+        lambda: sum(1 for v in encoded if fastavro.schemaless_reader(io.BytesIO(v), schema, None)),
+        checked,
+    )
+    yield _result("the check of a doubtful Avro value, beside fastavro's reading", values, taken)
+
+
+def _times(stage: Stage, count: int) -> Result:
+    """Measures the decoding of times in text, with fractions of a second and an offset from UTC."""
+    times = pa.array(range(START_MS, START_MS + count), pa.timestamp("ms"))
+    text = pc.strftime(times, "%Y-%m-%dT%H:%M:%S+00:00")
+
+    def beside() -> int:
+        return len(pa.array([datetime.fromisoformat(each) for each in text.to_pylist()], INSTANT))
+
+    taken = compared(stage, count, beside, lambda: len(instants(text)))
+    return _result("times in text into instants, beside Python's fromisoformat", text, taken)
+
+
+def _result(work: str, values: pa.Array, taken: Pairs) -> Result:
+    return speeds(work, len(values), values.buffers()[2].size, taken)
