@@ -170,18 +170,12 @@ class StatusListener(StreamingQueryListener):
         for about, text in findings(status, watched, now):
             self._tell(about, text)
         self._groups = status.groups
-        told = [news.note for news in status.members.values() if news.note is not None]
-        self._row_bytes = {note.lineage: note.observed.bytes_per_row for note in told}
         for sources in self._sources.values():
             for about, text in sources.elsewhere(self._groups, self._reader.table.uri, watched):
                 self._tell(about, text)
-        for run, watermark in self._watermarks.items():
-            lineages = self._lineages[run]
-            notes = {
-                status.names[member]: told.note
-                for member, told in status.members.items()
-                if told.note is not None and told.note.lineage in lineages
-            }
+        notes = {status.names[m]: news.note for m, news in status.members.items() if news.note is not None}
+        self._row_bytes = {note.lineage: note.observed.bytes_per_row for note in notes.values()}
+        for watermark in self._watermarks.values():
             for about, text in watermark.findings(notes):
                 self._tell(about, text)
         return status
