@@ -1,6 +1,6 @@
 """Writes a split-watermark table of a catalog, by its name, with delta-spark, from the session.
 
-No other listener can look up such a table. So this one, which has each batch's note in its hands, also compares the
+No other listener can look up such a table. So this one, which gets the note about each batch, also compares the
 ``withWatermark`` of queries with alignment.
 """
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LOOK_S, _LAST_RETRY_S = 0.5, 30.0
-_MOST_RUNS = 100
+_MOST_QUERIES = 100
 _TYPES = {pa.string(): "string", pa.int64(): "bigint", pa.timestamp("us", tz="UTC"): "timestamp"}
 _COLUMNS = {field.name: _TYPES[field.type] for field in SCHEMA}
 
@@ -89,7 +89,7 @@ class CatalogTableWriter(StreamingQueryListener):
         self._presence = self.spool.writer_lock()
         self._turn = FileLock(self.spool.folder / "turn.lock")
         self._written = WrittenBatches(self.spool.folder / "written.json")
-        self._watermarks: dict[str, QueryWatermark] = {}
+        self._watermarks: dict[str, tuple[str, QueryWatermark]] = {}  # of the latest run, by the query's id
         self._told: set[tuple[str, ...]] = set()
         self._changed = threading.Condition()
         self._hurry = self._failing = self._closing = False
@@ -109,10 +109,12 @@ class CatalogTableWriter(StreamingQueryListener):
         """Takes in the watermark of the query. The note about the batch follows when the next batch is planned."""
         progress = json.loads(event.progress.json)
         if sources := our_sources(progress):
+            query, run = progress["id"], progress["runId"]
             with self._changed:
-                run = self._watermarks.setdefault(str(event.progress.runId), QueryWatermark())
-                run.take_in(progress, sources)
-                while len(self._watermarks) > _MOST_RUNS:
+                if query not in self._watermarks or self._watermarks[query][0] != run:
+                    self._watermarks[query] = run, QueryWatermark()
+                self._watermarks[query][1].take_in(progress, sources)
+                while len(self._watermarks) > _MOST_QUERIES:
                     del self._watermarks[next(iter(self._watermarks))]
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
@@ -200,7 +202,7 @@ class CatalogTableWriter(StreamingQueryListener):
         told = members_told_of([metadata])
         notes = {called(m.source, news.reads): news.note for m, news in told.items() if news.note is not None}
         with self._changed:
-            for watermark in self._watermarks.values():
+            for _, watermark in self._watermarks.values():
                 for about, text in watermark.findings(notes):
                     if about not in self._told:
                         self._told.add(about)

@@ -67,6 +67,19 @@ def test_each_mistake_in_with_watermark_is_warned_of_once(
     assert [said is not None and said in text for text in warnings] == [True] * (said is not None)
 
 
+def test_a_restart_with_a_greater_max_drift_and_a_longer_delay_is_not_warned_of(
+    make: Make, writer: CatalogTableWriter, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The delay of the former run is not compared with the max-drift of the new one."""
+    query = InSpark(make(STEADY), 1000, listener=writer)
+    for batch in range(8):
+        if batch == 4:
+            query.restart(3000, **{"scan.watermark.alignment.max-drift": "2 s"})
+        query.step()
+        spool_note(query.watched.query, writer)
+    assert caplog.records == []
+
+
 def test_a_note_that_cannot_be_read_does_not_keep_rows_from_the_table(
     make: Make, writer: CatalogTableWriter
 ) -> None:

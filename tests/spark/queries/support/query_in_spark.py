@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import Any
@@ -32,6 +33,13 @@ class InSpark:
         self._listener = listener or self.watched.listener
         self._delay, self._column = delay, column
         self._watermark = 0
+        self._run = uuid.uuid4()
+
+    def restart(self, delay: int, **options: str) -> None:
+        """Restarts the query with another delay and other options."""
+        self.watched.query.options = options
+        self.watched.query.restart()
+        self._delay, self._run = delay, uuid.uuid4()
 
     def step(self, limit: int = 10) -> None:
         query, start = self.watched.query, self.watched.query.offset
@@ -46,6 +54,8 @@ class InSpark:
         if times:
             event_time |= {"max": iso(max(times)), "min": iso(0 if None in found else min(times))}
             self._watermark = max(self._watermark, max(times) - self._delay)
-        event = progress(start, query.offset, batch=self.watched.batches, event_time=event_time)
+        event = progress(
+            start, query.offset, batch=self.watched.batches, event_time=event_time, run=self._run
+        )
         self.watched.batches += 1
         self._listener.onQueryProgress(event)
