@@ -14,12 +14,12 @@ from watermark_alignment.monitoring.dashboard import split_status
 from watermark_alignment.monitoring.plotting.plot import plot
 
 if TYPE_CHECKING:
+    from watermark_alignment.catalog_writer import CatalogTableWriter
     from watermark_alignment.monitoring.listener import StatusListener
-    from watermark_alignment.table.catalog_writer import CatalogTableWriter
 
 __all__ = ["CatalogTableWriter", "StatusListener", "plot", "split_status"]
 
-_LISTENERS = {"CatalogTableWriter": "table.catalog_writer", "StatusListener": "monitoring.listener"}
+_LISTENERS = {"CatalogTableWriter": "catalog_writer", "StatusListener": "monitoring.listener"}
 
 
 def __getattr__(name: str) -> Any:

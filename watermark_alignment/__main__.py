@@ -147,6 +147,10 @@ def _picture(text: str) -> Path:
         raise argparse.ArgumentTypeError(
             f"expected a file name that ends with .png, .svg or .pdf, not {text!r}"
         )
+    if not Path(text).parent.is_dir():
+        raise argparse.ArgumentTypeError(
+            f"there is no folder '{Path(text).parent}': make it, or name another"
+        )
     return Path(text)
 
 
@@ -233,7 +237,10 @@ def _plot(table: SplitWatermarkTable, options: argparse.Namespace) -> None:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)  # a box is drawn
             figure.savefig(options.output, dpi=130)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        why = f"It cannot be written: {error.strerror or error}. Name another file."
+        raise OptionError.of("--output", str(options.output), why) from None
+    except ValueError as error:
         raise OptionError.of("--output", str(options.output), f"{error}.") from None
     sources = [name(panel.get_title()) for panel in figure.axes if panel.get_title()]
     print(f"Wrote {options.output}: {', '.join(sources)}.")

@@ -46,6 +46,15 @@ _SCHEMES: Final = (
     "abfss://container@account.dfs.core.windows.net/folder (for wasbs:// too), gs://bucket/folder, or an absolute path "
     f"(option {TABLE_OPTION})."
 )
+_DAMAGE: Final = re.compile(
+    r"Json error|contiguous commit files|No table metadata or protocol|Invalid Checkpoint|less than footer"
+    r"|Failed to fetch metadata for file .*(?:not found|range was invalid)"
+)
+_RENEW: Final = (
+    "A file of the table is damaged or missing. Put back a copy of the folder; or, if it has split watermarks only, "
+    "delete it: queries create it anew and go on from their checkpoints, and only what status and pictures show of "
+    "earlier batches is lost."
+)
 _OS_ERROR: Final = re.compile(r"os error (\d+)|Os \{ code: (\d+)")
 _NOT_HERE: Final = {
     errno.EACCES: f"The user of this process may not write there. Grant that, or give another path ({TABLE_OPTION}).",
@@ -165,8 +174,8 @@ def check_folder(location: str) -> None:
     )
     if file is not None:
         raise AlignmentError(
-            f"The split-watermark table at '{location}' cannot be opened: '{file}' is a file. Give another path in "
-            f"option {TABLE_OPTION}"
+            f"The split-watermark table at '{location}' cannot be opened: '{file}' is a file. Give the path of a "
+            f"folder (option {TABLE_OPTION})"
         )
     if location.startswith("/mnt/") and _DBFS_MOUNTS.is_dir():
         raise AlignmentError(
@@ -240,6 +249,8 @@ def remedy(location: str, cause: str) -> str:
     """
     if is_unknown_scheme(cause):
         return _SCHEMES
+    if _DAMAGE.search(cause):
+        return _RENEW
     for schemes, names in _CREDENTIALS.items():
         if location.lower().startswith(schemes):
             return f"The store was not reached, or refused. {_GRANTS} (of {names}), {_OTHERS}."

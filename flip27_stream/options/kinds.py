@@ -38,12 +38,13 @@ def one_of(allowed: Mapping[str, T], words: str | None = None) -> Kind[T]:
         words: What the options page says; by default it lists the words.
     """
     by_word = {word.lower(): value for word, value in allowed.items()}
+    spelt = ", ".join(word or "an empty value" for word in allowed)
     *others, last = (f"`{word}`" for word in allowed)
 
     def parse(text: str, option: str) -> T:
         word = text.strip().lower()
         if word not in by_word:
-            raise OptionError.of(option, text.strip(), f"Allowed: {', '.join(by_word)}.")
+            raise OptionError.of(option, text.strip(), f"Allowed: {spelt}.")
         return by_word[word]
 
     return Kind(words or f"{', '.join(others)} or {last}" if others else last, parse)

@@ -4,31 +4,40 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
-from flip27_stream.errors import OptionError, nearest
+from flip27_stream.errors import OptionError, listed
 
 
-def check_known(options: Collection[str], known: Mapping[str, str], prefixes: Collection[str] = ()) -> None:
+def check_known(
+    options: Collection[str],
+    known: Mapping[str, str],
+    prefixes: Collection[str] = (),
+    suggested: Sequence[Mapping[str, str]] = (),
+) -> None:
     """Checks that all given options are known.
 
     Args:
         options: The names of the given options, in lower case.
         known: The canonical spelling of known options, by their names in lower case.
         prefixes: A name that starts with one of these, and is longer, is known (``scan.watermark.``).
+        suggested: What a message may name of ``known``: the options of the source, then those that all sources have.
+            By default all of ``known``.
 
     Raises:
-        OptionError: An option is unknown; the message names it and the most similar known option.
+        OptionError: An option is unknown; the message names it, and the most similar option or some of each list.
     """
     starts = tuple(prefix.lower() for prefix in prefixes)
+    lists = [names for names in suggested or (known,) if names]
+    names = {key: name for some in lists for key, name in some.items()}
     for name in sorted(options):
         if name in known or (name.startswith(starts) and name not in starts):
             continue
-        similar = difflib.get_close_matches(name, known, n=1)
+        similar = difflib.get_close_matches(name, names, n=1)
         hint = (
-            f"Did you mean '{known[similar[0]]}'?"
+            f"Did you mean '{names[similar[0]]}'?"
             if similar
-            else f"Known: {', '.join(nearest(name, known))} (those nearest to it; the options page has all)."
+            else f"Known: {'; of all sources: '.join(listed(some, near=name) for some in lists)}."
         )
         raise OptionError(f"Unknown option '{name}'. {hint}")
 

@@ -47,8 +47,9 @@ class Flip27DataSource(DataSource):
         given = {key.lower(): value for key, value in options.items()}
         _refuse_table(given, self.factory.name)
         factory = self.factory
-        known = canonical_names(OPTIONS) | dict(factory.option_names)
-        check_known(given, known, (*factory.option_prefixes, STORAGE_OPTION_PREFIX))
+        own, shared = dict(factory.option_names), canonical_names(OPTIONS)
+        prefixes = (*factory.option_prefixes, STORAGE_OPTION_PREFIX)
+        check_known(given, shared | own, prefixes, (getattr(factory, "supported_options", own), shared))
         self._alignment = AlignmentOptions.parse(given)
         self._own = {
             key: value

@@ -43,7 +43,8 @@ class SourceFactory(Protocol):
     """Creates a source from the options of ``readStream``; a connector registers one as a format.
 
     It may have an attribute ``timestamp_column``, the column of the times that the external system gave the records, by
-    default ``timestamp``, and ``value_column``, which JSON pointers lead into, by default ``value``.
+    default ``timestamp``, and ``value_column``, which JSON pointers lead into, by default ``value``. Where some of
+    ``option_names`` are refused or have no effect, ``supported_options`` has the others, which messages suggest.
     """
 
     @property

@@ -50,9 +50,11 @@ def test_words_are_taken_in_any_case_and_listed() -> None:
     kind = one_of({"FAILFAST": False, "DROPMALFORMED": True})
     assert kind.parse(" failFast ", "mode") is False
     assert kind.words == "`FAILFAST` or `DROPMALFORMED`"
-    with pytest.raises(OptionError, match=r"'mode': 'x'\. Allowed: failfast, dropmalformed"):
+    with pytest.raises(OptionError, match=r"'mode': 'x'\. Allowed: FAILFAST, DROPMALFORMED"):
         kind.parse("x", "mode")
     assert BOOLEAN.words == "`true` or `false`"
+    with pytest.raises(OptionError, match=r"'x'\. Allowed: https, an empty value\."):
+        one_of({"https": True, "": False}).parse("x", "algorithm")
 
 
 def test_an_error_about_a_secret_option_does_not_show_its_value() -> None:

@@ -7,6 +7,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from flip27_stream.extras import check_installed
 from flip27_stream.options.durations import parse_duration
 from watermark_alignment.monitoring.findings import findings, stalls
 from watermark_alignment.monitoring.metrics import Metrics
-from watermark_alignment.monitoring.progress import dropped_rows, line, name_of, our_sources
+from watermark_alignment.monitoring.progress import SourceProgress, dropped_rows, line, name_of, our_sources
 from watermark_alignment.monitoring.query_sources import QuerySources
 from watermark_alignment.monitoring.query_watermark import QueryWatermark
 from watermark_alignment.monitoring.status import Status, StatusReader
@@ -88,6 +89,7 @@ class StatusListener(StreamingQueryListener):
         self._watermarks: dict[str, QueryWatermark] = {}
         self._sources: dict[str, QuerySources] = {}
         self._groups: Mapping[str, str] = {}
+        self._row_bytes: dict[str, float | None] = {}
         self._batches: Counter[str] = Counter()
         self._told: set[tuple[str, ...]] = set()
 
@@ -136,7 +138,7 @@ class StatusListener(StreamingQueryListener):
         sources = our_sources(progress)
         if not sources:
             return
-        log.info("%s", line(progress, sources))
+        log.info("%s", line(progress, [self._sized(source) for source in sources]))
         self._metrics.dropped[name_of(progress)] += dropped_rows(progress)
         run = str(event.progress.runId)
         self._lineages[run] = {source.lineage for source in sources}
@@ -180,16 +182,16 @@ class StatusListener(StreamingQueryListener):
         for sources in self._sources.values():
             for about, text in sources.elsewhere(self._groups, self._reader.table.uri, watched):
                 self._tell(about, text)
-        for run, watermark in self._watermarks.items():
-            lineages = self._lineages[run]
-            notes = {
-                status.names[member]: told.note
-                for member, told in status.members.items()
-                if told.note is not None and told.note.lineage in lineages
-            }
+        notes = {status.names[m]: news.note for m, news in status.members.items() if news.note is not None}
+        self._row_bytes = {note.lineage: note.observed.bytes_per_row for note in notes.values()}
+        for watermark in self._watermarks.values():
             for about, text in watermark.findings(notes):
                 self._tell(about, text)
         return status
+
+    def _sized(self, source: SourceProgress) -> SourceProgress:
+        """Returns the progress with the bytes behind, if the table has told the size of a row."""
+        return replace(source, behind=source.behind.sized(self._row_bytes.get(source.lineage)))
 
     def _tell(self, about: tuple[str, ...], text: str) -> None:
         if about not in self._told:

@@ -45,8 +45,8 @@ class SourceProgress:
 
     def __str__(self) -> str:
         text = f"{self.source}: {self.moved:,} of {self.splits:,} splits read"
-        if self.behind.total:
-            text += f", {self.behind.total:,} offsets behind the latest ({self.behind.greatest:,} in a split)"
+        if self.behind.splits:
+            text += f", {self.behind}"
         if not self.read_max:
             return text
         least, greatest = min(self.read_max), max(self.read_max)

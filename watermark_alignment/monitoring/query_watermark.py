@@ -29,6 +29,7 @@ class QueryWatermark:
 
     def __init__(self) -> None:
         self._query = ""
+        self._lineages: set[str] = set()
         self._watermark: int | None = None
         self._greatest: int | None = None
         self._delay: int | None = None
@@ -43,6 +44,7 @@ class QueryWatermark:
             sources: The sources of this project in it.
         """
         self._query = name_of(progress)
+        self._lineages = {source.lineage for source in sources}
         told = progress.get("eventTime", {})
         watermark, greatest = _ms(told.get("watermark")), _ms(told.get("max"))
         if None not in (self._watermark, self._greatest, watermark) and watermark > self._watermark:  # type: ignore[operator]
@@ -64,8 +66,9 @@ class QueryWatermark:
         """Yields the problems.
 
         Args:
-            notes: The newest note of each of the query's sources, by the name of the source.
+            notes: The newest notes of sources, of this query and of others, by the name of the source.
         """
+        notes = {source: note for source, note in notes.items() if note.lineage in self._lineages}
         self._notes |= {(note.lineage, note.batch): note for note in notes.values()}
         while len(self._notes) > _MOST_BATCHES:
             del self._notes[next(iter(self._notes))]

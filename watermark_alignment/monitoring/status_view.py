@@ -12,7 +12,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from watermark_alignment.formatting import data_size, duration, event_time, name
+from watermark_alignment.formatting import duration, event_time, name
 from watermark_alignment.group.member_news import MemberNews
 from watermark_alignment.monitoring.status import SplitMetrics, Status, Wait
 from watermark_alignment.states import SplitStatus
@@ -171,17 +171,9 @@ def _remarks(status: Status, splits: Sequence[SplitMetrics], now: int) -> list[s
             said.append(_implausible(called, note.implausible_in_run))
         if note is not None:
             if note.behind.total:
-                said.append(_behind(called, note.behind))
+                said.append(f"Source {called} is {note.behind}.")
             said += [text for _, text in note.observed.mistakes(called, now)]
     return said
-
-
-def _behind(source: str, behind: Behind) -> str:
-    size = "" if behind.bytes is None else f", about {data_size(behind.bytes)}"
-    return (
-        f"Source {source} is {behind.total:,} offsets behind the latest{size}: from {behind.least:,} to "
-        f"{behind.greatest:,} in a split."
-    )
 
 
 def _implausible(source: str, counts: Mapping[str, int]) -> str:

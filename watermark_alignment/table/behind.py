@@ -7,7 +7,9 @@ Spark 4.2 gives a Python source no way to report metrics of its own: ``PythonMic
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from watermark_alignment.formatting import data_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +36,16 @@ class Behind:
         if not positions:
             return Behind()
         total = sum(positions)
-        size = None if bytes_per_row is None else round(total * bytes_per_row)
-        return Behind(len(positions), min(positions), max(positions), total, size)
+        return Behind(len(positions), min(positions), max(positions), total).sized(bytes_per_row)
+
+    def sized(self, bytes_per_row: float | None) -> Behind:
+        """Returns the same with the estimated bytes, by the mean size of a row; ``None`` if that is unknown."""
+        return replace(self, bytes=None if bytes_per_row is None else round(self.total * bytes_per_row))
+
+    def __str__(self) -> str:
+        size = "" if self.bytes is None else f", about {data_size(self.bytes)}"
+        of_splits = f"avg {self.total / self.splits:,.1f}, min {self.least:,}, max {self.greatest:,}"
+        return f"{self.total:,} offsets behind the latest{size}" + (f" ({of_splits})" if self.total else "")
 
     def metrics(self) -> dict[str, float | int | None]:
         """Returns the metrics by Spark's names; ``None`` if a value is unknown."""

@@ -1,7 +1,7 @@
 """The way of rows into a split-watermark table that only the session can write: a catalog's table, by its name.
 
 The planning process has no session. It writes each commit to a file in a folder of the driver, the *spool*. The
-session's :class:`~watermark_alignment.table.catalog_writer.CatalogTableWriter` moves these files into the table. Locks
+session's :class:`~watermark_alignment.catalog_writer.CatalogTableWriter` moves these files into the table. Locks
 of the operating system on files in the folder say which of these processes run; a lock ends with its process.
 """
 

@@ -52,6 +52,8 @@ NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_log
 _NO_ROWS = pa.Table.from_batches([], SCHEMA)  # empty_table() would import pandas, for a third of a second
 _ATTEMPTS = 5
 _LOG_FOLDER = re.compile(r"_delta_log")
+_DETAILS = re.compile(r"\.? Known schemes:|\n\s*0: |: ParsedLogPath ")
+"""What a user cannot use in a message of delta-rs: a list of some fifty schemes, a stack of calls, an object."""
 _DATA_FILE = re.compile(rf"{_LOG_FOLDER.pattern}|part-.*\.parquet")
 
 _T = TypeVar("_T")
@@ -187,6 +189,7 @@ class SplitWatermarkTable:
             AlignmentError: There is no such table, it has another schema, or it cannot be reached.
         """
         with self.failing("cannot be read"):
+            check_folder(self.uri)
             delta = self._load()
             if delta is None:
                 raise TableNotFoundError(NO_TABLE)
@@ -210,7 +213,7 @@ class SplitWatermarkTable:
         """Returns an error with the table and the cause, on one line, without the values of storage options."""
         if isinstance(error, AlignmentError):
             return error
-        cause = re.sub(r"\x1b\[\d*m|↳", "", str(error)) or type(error).__name__
+        cause = _DETAILS.split(re.sub(r"\x1b\[\d*m|↳", "", str(error)))[0] or type(error).__name__
         for secret in sorted(self._options.values(), key=len, reverse=True):
             if len(secret) > 3:  # shorter ones are flags and numbers, not credentials
                 cause = cause.replace(secret, "***")
@@ -221,7 +224,6 @@ class SplitWatermarkTable:
                 f"{place}: {cause}. An aligned query creates it when it starts. Check that its option {TABLE_OPTION} "
                 "has this path"
             )
-        cause = cause.partition(". Known schemes:")[0]  # a list of some fifty
         return AlignmentError(f"{place}. {remedy(self.uri, cause)} The cause: {cause}")
 
     def _choose_how_to_commit(self) -> None:

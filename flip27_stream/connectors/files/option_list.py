@@ -242,5 +242,8 @@ REFUSED: Final = {
 }
 """Options of Spark's and Delta's sources that are not supported, and why."""
 
-KNOWN_OPTIONS: Final = canonical_names(OPTIONS) | {name.lower(): name for name in REFUSED}
+SUPPORTED_OPTIONS: Final = canonical_names(OPTIONS)
+"""The canonical spelling of the options that have an effect, by their names in lower case."""
+
+KNOWN_OPTIONS: Final = SUPPORTED_OPTIONS | {name.lower(): name for name in REFUSED}
 """The canonical spelling of every name that is not a spelling mistake, by its name in lower case."""

@@ -30,7 +30,6 @@ from flip27_stream.connectors.files.option_list import (
     MODIFIED,
     MONITOR_INTERVAL,
     NAME_GLOB,
-    OPTIONS,
     PATH,
     PATH_REGEX,
     PATHS,
@@ -40,6 +39,7 @@ from flip27_stream.connectors.files.option_list import (
     SKIP_CHANGE_COMMITS,
     STARTING_TIMESTAMP,
     STARTING_VERSION,
+    SUPPORTED_OPTIONS,
 )
 from flip27_stream.connectors.files.storage.delta_rs_options import for_arrow, for_delta_rs
 from flip27_stream.connectors.files.storage.filesystem import Storage, locate
@@ -48,7 +48,7 @@ from flip27_stream.connectors.files.storage.partition_folders import PartitionFo
 from flip27_stream.connectors.files.storage.store_parameters import OPTION_PREFIX
 from flip27_stream.errors import OptionError
 from flip27_stream.options.known_options import check_known
-from flip27_stream.options.option import Option, canonical_names
+from flip27_stream.options.option import Option
 
 _ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 _MOST_FILES: Final = 1000
@@ -99,7 +99,7 @@ def parse_file_options(options: Mapping[str, str]) -> FileOptions:
     """
     given = {name.lower(): value for name, value in options.items()}
     _refuse(given)
-    check_known(given, canonical_names(OPTIONS), (OPTION_PREFIX,))
+    check_known(given, SUPPORTED_OPTIONS, (OPTION_PREFIX,))
     format_ = FORMAT.require(given)
     _refuse_without(given, format_ != "delta", FOLDER_OPTIONS, "files of folders, not with a Delta table")
     _refuse_without(given, format_ == "delta", DELTA_OPTIONS, "files.format delta")

@@ -28,7 +28,7 @@ from flip27_stream.connectors.files.formats.file_format import FileFormat
 from flip27_stream.connectors.files.formats.partition_types import with_partition_columns
 from flip27_stream.connectors.files.formats.schemas import spark_schema
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
-from flip27_stream.connectors.files.option_list import KNOWN_OPTIONS
+from flip27_stream.connectors.files.option_list import KNOWN_OPTIONS, SUPPORTED_OPTIONS
 from flip27_stream.connectors.files.options import FileOptions, parse_file_options
 from flip27_stream.connectors.files.planning.enumerator import EnumeratorOptions, FileSourceEnumerator
 from flip27_stream.connectors.files.planning.enumerator_state import FilesState, FilesStateSerializer
@@ -204,6 +204,7 @@ class FileSourceFactory:
 
     name: ClassVar[str] = "flip27_files"
     option_names: ClassVar[Mapping[str, str]] = KNOWN_OPTIONS
+    supported_options: ClassVar[Mapping[str, str]] = SUPPORTED_OPTIONS
     option_prefixes: ClassVar[tuple[str, ...]] = (OPTION_PREFIX,)
 
     def check(self, options: Mapping[str, str]) -> None:

@@ -19,6 +19,7 @@ from flip27_stream.connector_base.log_source import LogSource
 from flip27_stream.connectors.kafka.options.offset_options import ENDING
 from flip27_stream.connectors.kafka.options.source_options import (
     KNOWN_OPTIONS,
+    SUPPORTED_OPTIONS,
     KafkaOptions,
     parse_kafka_options,
 )
@@ -133,6 +134,7 @@ class KafkaSourceFactory:
 
     name: ClassVar[str] = "flip27_kafka"
     option_names: ClassVar[Mapping[str, str]] = KNOWN_OPTIONS
+    supported_options: ClassVar[Mapping[str, str]] = SUPPORTED_OPTIONS
     option_prefixes: ClassVar[tuple[str, ...]] = ("kafka.",)
 
     def check(self, options: Mapping[str, str]) -> None:

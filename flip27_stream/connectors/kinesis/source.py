@@ -13,7 +13,7 @@ from flip27_stream.api import (
 )
 from flip27_stream.connector_base.fixed_schema_factory import FixedSchemaFactory
 from flip27_stream.connector_base.log_source import LogSource
-from flip27_stream.connectors.kinesis.options.option_list import KNOWN_OPTIONS
+from flip27_stream.connectors.kinesis.options.option_list import KNOWN_OPTIONS, SUPPORTED_OPTIONS
 from flip27_stream.connectors.kinesis.options.source_options import parse_kinesis_options
 from flip27_stream.connectors.kinesis.planning.enumerator_state import (
     KinesisEnumeratorState,
@@ -94,6 +94,7 @@ class KinesisSourceFactory(FixedSchemaFactory[KinesisSource]):
 
     name: ClassVar[str] = "flip27_kinesis"
     option_names: ClassVar[Mapping[str, str]] = KNOWN_OPTIONS
+    supported_options: ClassVar[Mapping[str, str]] = SUPPORTED_OPTIONS
     option_prefixes: ClassVar[tuple[str, ...]] = ()
     timestamp_column: ClassVar[str] = ARRIVAL
     value_column: ClassVar[str] = "data"

@@ -13,7 +13,7 @@ from flip27_stream.api import (
 )
 from flip27_stream.connector_base.fixed_schema_factory import FixedSchemaFactory
 from flip27_stream.connector_base.log_source import LogSource
-from flip27_stream.connectors.pulsar.options.option_list import KNOWN_OPTIONS
+from flip27_stream.connectors.pulsar.options.option_list import KNOWN_OPTIONS, SUPPORTED_OPTIONS
 from flip27_stream.connectors.pulsar.options.source_options import TopicPattern, parse_pulsar_options
 from flip27_stream.connectors.pulsar.planning.enumerator_state import (
     PulsarEnumeratorState,
@@ -85,6 +85,7 @@ class PulsarSourceFactory(FixedSchemaFactory[PulsarSource]):
 
     name: ClassVar[str] = "flip27_pulsar"
     option_names: ClassVar[Mapping[str, str]] = KNOWN_OPTIONS
+    supported_options: ClassVar[Mapping[str, str]] = SUPPORTED_OPTIONS
     option_prefixes: ClassVar[tuple[str, ...]] = ()
     timestamp_column: ClassVar[str] = PUBLISH_TIME
     value_column: ClassVar[str] = "value"

@@ -18,8 +18,8 @@ from flip27_stream.testing import wait_until
 from tests.spark.connectors.support.hourly_files import run, write_hour
 from tests.spark.support.processes import planners
 from tests.watermark_alignment.support.table_rows import split_rows
-from watermark_alignment import CatalogTableWriter, split_status
-from watermark_alignment.table import catalog_writer
+from watermark_alignment import CatalogTableWriter, catalog_writer, split_status
+from watermark_alignment.formatting import duration
 from watermark_alignment.table.catalog_spool import CatalogSpool
 
 if TYPE_CHECKING:
@@ -88,6 +88,21 @@ def test_a_query_writes_its_catalog_table_over_restarts(
     note = session.sql(f"DESCRIBE HISTORY {TABLE}").where("operation = 'WRITE'").first()
     assert note is not None
     assert "flip27.batch" in note.userMetadata
+
+
+def test_the_writer_warns_of_a_delay_that_is_too_short(
+    session: SparkSession, writer: CatalogTableWriter, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Max-drift is 1 hour."""
+    for hour in range(8):
+        write_hour(tmp_path / "hours", hour, f"{hour}.parquet")
+    counts = aligned(session, tmp_path / "hours").withWatermark("time", "30 minutes").groupBy("time").count()
+    run(counts, tmp_path / "checkpoint")
+    wait_until(lambda: "The delay of withWatermark in query " in caplog.text, "the warning", 60)
+    assert writer.flush()
+    assert caplog.text.count("withWatermark in query ") == 1
+    delay, max_drift = duration(1_800_000), duration(3_600_000)
+    assert f"is {delay}. It must be longer than max-drift ({max_drift})" in caplog.text
 
 
 def test_without_its_writer_or_with_a_second_source_a_query_fails_at_its_start(

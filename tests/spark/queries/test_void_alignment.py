@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
-from datetime import datetime, timezone
 from typing import Any
 
 import pyarrow as pa
@@ -18,9 +17,8 @@ from flip27_stream.api import RecordTimestampAssigner
 from flip27_stream.errors import ImplausibleEventTimeError
 from flip27_stream.event_time.assigners import timestamp_assigner
 from flip27_stream.spark.execution.event_times import EventTimeObserver, ImplausibleEventTimes
-from tests.spark.queries.support.watched_query import Watched
+from tests.spark.queries.support.query_in_spark import InSpark, iso
 from tests.spark.support.driven_query import Query
-from tests.watermark_alignment.support.progress_events import progress
 from watermark_alignment.__main__ import main
 from watermark_alignment.event_time_checks import wrong_unit
 
@@ -29,37 +27,6 @@ Make = Callable[..., Query]
 IN_2026 = 1_790_000_000_000
 HOUR_MS = 3_600_000
 DAY_MS = 86_400_000
-
-
-def iso(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, tz=timezone.utc).isoformat(timespec="milliseconds")
-
-
-class InSpark:
-    """A query with progress events as Spark makes them: they have the least and the greatest event time, where a null
-    counts as the time 0, and the watermark."""
-
-    def __init__(self, query: Query, delay: int, column: Callable[[int], int] = lambda time: time) -> None:
-        self.watched = Watched(query)
-        self._delay, self._column = delay, column
-        self._watermark = 0
-
-    def step(self, limit: int = 10) -> None:
-        query, start = self.watched.query, self.watched.query.offset
-        rows = query.batch(limit)
-        assert rows is not None
-        recorder = query.coordinator._recorder
-        assert recorder is not None
-        recorder.flush()
-        found = [time if time is not None and time >= 0 else None for _, time in rows]
-        times = [self._column(time) for time in found if time is not None]
-        event_time: dict[str, Any] = {"watermark": iso(self._watermark)}
-        if times:
-            event_time |= {"max": iso(max(times)), "min": iso(0 if None in found else min(times))}
-            self._watermark = max(self._watermark, max(times) - self._delay)
-        event = progress(start, query.offset, batch=self.watched.batches, event_time=event_time)
-        self.watched.batches += 1
-        self.watched.listener.onQueryProgress(event)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from tests.spark.support.driven_query import Query
 from tests.watermark_alignment.support.progress_events import progress
 from watermark_alignment import StatusListener
 from watermark_alignment.__main__ import main
+from watermark_alignment.formatting import data_size
 
 Make = Callable[..., Query]
 
@@ -49,4 +50,25 @@ def test_the_listener_reads_offsets_behind_from_the_progress(
     event = progress(None, query.offset, latest=latest)
     StatusListener().onQueryProgress(event)
     behind = 107 - sum(position.values())
-    assert f"{behind} offsets behind the latest ({100 - position['a']} in a split)" in caplog.text
+    least, greatest = sorted((100 - position["a"], 7 - position["b"]))
+    said = f"{behind} offsets behind the latest (avg {behind / 2:.1f}, min {least}, max {greatest})"
+    assert said in caplog.text
+    StatusListener().onQueryProgress(progress(None, query.offset, latest=position))
+    assert ", 0 offsets behind the latest;" in caplog.text
+
+
+def test_the_listener_has_the_bytes_behind_from_the_table(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    query = make({"a": list(range(1000, 1100))})
+    listener = StatusListener(str(query.table), look_every="0", clock=query.clock)
+    assert query.coordinator._recorder is not None
+    for _ in range(4):
+        query.batch(20)
+        query.coordinator._recorder.flush()
+        listener.onQueryProgress(progress(None, query.offset, latest={"a": 100}))
+    [size] = listener._row_bytes.values()
+    assert size is not None
+    said = f"40 offsets behind the latest, about {data_size(round(40 * size))} (avg 40.0, min 40, max 40)"
+    assert said in caplog.text

@@ -78,6 +78,10 @@ def test_the_example_declares_its_options() -> None:
     [
         ({}, "Option 'folder' must be set: format 'shop_logs' needs it."),
         ({"folder": "/l", "regions": "us"}, "Unknown option 'regions'. Did you mean 'region'?"),
+        (
+            {"path": "/l"},
+            "Unknown option 'path'. Known: folder, region, shards, strict, rate; of all sources: scan.",
+        ),
         ({"folder": "/l", "region": "asia"}, "'region': 'asia'. Allowed: eu, us."),
         ({"folder": "/l", "shards": "many"}, "'shards': 'many'. Allowed: a whole number."),
         ({"folder": "/l", "strict": "yes"}, "'strict': 'yes'. Allowed: true, false."),

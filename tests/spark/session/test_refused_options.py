@@ -1,7 +1,8 @@
-"""Options of other sources that are not supported are refused with the reason when Spark makes the source. No JVM."""
+"""Options of other sources that are not supported: refused with the reason, and never suggested. No JVM."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -33,3 +34,17 @@ def test_a_refused_option_is_not_called_unknown(factory: Any, options: dict[str,
     format_ = type("Format", (Flip27DataSource,), {"factory": factory()})
     with pytest.raises(OptionError, match=r"is not supported|cannot be honoured"):
         format_({**options, name: "true"})
+
+
+@pytest.mark.parametrize(("factory", "options"), [(factory, options) for factory, options, _ in FORMATS])
+def test_a_refused_option_or_one_without_effect_is_not_suggested(
+    factory: Any, options: dict[str, str]
+) -> None:
+    format_ = type("Format", (Flip27DataSource,), {"factory": factory()})
+    unsupported = set(factory.option_names.values()) - set(factory.supported_options.values())
+    assert unsupported
+    for misspelt in ("zzz", "kafka.foo.bar", *(f"{name}z" for name in unsupported)):
+        with pytest.raises(OptionError, match=f"Unknown option '{misspelt.lower()}'") as refused:
+            format_({**options, misspelt: "true"})
+        suggested = set(re.findall(r"[\w.-]*\w", str(refused.value).partition("'. ")[2]))
+        assert not suggested & unsupported

@@ -60,6 +60,13 @@ def test_a_missing_table_is_named(run: Run, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_file_in_place_of_a_table_is_named(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    code, out, err = run("status", f"{tmp_path}/file")
+    assert (code, out) == (1, "")
+    assert f"'{tmp_path}/file' is a file. Give the path of a folder" in err
+
+
 def test_an_empty_table_is_named(table: SplitWatermarkTable, run: Run) -> None:
     table.open()
     for command in (("status", table.uri), ("plot", table.uri, "-o", "x.png")):
@@ -93,6 +100,7 @@ def test_an_unknown_source_is_named(table: SplitWatermarkTable, run: Run) -> Non
             ("plot", "t", "-o", "folder"),
             "expected a file name that ends with .png, .svg or .pdf, not 'folder'",
         ),
+        (("plot", "t", "-o", "/nowhere/p.png"), "there is no folder '/nowhere': make it, or name another"),
         (("plot", "t", "-o", "p.png", "--batches", "0"), "expected a whole number > 0"),
         (("draw", "t"), "invalid choice: 'draw'"),
     ],
@@ -251,7 +259,14 @@ def test_a_picture_is_drawn_of_any_values(table: SplitWatermarkTable, run: Run, 
 
 @pytest.mark.parametrize(
     ("more", "why"),
-    [(("-o", "x.doc"), "Format 'doc' is not supported"), (("-o", "x.png", "--max-drift", "5"), "a duration")],
+    [
+        (("-o", "x.doc"), "Format 'doc' is not supported"),
+        (
+            ("-o", "/proc/x.png"),
+            "'--output': '/proc/x.png'. It cannot be written: No such file or directory. Name",
+        ),
+        (("-o", "x.png", "--max-drift", "5"), "a duration"),
+    ],
 )
 def test_a_picture_that_cannot_be_written_is_an_error(
     table: SplitWatermarkTable, run: Run, more: Sequence[str], why: str

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from matplotlib.collections import QuadMesh
 
-from flip27_stream.errors import AlignmentError
+from flip27_stream.errors import AlignmentError, OptionError
 from tests.watermark_alignment.support.plots import drawn, fill, legend, millis, titles
 from tests.watermark_alignment.support.table_rows import START_MS, split_rows
 from watermark_alignment.monitoring.plotting.plot import plot
@@ -189,6 +189,29 @@ def test_a_table_without_rows_to_draw_is_an_error(
     fill(table, "clicks", batches=1)
     with pytest.raises(AlignmentError, match=why):
         plot(table, group=group, sources=sources)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"over": "times"}, "'over': 'times'. Allowed: time, batch."),
+        ({"batches": 0}, "'batches': 0. Allowed: a whole number > 0."),
+        ({"batches": "9"}, "'batches': '9'. Allowed: a whole number > 0."),
+        ({"max_drift": "5"}, "max-drift': '5'."),
+    ],
+)
+def test_wrong_arguments_are_refused(
+    table: SplitWatermarkTable, arguments: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(OptionError) as refused:
+        plot(table, **arguments)
+    assert said in str(refused.value)
+
+
+def test_a_single_source_can_be_named_by_a_text(table: SplitWatermarkTable) -> None:
+    for source in ("clicks", "views"):
+        fill(table, source)
+    assert titles(plot(table, sources="views")) == ["views"]
 
 
 def test_a_plot_needs_no_display(table: SplitWatermarkTable, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ def progress(
     event_time: Mapping[str, str] | None = None,
     latest: object = None,
     others: Sequence[Mapping[str, Any]] = (),
+    run: uuid.UUID = RUN,
 ) -> QueryProgressEvent:
     """Returns a progress in Spark's form, with offsets as JSON within the JSON. ``others`` are further sources of the
     query."""
@@ -52,7 +53,7 @@ def progress(
     sink = {"description": "sink", "numOutputRows": 1, "metrics": {}}
     told = {
         "id": str(RUN),
-        "runId": str(RUN),
+        "runId": str(run),
         "name": name,
         "timestamp": "1970-01-01T00:00:00.000Z",
         "batchId": batch,

@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -102,10 +103,48 @@ def test_an_unknown_scheme_is_refused(location: str, act: Callable[[SplitWaterma
 
 
 @pytest.mark.parametrize("below", ["", "folder/table"])
-def test_a_file_in_place_of_a_folder_is_named(tmp_path: Path, below: str) -> None:
+@pytest.mark.parametrize("act", [SplitWatermarkTable.open, SplitWatermarkTable.load])
+def test_a_file_in_place_of_a_folder_is_named(
+    tmp_path: Path, below: str, act: Callable[[SplitWatermarkTable], object]
+) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(AlignmentError, match=f"cannot be opened: '{tmp_path}/file' is a file. .* {OPTION}"):
-        SplitWatermarkTable(str(tmp_path / "file" / below), {}).open()
+    with pytest.raises(
+        AlignmentError, match=rf"'{tmp_path}/file' is a file\. Give the path of a folder .*{OPTION}"
+    ):
+        act(SplitWatermarkTable(str(tmp_path / "file" / below), {}))
+
+
+CHECKPOINT = "00000000000000000002.checkpoint.parquet"
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "cause"),
+    [
+        ("_delta_log/00000000000000000002.json", "{not json", "Json error: "),
+        ("_delta_log/00000000000000000002.json", None, "found gap"),
+        ("_delta_log/00000000000000000000.json", None, "No table metadata or protocol"),
+        ("_delta_log/_last_checkpoint", '{"version":2,"size":3}', "Invalid Checkpoint"),
+        (f"_delta_log/{CHECKPOINT}", "PAR", "less than footer"),
+        ("*.parquet", "PAR", "Requested range was invalid"),
+        ("*.parquet", None, "not found"),
+    ],
+)
+def test_a_damaged_table_has_its_own_remedy(
+    tmp_path: Path, file: str, content: str | None, cause: str
+) -> None:
+    """The error says that a file is damaged or missing and what to do, and has no stack of calls of delta-rs."""
+    table = SplitWatermarkTable(str(tmp_path), {})
+    for batch in range(3):
+        table.append("clicks", batch, split_rows(batch), {})
+    for path in list(tmp_path.glob(file)) or [tmp_path / file]:
+        path.write_text(content) if content is not None else path.unlink()
+    with pytest.raises(
+        AlignmentError, match=r"A file of the table is damaged or missing\. Put back"
+    ) as failed:
+        SplitWatermarkTable(str(tmp_path), {}).rows()
+    shown = str(failed.value).partition("The cause: ")[2]
+    assert cause in shown
+    assert not re.search(r"<unknown>|0: |clone3|ParsedLogPath", shown)
 
 
 def test_a_folder_that_cannot_be_made_has_a_remedy() -> None:

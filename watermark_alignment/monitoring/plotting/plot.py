@@ -30,7 +30,8 @@ def plot(
     Args:
         table: The table, or its path or URI.
         group: The group to show; by default all groups.
-        sources: The sources to show, from left to right; by default those that ran at the same time as the newest one.
+        sources: The sources to show, from left to right, or the name of one; by default those that ran at the same time
+            as the newest one.
         batches: The number of newest batches to draw of each source, from its latest run. Of more than 2,000 batches
             only every second, third, ... one is drawn.
         over: The other axis: the time at which batches were recorded, or the numbers of batches.
@@ -43,11 +44,16 @@ def plot(
 
     Raises:
         AlignmentError: The table cannot be read, or has no rows of these sources.
-        OptionError: ``max_drift`` is not a duration.
+        OptionError: ``max_drift`` is not a duration, or ``batches`` or ``over`` is wrong.
     """
+    from flip27_stream.errors import OptionError
     from flip27_stream.extras import check_installed
     from flip27_stream.options.durations import parse_duration
 
+    if over not in ("time", "batch"):
+        raise OptionError.of("over", over, "Allowed: time, batch.")
+    if type(batches) is not int or batches < 1:
+        raise OptionError.of("batches", batches, "Allowed: a whole number > 0.")
     check_installed("matplotlib", "monitoring", "plot()")
     from watermark_alignment.monitoring.plotting.picture import draw
     from watermark_alignment.monitoring.plotting.runs import read_runs
@@ -57,5 +63,7 @@ def plot(
     drift_ms = None if max_drift is None else parse_duration(max_drift, MAX_DRIFT.name)
     if isinstance(table, str):
         table = SplitWatermarkTable(table, storage_options or {})
+    if isinstance(sources, str):
+        sources = [sources]
     runs = read_runs(table, group, sources, batches)
     return draw(runs if drift_ms is None else [replace(run, max_drift_ms=drift_ms) for run in runs], over)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 import re
 from collections.abc import Mapping
+from datetime import datetime, timezone
 from typing import Any, Final
 
 from flip27_stream.connectors.kafka.offsets_initializer import (
@@ -20,19 +23,43 @@ from flip27_stream.errors import OptionError
 from flip27_stream.options.kinds import MOST_LONG, any_text, json_object, one_of, words
 from flip27_stream.options.option import Kind, Option
 
+log = logging.getLogger(__name__)
+
 _OFFSETS_EXAMPLE = 'Expected e.g. {"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}.'
 _TIMES_EXAMPLE = 'Expected e.g. {"topicA":{"0":123456789,"1":123456789},"topicB":{"0":123456789}}.'
 _FLINK_OFFSETS = re.compile(r"partition:(\d{1,9}),offset:(\d{1,18})", re.ASCII)
+_SECONDS: Final = range(100_000_000, 31_536_000_000)
+"""Times (s) from 1973 on that in milliseconds would be times in 1970."""
 
 
 def _epoch_ms(text: str, option: str) -> int:
     if not re.fullmatch(r"\+?\d{1,19}", text.strip(), re.ASCII) or int(text) > MOST_LONG:
         raise OptionError.of(option, text, "Expected a single long value: milliseconds since the epoch.")
+    _warn_of_seconds(option, int(text))
     return int(text)
 
 
 def _times(text: str, option: str) -> dict[TopicPartition, int]:
-    return _by_partition(text, option, _TIMES_EXAMPLE, 0)
+    times = _by_partition(text, option, _TIMES_EXAMPLE, 0)
+    if times:
+        _warn_of_seconds(option, min(times.values()))
+    return times
+
+
+@functools.cache
+def _warn_of_seconds(option: str, time: int) -> None:
+    """Logs a warning, once per process, about a time that can only be meant in seconds. Spark takes it as it is."""
+    if time in _SECONDS:
+        read, meant = (
+            datetime.fromtimestamp(s, tz=timezone.utc)
+            .isoformat(sep=" ", timespec="seconds")
+            .removesuffix("+00:00")
+            for s in (time / 1000, time)
+        )
+        log.warning(
+            "Option '%s' has the time %d, which is %s: it is in milliseconds. If you mean %s, write %d.",
+            *(option, time, read, meant, time * 1000),
+        )
 
 
 _EPOCH_MS: Final = Kind("whole number from 0", _epoch_ms)

@@ -30,7 +30,15 @@ from flip27_stream.options.kinds import BOOLEAN, DURATION_OR_NEVER, MOST_INT, te
 from flip27_stream.options.known_options import check_known
 from flip27_stream.options.option import Kind, Option, canonical_names
 
-__all__ = ["FORBIDDEN", "KNOWN_OPTIONS", "OPTIONS", "WITHOUT_EFFECT", "KafkaOptions", "parse_kafka_options"]
+__all__ = [
+    "FORBIDDEN",
+    "KNOWN_OPTIONS",
+    "OPTIONS",
+    "SUPPORTED_OPTIONS",
+    "WITHOUT_EFFECT",
+    "KafkaOptions",
+    "parse_kafka_options",
+]
 
 
 _ROWS_WORTH_A_TASK = 500  # Spark's CPU time for a Python task is that of some thousand small rows
@@ -187,7 +195,10 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
 )
 """All options that have an effect."""
 
-KNOWN_OPTIONS: Final = canonical_names(OPTIONS) | {name.lower(): name for name in WITHOUT_EFFECT}
+SUPPORTED_OPTIONS: Final = canonical_names(OPTIONS)
+"""The canonical spelling of the options that have an effect, by their names in lower case."""
+
+KNOWN_OPTIONS: Final = SUPPORTED_OPTIONS | {name.lower(): name for name in WITHOUT_EFFECT}
 """The canonical spelling of all accepted options, by their names in lower case."""
 
 
@@ -251,7 +262,7 @@ def parse_kafka_options(options: Mapping[str, str], *, bounded: bool = False) ->
     given = {name.lower(): value for name, value in options.items()}
     for name in sorted(given):
         refuse_forbidden(name)
-    check_known(given, KNOWN_OPTIONS)
+    check_known(given, KNOWN_OPTIONS, suggested=(SUPPORTED_OPTIONS,))
     for name, reason in WITHOUT_EFFECT.items():
         if name.lower() in given:
             warn_without_effect(name, reason)

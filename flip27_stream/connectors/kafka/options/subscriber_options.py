@@ -25,14 +25,17 @@ _ASSIGN_EXAMPLE = 'Expected e.g. {"topicA":[0,1],"topicB":[0,1]}.'
 def _topic_list(text: str, option: str) -> TopicListSubscriber:
     topics = sorted({name.strip() for name in text.split(",")} - {""})
     if not topics:
-        raise OptionError(f"No topics to subscribe to as specified value for option '{option}' is '{text}'")
+        raise OptionError(
+            f"No topics to subscribe to as specified value for option '{option}' is '{text}'. Expected e.g. "
+            "topicA,topicB."
+        )
     return TopicListSubscriber(tuple(topics))
 
 
 def _pattern(text: str, option: str) -> TopicPatternSubscriber:
     if not text.strip():
         raise OptionError(
-            f"Pattern to subscribe is empty as specified value for option '{option}' is '{text}'"
+            f"Pattern to subscribe is empty as specified value for option '{option}' is '{text}'. Expected e.g. topic.*"
         )
     try:
         return TopicPatternSubscriber(text.strip(), compile_java_pattern(text.strip()))
@@ -43,18 +46,15 @@ def _pattern(text: str, option: str) -> TopicPatternSubscriber:
 
 
 def _partition_set(text: str, option: str) -> PartitionSetSubscriber:
-    if not text.strip().startswith("{"):
-        raise OptionError(
-            f"No topicpartitions to assign as specified value for option '{option}' is '{text}'"
-        )
     partitions = set()
-    for topic, numbers in json_object(text, option, _ASSIGN_EXAMPLE).items():
+    given = json_object(text, option, _ASSIGN_EXAMPLE) if text.strip().startswith("{") else {}
+    for topic, numbers in given.items():
         if not isinstance(numbers, list) or not all(type(n) is int and n >= 0 for n in numbers):
             raise OptionError.of(option, text, _ASSIGN_EXAMPLE)
         partitions |= {TopicPartition(topic, n) for n in numbers}
     if not partitions:
         raise OptionError(
-            f"No topicpartitions to assign as specified value for option '{option}' is '{text}'"
+            f"No topicpartitions to assign as specified value for option '{option}' is '{text}'. {_ASSIGN_EXAMPLE}"
         )
     return PartitionSetSubscriber(frozenset(partitions))
 

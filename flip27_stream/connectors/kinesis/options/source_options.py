@@ -12,7 +12,12 @@ from flip27_stream.connectors.kinesis.options import option_list as names
 from flip27_stream.connectors.kinesis.options.connection_options import KinesisConnectionOptions
 from flip27_stream.connectors.kinesis.options.fan_out_options import FanOutOptions, parse_fan_out
 from flip27_stream.connectors.kinesis.options.initial_position import InitialPosition, Start
-from flip27_stream.connectors.kinesis.options.option_list import KNOWN_OPTIONS, REFUSED, WITHOUT_EFFECT
+from flip27_stream.connectors.kinesis.options.option_list import (
+    KNOWN_OPTIONS,
+    REFUSED,
+    SUPPORTED_OPTIONS,
+    WITHOUT_EFFECT,
+)
 from flip27_stream.errors import OptionError
 from flip27_stream.options.known_options import check_known, check_supported
 from flip27_stream.options.option import Option
@@ -74,7 +79,7 @@ def parse_kinesis_options(options: Mapping[str, str], *, bounded: bool = False) 
         OptionError: An option is unknown, missing, wrong or not supported.
     """
     given = {name.lower(): value for name, value in options.items()}
-    check_known(given, KNOWN_OPTIONS)
+    check_known(given, KNOWN_OPTIONS, suggested=(SUPPORTED_OPTIONS,))
     check_supported(given, REFUSED, WITHOUT_EFFECT, log)
     streams, by_arn = _streams(given)
     limits = ReadLimits(

@@ -210,5 +210,8 @@ REFUSED: Final[Mapping[str, str]] = {
 }
 """The options of StreamNative's and Databricks' sources that are refused, and the reason or remedy."""
 
-KNOWN_OPTIONS: Final = canonical_names(OPTIONS) | {name.lower(): name for name in (*WITHOUT_EFFECT, *REFUSED)}
+SUPPORTED_OPTIONS: Final = canonical_names(OPTIONS)
+"""The canonical spelling of the options that have an effect, by their names in lower case."""
+
+KNOWN_OPTIONS: Final = SUPPORTED_OPTIONS | {name.lower(): name for name in (*WITHOUT_EFFECT, *REFUSED)}
 """The canonical spelling of all known options, by their names in lower case."""

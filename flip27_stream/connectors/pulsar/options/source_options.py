@@ -11,7 +11,12 @@ from dataclasses import dataclass, field
 from flip27_stream.api import ReadLimits
 from flip27_stream.connectors.pulsar.options import option_list as names
 from flip27_stream.connectors.pulsar.options.connection_options import PulsarConnectionOptions
-from flip27_stream.connectors.pulsar.options.option_list import KNOWN_OPTIONS, REFUSED, WITHOUT_EFFECT
+from flip27_stream.connectors.pulsar.options.option_list import (
+    KNOWN_OPTIONS,
+    REFUSED,
+    SUPPORTED_OPTIONS,
+    WITHOUT_EFFECT,
+)
 from flip27_stream.connectors.pulsar.options.start import Place, StartPosition
 from flip27_stream.connectors.pulsar.options.topic_names import full_name
 from flip27_stream.errors import OptionError
@@ -78,7 +83,7 @@ def parse_pulsar_options(options: Mapping[str, str], *, bounded: bool = False) -
         OptionError: An option is unknown, missing, wrong or not supported.
     """
     given = {name.lower(): value for name, value in options.items()}
-    check_known(given, KNOWN_OPTIONS)
+    check_known(given, KNOWN_OPTIONS, suggested=(SUPPORTED_OPTIONS,))
     check_supported(given, REFUSED, WITHOUT_EFFECT, log)
     limits = ReadLimits(
         max_rows=names.MAX_RECORDS_PER_TRIGGER.get(given), max_bytes=names.MAX_BYTES_PER_TRIGGER.get(given)

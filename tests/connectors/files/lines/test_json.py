@@ -234,7 +234,7 @@ def test_event_times_are_found_for_each_unit(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mode": "PERMISSIVE"}, "'mode': 'PERMISSIVE'. Allowed: failfast, dropmalformed"),
+        ({"mode": "PERMISSIVE"}, "'mode': 'PERMISSIVE'. Allowed: FAILFAST, DROPMALFORMED"),
         ({"multiLine": "true"}, "'multiLine'.*an object in each line"),
         ({"encoding": "UTF-16"}, "'encoding': 'UTF-16'"),
         ({"timestampFormat": "EEE"}, "'timestampFormat': 'EEE'. Allowed letters, each once: yyyy"),

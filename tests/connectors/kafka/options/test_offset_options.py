@@ -16,6 +16,7 @@ from flip27_stream.connectors.kafka.offsets_initializer import (
     OffsetsInitializer,
     Specific,
 )
+from flip27_stream.connectors.kafka.options import offset_options
 from flip27_stream.connectors.kafka.options.source_options import KafkaOptions, parse_kafka_options
 from flip27_stream.connectors.kafka.split import EARLIEST, TopicPartition
 from flip27_stream.errors import ConnectorError, OptionError
@@ -51,6 +52,32 @@ class Log:
         self, group: str, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, int]:
         return {tp: self.committed[tp] for tp in partitions if tp in self.committed}
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "is_told"),
+    [
+        ("startingTimestamp", "1767225600", True),
+        ("startingOffsetsByTimestamp", '{"t":{"0":1767225600,"1":1767225600000}}', True),
+        ("endingTimestamp", "1767225600", True),
+        ("endingOffsetsByTimestamp", '{"t":{"0":1767225600}}', True),
+        ("startingTimestamp", "1767225600000", False),
+        ("startingTimestamp", "0", False),
+        ("startingOffsetsByTimestamp", "{}", False),
+    ],
+)
+def test_a_time_in_seconds_is_warned_of_once(
+    option: str, value: str, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Spark takes it as a time in January 1970 and says nothing."""
+    offset_options._warn_of_seconds.cache_clear()
+    for _ in range(2):
+        batch(**{option: value})
+    warning = (
+        f"Option '{option}' has the time 1767225600, which is 1970-01-21 10:53:45: it is in milliseconds. If you mean "
+        "2026-01-01 00:00:00, write 1767225600000."
+    )
+    assert [record.getMessage() for record in caplog.records] == [warning] * is_told
 
 
 def test_sk15_times_come_before_offsets() -> None:

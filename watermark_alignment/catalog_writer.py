@@ -1,4 +1,8 @@
-"""Writes a split-watermark table of a catalog, by its name, with delta-spark, from the session."""
+"""Writes a split-watermark table of a catalog, by its name, with delta-spark, from the session.
+
+No other listener can look up such a table. So this one, which gets the note about each batch, also compares the
+``withWatermark`` of queries with alignment.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -21,6 +25,10 @@ from pyspark.sql.streaming.listener import (
 )
 
 from flip27_stream.errors import AlignmentError, shortened
+from watermark_alignment.group.member_news import members_told_of
+from watermark_alignment.monitoring.progress import our_sources
+from watermark_alignment.monitoring.query_watermark import QueryWatermark
+from watermark_alignment.options import called
 from watermark_alignment.table.catalog_spool import PAUSE_S, CatalogSpool, SpooledCommit
 from watermark_alignment.table.file_lock import FileLock
 from watermark_alignment.table.split_rows import SCHEMA
@@ -34,6 +42,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LOOK_S, _LAST_RETRY_S = 0.5, 30.0
+_MOST_QUERIES = 100
 _TYPES = {pa.string(): "string", pa.int64(): "bigint", pa.timestamp("us", tz="UTC"): "timestamp"}
 _COLUMNS = {field.name: _TYPES[field.type] for field in SCHEMA}
 
@@ -47,6 +56,9 @@ class CatalogTableWriter(StreamingQueryListener):
 
     Rows that wait are written by the next session on the same driver. To have them all in the table before the session
     ends, call :meth:`flush`.
+
+    A warning is logged once if the delay of ``withWatermark`` in such a query is too short, or it is on another column
+    than the aligned one. Where several sessions of a driver write the same table, each misses what another has written.
 
     Args:
         spark: The session, not one of Spark Connect.
@@ -77,6 +89,8 @@ class CatalogTableWriter(StreamingQueryListener):
         self._presence = self.spool.writer_lock()
         self._turn = FileLock(self.spool.folder / "turn.lock")
         self._written = WrittenBatches(self.spool.folder / "written.json")
+        self._watermarks: dict[str, tuple[str, QueryWatermark]] = {}  # of the latest run, by the query's id
+        self._told: set[tuple[str, ...]] = set()
         self._changed = threading.Condition()
         self._hurry = self._failing = self._closing = False
         self._thread: threading.Thread | None = None
@@ -92,7 +106,16 @@ class CatalogTableWriter(StreamingQueryListener):
                 atexit.register(self.flush, 10.0)
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """Does nothing: rows reach the spool when the next batch is planned, and the thread looks for them."""
+        """Takes in the watermark of the query. The note about the batch follows when the next batch is planned."""
+        progress = json.loads(event.progress.json)
+        if sources := our_sources(progress):
+            query, run = progress["id"], progress["runId"]
+            with self._changed:
+                if query not in self._watermarks or self._watermarks[query][0] != run:
+                    self._watermarks[query] = run, QueryWatermark()
+                self._watermarks[query][1].take_in(progress, sources)
+                while len(self._watermarks) > _MOST_QUERIES:
+                    del self._watermarks[next(iter(self._watermarks))]
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Does nothing."""
@@ -166,11 +189,24 @@ class CatalogTableWriter(StreamingQueryListener):
         """Appends the rows of ``run`` as ``version`` of their application, if the table does not have it yet."""
         contents = [commit.read() for commit in run]
         rows = pa.concat_tables([rows for _, rows, _ in contents])
+        for _, _, metadata in contents:
+            self._check_watermarks(metadata)
         app_id, _, metadata = contents[-1]
         if rows.num_rows:
             frame = self._spark.createDataFrame(rows).coalesce(1).write.format("delta").mode("append")
             frame = frame.option("txnAppId", app_id).option("txnVersion", version)
             frame.option("userMetadata", json.dumps(metadata)).saveAsTable(self._table)
+
+    def _check_watermarks(self, metadata: Mapping[str, str]) -> None:
+        """Warns of mistakes in ``withWatermark`` that the note about a batch shows, each once."""
+        told = members_told_of([metadata])
+        notes = {called(m.source, news.reads): news.note for m, news in told.items() if news.note is not None}
+        with self._changed:
+            for _, watermark in self._watermarks.values():
+                for about, text in watermark.findings(notes):
+                    if about not in self._told:
+                        self._told.add(about)
+                        log.warning("%s", text)
 
 
 def _create_table(spark: SparkSession, table: str) -> None:
