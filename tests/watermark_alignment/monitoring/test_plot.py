@@ -119,7 +119,7 @@ def test_the_words_about_the_drift_cross_no_line(table: SplitWatermarkTable) -> 
     figure.draw_without_rendering()
     panel = figure.axes[0]
     [words] = panel.texts
-    assert words.get_text() == "allowed drift: 5.0s"
+    assert words.get_text() == "allowed drift: 5s"
     place = words.get_window_extent()
     assert panel.get_window_extent().y1 <= place.y0
     assert place.y1 <= panel.title.get_window_extent().y0
