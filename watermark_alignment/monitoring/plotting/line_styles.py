@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 
 # The palette of Okabe and Ito for colour-blind readers.
 _COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_NARROWEST, _STEP = 1.4, 1.1  # points
-_PLACE, _BETWEEN = 10.0, 1.6  # points along a line
+_NARROWEST, _STEP, _STEP_DASHED = 1.4, 1.1, 0.7  # points
+_SHORTEST_DASH = 6.0  # points
 
 
 class LineStyle(NamedTuple):
@@ -39,20 +39,18 @@ class LineStyle(NamedTuple):
 def line_style(index: int, lines: int) -> LineStyle:
     """Returns the style of a line.
 
-    Seven lines have the seven colours, each narrower than the one below it. Lines of the first seven have no gaps. Of
-    the others, each seven has its own places along the line, in which the lines below them are covered: the second
-    seven a dash in each of its places, the third two short ones, and so on. There are places in which no seven is.
+    Seven lines have the seven colours, each narrower than the one below it. The first seven have no gaps. After them,
+    each seven has shorter dashes than the seven below it, so that all show where all lines have the same course.
 
     Args:
         index: The number of the line. Lines are drawn in this order.
         lines: The number of lines.
     """
     seven, place = divmod(index, len(_COLOURS))
-    width = _NARROWEST + _STEP * (min(lines, len(_COLOURS)) - 1 - place)
+    above = min(lines, len(_COLOURS)) - 1 - place
+    width = _NARROWEST + above * (_STEP_DASHED if seven else _STEP)
     if not seven:
         return LineStyle(_COLOURS[place], width)
     sevens = -(-lines // len(_COLOURS))
-    dash = (_PLACE - _BETWEEN * (seven - 1)) / seven
-    elsewhere = (sevens - 1) * _PLACE
-    dashes = (*(dash, _BETWEEN) * (seven - 1), dash, elsewhere)
-    return LineStyle(_COLOURS[place], width, (sevens - seven) * _PLACE, dashes)
+    dash, gap = (sevens - seven) * _SHORTEST_DASH, seven * _SHORTEST_DASH
+    return LineStyle(_COLOURS[place], width, dash, (dash, gap))  # begins with the gap
