@@ -40,20 +40,20 @@ def event_time(ms: int) -> str:
 
 def duration(ms: int) -> str:
     """Returns a duration in its two greatest units, such as ``3h12m``; below a minute ``4.2s``, below a second
-    ``250ms``.
+    ``250ms``. A second unit that would be zero is left out, as in ``5m`` and ``4s``.
 
     Args:
         ms: Milliseconds. They can be negative.
     """
     sign, left = "-" if ms < 0 else "", abs(ms)
     if left < 60_000:
-        return f"{sign}{left}ms" if left < 1000 else f"{sign}{left // 100 / 10:.1f}s"
-    parts: list[str] = []
+        return f"{sign}{left}ms" if left < 1000 else f"{sign}{left // 100 / 10:g}s"
+    counts: list[tuple[int, str]] = []
     for unit, length in _UNITS:
         count, left = divmod(left, length)
-        if count or parts:
-            parts.append(f"{count}{unit}")
-    return sign + "".join(parts[:2])
+        if count or counts:
+            counts.append((count, unit))
+    return sign + "".join(f"{count}{unit}" for count, unit in counts[:2] if count)
 
 
 def data_size(count: int) -> str:

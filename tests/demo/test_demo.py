@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from flip27_stream.demo.comparison import ALIGNED, BUILT_IN
 from tests.demo.support.small_run import shown_by
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 
 @pytest.mark.jvm
@@ -23,7 +25,17 @@ def test_the_demo_shows_that_only_the_aligned_source_keeps_every_row(tmp_path: P
     assert aligned == 0
     assert row(shown, "rows written") == [24_000, 24_000]
     assert row(shown, "rows counted") == [24_000 - built_in, 24_000]
+    assert row(shown, "batches") == [
+        batches_in_the_picture(tmp_path, source) for source in (BUILT_IN, ALIGNED)
+    ]
     assert not leftover.exists()
+
+
+def batches_in_the_picture(folder: Path, source: str) -> int:
+    """Returns the number of batches of a source in the split-watermark table, from which the picture is drawn."""
+    [log] = (folder / "demo-output").glob("**/split_watermarks/_delta_log")
+    rows = SplitWatermarkTable(str(log.parent), {}).rows(source=source)
+    return len(set(rows["batch"].to_pylist()))
 
 
 def row(shown: str, name: str) -> list[int]:

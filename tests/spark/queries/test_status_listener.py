@@ -181,7 +181,7 @@ def test_a_split_that_stalls_its_group_is_named(make: Make, logged: Logged) -> N
     [warning] = logged(logging.WARNING)
     assert "Split a of source " in warning
     assert (
-        "stalls group 'g' at event time 1970-01-01 00:00:00: it has brought nothing for 1m0s, and 1 of"
+        "stalls group 'g' at event time 1970-01-01 00:00:00: it has brought nothing for 1m, and 1 of"
         in warning
     )
     assert "scan.watermark.idle-timeout" in warning

@@ -102,7 +102,7 @@ def test_a_watermark_on_another_column_is_warned_of(make: Make, warned: Warned, 
     [
         (
             lambda t: t + 4 * HOUR_MS,
-            "They are 4h0m ahead, as by a time zone. A text without a zone is in UTC",
+            "They are 4h ahead, as by a time zone. A text without a zone is in UTC",
         ),
         (lambda t: t - 11 * HOUR_MS // 2, "They are 5h30m behind, as by a time zone."),
         (

@@ -36,7 +36,7 @@ def test_the_command_prints_a_table(table: SplitWatermarkTable, run: Run) -> Non
         ["source", "and", "split", "state", "watermark", "(UTC)", "drift", "lag", "rows/s", "batch", "ago"],
     ]
     assert lines[2] == ["clicks"]
-    assert lines[3] == ["clicks-0", "PAUSED", "2023-11-14", "22:13:20", "3.0s", "59.0s", "10", "1", "59.0s"]
+    assert lines[3] == ["clicks-0", "PAUSED", "2023-11-14", "22:13:20", "3s", "59s", "10", "1", "59s"]
     assert "4 splits: 1 ACTIVE, 2 PAUSED, 1 IDLE." in out
     assert "planned" not in out
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from watermark_alignment.formatting import duration, name
+from watermark_alignment.monitoring.plotting.line_styles import LineStyle, line_style
 from watermark_alignment.monitoring.plotting.runs import STATES, SourceRun, least
 from watermark_alignment.monitoring.plotting.timeline import SHORTEST_GAP
+from watermark_alignment.planner import BACKLOG, GROUP
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.recordings import natural
 
@@ -17,13 +19,11 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
     from numpy.typing import NDArray
 
 Over = Literal["time", "batch"]
 
-# The palette of Okabe and Ito for colour-blind readers. Further splits after the first seven get dashed lines.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_DASHES = ("-", "--", ":", "-.")
 _STATE_COLOURS = {
     SplitStatus.ACTIVE: "#B7DDC9",
     SplitStatus.PAUSED: "#E69F00",
@@ -32,7 +32,7 @@ _STATE_COLOURS = {
 }
 _STEPS = {"time": "steps-post", "batch": "steps-mid"}
 _BAND = "#56B4E9"
-_CROWD, _CROWD_SLOWEST = "#5A6B7B", "#D55E00"
+_CROWD, _CROWD_SLOWEST = LineStyle("#5A6B7B", 0.8, alpha=0.35), LineStyle("#D55E00", 2.0)
 _SMALL_LEGEND_ABOVE, _CROWD_ABOVE = 10, 28  # splits
 _MOST_NAMES = 12  # next to the strips
 _CALENDAR = (-719_162, -719_161), (2_932_895.99, 2_932_896.99)
@@ -40,14 +40,11 @@ _CALENDAR = (-719_162, -719_161), (2_932_895.99, 2_932_896.99)
 _LONGEST_DRIFT_MS = 10_000 * 366 * 86_400_000
 _LONGEST_LABEL = 33
 _NARROWEST_STRIP = 0.7  # points
-_WIDEST, _NARROWEST_PANEL = 20.0, 2.4  # inches
-
-
-class _Style(NamedTuple):
-    color: str
-    linestyle: str
-    linewidth: float
-    alpha: float = 1.0
+_MOST_IN_A_ROW = 3  # panels
+_WIDTH, _HEIGHT = 4.6, 4.6  # of a panel (inches)
+_AXIS_LABELS = 0.9  # the width of the labels of a panel's axis (inches)
+_LEGEND_LINE = 40.0  # points
+_HOLDERS = {GROUP: "another source of the group", BACKLOG: "splits that are not assigned yet"}
 
 
 def draw(runs: Sequence[SourceRun], over: Over) -> Figure:
@@ -66,23 +63,32 @@ def _figure(runs: Sequence[SourceRun], over: Over) -> Figure:
 
     splits = sorted({split for run in runs for split in run.splits}, key=natural)
     styles = {split: _style(n, len(splits)) for n, split in enumerate(splits)}
+    figure = Figure(layout="constrained")
+    rows = -(-len(runs) // _MOST_IN_A_ROW)
+    columns = -(-len(runs) // rows)
     strips_high = min(0.5 + 0.16 * max(len(run.splits) for run in runs), 2.2)
-    width = max(min(5.0, _WIDEST / len(runs)), _NARROWEST_PANEL)
-    figure = Figure(figsize=(2.5 + width * len(runs), 4.6 + strips_high), layout="constrained")
-    grid = figure.add_gridspec(2, len(runs), height_ratios=[4.6, strips_high])
+    grid = figure.add_gridspec(2 * rows, columns, height_ratios=[_HEIGHT, strips_high] * rows)
+    words = [_words(run) for run in runs]
     panels: list[Axes] = []
     for n, run in enumerate(runs):
-        panels.append(figure.add_subplot(grid[0, n], sharey=panels[0] if panels else None))
-        _draw_watermarks(panels[n], run, over, styles)
+        row, column = divmod(n, columns)
+        panel = figure.add_subplot(grid[2 * row, column], sharey=panels[0] if panels else None)
+        panels.append(panel)
+        _draw_watermarks(panel, run, over, styles)
         if run.max_drift_ms is not None:
-            _draw_band(panels[n], run, runs, over, run.max_drift_ms)
-        panels[n].tick_params(labelleft=n == 0)
+            _draw_band(panel, run, runs, over, run.max_drift_ms)
+        panel.tick_params(labelleft=column == 0, labelbottom=False)
+        if column == 0:
+            panel.set_ylabel("watermark of the split (event time, UTC)")
+        _add_title(panel, run, words[n], max(map(len, words)))
     panels[0].set_ylim(*np.clip(panels[0].get_ylim(), *_CALENDAR))
+    names = _AXIS_LABELS
     for n, run in enumerate(runs):
-        strips = figure.add_subplot(grid[1, n], sharex=panels[n])
+        row, column = divmod(n, columns)
+        strips = figure.add_subplot(grid[2 * row + 1, column], sharex=panels[n])
         _draw_states(strips, run, over)
-        panels[n].tick_params(labelbottom=False)
-    panels[0].set_ylabel("watermark of the split (event time, UTC)")
+        names = max([names, *(_inches(label)[0] for label in strips.get_yticklabels())])
+    figure.set_size_inches(columns * (names + _WIDTH), rows * (_HEIGHT + strips_high))
     _add_legend(figure, styles, runs)
     return figure
 
@@ -91,28 +97,26 @@ def _along(run: SourceRun, over: Over) -> NDArray[Any]:
     return run.times if over == "time" else run.batches
 
 
-def _draw_watermarks(panel: Axes, run: SourceRun, over: Over, styles: dict[str, _Style]) -> None:
+def _draw_watermarks(panel: Axes, run: SourceRun, over: Over, styles: dict[str, LineStyle]) -> None:
     for split, watermarks in zip(run.splits, run.watermarks, strict=True):
-        _draw_line(panel, run, over, watermarks, **styles[split]._asdict())
+        _draw_line(panel, run, over, watermarks, styles[split])
     if len(styles) > _CROWD_ABOVE:
         _point_out_slowest(panel, run, over)
     _show_times(panel, "y")
-    panel.set_title(_label(run.name), fontweight="bold")
     panel.grid(color="#DDDDDD", linewidth=0.7)
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)
 
 
 def _draw_line(
-    panel: Axes, run: SourceRun, over: Over, watermarks: NDArray[np.datetime64], **style: Any
+    panel: Axes, run: SourceRun, over: Over, watermarks: NDArray[np.datetime64], style: LineStyle
 ) -> None:
     """Draws a line in steps, since watermarks rise only between batches, with gaps where no batch was recorded."""
     along, heights = _with_gaps(run, over, watermarks)
     known = np.concatenate([[False], ~np.isnat(heights), [False]])
     alone = np.flatnonzero(known[1:-1] & ~known[:-2] & ~known[2:])
-    panel.plot(
-        along, heights, drawstyle=_STEPS[over], marker="o", markersize=3, markevery=alone.tolist(), **style
-    )
+    dots: dict[str, Any] = {"marker": "o", "markersize": 3, "markevery": alone.tolist()}
+    panel.plot(along, heights, drawstyle=_STEPS[over], **dots, **style.for_matplotlib())
 
 
 def _with_gaps(
@@ -120,15 +124,18 @@ def _with_gaps(
 ) -> tuple[NDArray[Any], NDArray[np.datetime64]]:
     """Inserts an unknown height after each batch that no other batch followed for a long time.
 
-    While splits are known to have waited after such a batch, or after the newest one, the height stays.
+    While splits are known to have waited after such a batch, or after the newest one, the height stays. A single batch
+    is drawn as wide as its strip.
     """
     along = _along(run, over)
+    if len(along) == 1:
+        along, heights = _cells(run, over)[0], np.repeat(heights, 2)
     if over == "batch" or not len(along):
         return along, heights
     points: list[tuple[int, Any, bool]] = []  # the batch before, the time, and whether the height is known
-    newest = len(along) - 1
+    newest = len(run.times) - 1
     for batch in (*run.gaps, newest):
-        last = along[batch]
+        last = run.times[batch]
         for begin, end in run.waits(batch):
             if begin - last > SHORTEST_GAP:
                 points += [(batch, last, False), (batch, begin, True)]
@@ -140,7 +147,8 @@ def _with_gaps(
         return along, heights
     before, times, is_known = (np.array(column) for column in zip(*points, strict=True))
     inserted = np.where(is_known, heights[before], np.datetime64("NaT"))
-    return np.insert(along, before + 1, times), np.insert(heights, before + 1, inserted)
+    after = before + len(along) - newest
+    return np.insert(along, after, times), np.insert(heights, after, inserted)
 
 
 def _point_out_slowest(panel: Axes, run: SourceRun, over: Over) -> None:
@@ -149,10 +157,10 @@ def _point_out_slowest(panel: Axes, run: SourceRun, over: Over) -> None:
     slowest = int(behind.argmax())
     if not behind[slowest]:
         return
-    _draw_line(panel, run, over, run.watermarks[slowest], color=_CROWD_SLOWEST, linewidth=2)
+    _draw_line(panel, run, over, run.watermarks[slowest], _CROWD_SLOWEST)
     panel.text(
         0.98, 0.03, f"most often slowest:\n{_label(run.splits[slowest])}",
-        transform=panel.transAxes, ha="right", color=_CROWD_SLOWEST, fontsize="small",
+        transform=panel.transAxes, ha="right", color=_CROWD_SLOWEST.color, fontsize="small",
     )  # fmt: skip
 
 
@@ -165,12 +173,27 @@ def _draw_band(panel: Axes, run: SourceRun, runs: Sequence[SourceRun], over: Ove
     _, top = _with_gaps(run, over, top)
     step: Any = _STEPS[over].removeprefix("steps-")
     panel.fill_between(along, floor, top, step=step, color=_BAND, alpha=0.25, linewidth=0, zorder=0)
-    # Between the title and the panel, where no line can be.
-    panel.set_title(panel.get_title(), fontweight="bold", pad=18)
-    panel.text(
-        0.5, 1.01, f"allowed drift: {duration(max_drift_ms)}",
-        transform=panel.transAxes, ha="center", va="bottom", color="#2B6C93", fontsize="small",
-    )  # fmt: skip
+
+
+def _words(run: SourceRun) -> list[str]:
+    """Returns what is said of a run, in lines."""
+    words = []
+    if (wait := run.last_wait) is not None:
+        splits = "1 split waits" if wait.waiting == 1 else f"{wait.waiting:,} splits wait"
+        words.append(f"at the end, {splits} for {_HOLDERS.get(wait.held_by) or _label(wait.held_by)}")
+    if run.max_drift_ms is not None:
+        words.append(f"allowed drift: {duration(run.max_drift_ms)}")
+    return words
+
+
+def _add_title(panel: Axes, run: SourceRun, words: Sequence[str], most_lines: int) -> None:
+    """Adds the title, and words between it and the panel, where no line of a split can be."""
+    panel.set_title(_label(run.name), fontweight="bold", pad=6 + 12 * most_lines)
+    if words:
+        panel.text(
+            0.5, 1.01, "\n".join(words),
+            transform=panel.transAxes, ha="center", va="bottom", color="#2B6C93", fontsize="small",
+        )  # fmt: skip
 
 
 def _at(times: NDArray[np.datetime64], run: SourceRun) -> NDArray[np.datetime64]:
@@ -202,7 +225,8 @@ def _draw_states(strips: Axes, run: SourceRun, over: Over) -> None:
     strips.set_ylim(len(run.splits) - 0.5, -0.5)
     if len(run.splits) <= _MOST_NAMES:
         strips.set_yticks(range(len(run.splits)), [_label(split) for split in run.splits], fontsize="x-small")
-        strips.hlines(rows[1:-1], edges[0], edges[-1], color="white", linewidth=1.5)
+        for border in rows[1:-1]:
+            strips.axhline(border, color="white", linewidth=1.5)
     else:
         strips.set_yticks([])
         strips.set_ylabel(f"{len(run.splits)} splits", fontsize="small")
@@ -253,20 +277,19 @@ def _show_times(axes: Axes, which: Literal["x", "y"]) -> None:
     from matplotlib.dates import MINUTELY, SECONDLY, AutoDateLocator, ConciseDateFormatter
 
     axis = axes.yaxis if which == "y" else axes.xaxis
-    width = axes.get_position().width * axes.get_figure(root=True).get_size_inches()[0]  # type: ignore[union-attr]
-    fewest, most = (5, 11) if which == "y" else (2, max(3, min(7, int(width) + 1)))
+    fewest, most = (5, 11) if which == "y" else (2, 6)
     locator = AutoDateLocator(tz="UTC", minticks=fewest, maxticks=most)  # type: ignore[no-untyped-call]
     for unit in (MINUTELY, SECONDLY):  # Matplotlib goes from 1 to 5, which can leave a single tick
         locator.intervald[unit] = [1, 2, 5, 10, 15, 30]
     axis.set_major_locator(locator)
     formatter = ConciseDateFormatter(locator, tz="UTC")  # type: ignore[no-untyped-call]
     formatter.formats = ["%Y", "%b", "%d %b", "%H:%M", "%H:%M", "%H:%M:%S.%f"]
-    formatter.zero_formats = ["", "%Y", "%b", "%d %b", "%H:%M", "%H:%M:%S"]
+    formatter.zero_formats = ["", "%Y", "%d %b", "%d %b", "%H:%M", "%H:%M:%S"]
     formatter.offset_formats = ["", "%Y", "%Y", "%Y-%m-%d", "%Y-%m-%d", "%Y-%m-%d"]
     axis.set_major_formatter(formatter)
 
 
-def _add_legend(figure: Figure, styles: dict[str, _Style], runs: Sequence[SourceRun]) -> None:
+def _add_legend(figure: Figure, styles: dict[str, LineStyle], runs: Sequence[SourceRun]) -> None:
     """Adds the legend next to the panels, or for many splits below them in small type.
 
     For very many splits the legend does not name them.
@@ -276,7 +299,10 @@ def _add_legend(figure: Figure, styles: dict[str, _Style], runs: Sequence[Source
 
     handles: list[Artist] = []
     if len(styles) <= _CROWD_ABOVE:
-        handles += [Line2D([], [], label=_label(split), **style._asdict()) for split, style in styles.items()]
+        handles += [
+            Line2D([], [], label=_label(split), **style._replace(offset=0).for_matplotlib())
+            for split, style in styles.items()
+        ]
     seen = {int(number) for run in runs for number in np.unique(run.states)}
     seen |= {STATES.index(SplitStatus.PAUSED) for run in runs if run.pauses}
     handles += [
@@ -286,23 +312,36 @@ def _add_legend(figure: Figure, styles: dict[str, _Style], runs: Sequence[Source
         handles.append(Patch(facecolor="white", edgecolor="#B0B0B0", label="no batch recorded"))
     if any(run.max_drift_ms is not None for run in runs):
         handles.append(Patch(color=_BAND, alpha=0.25, label="allowed drift"))
-    if len(styles) <= _SMALL_LEGEND_ABOVE:
-        figure.legend(handles=handles, loc="outside right upper", frameon=False)
+    width, height = figure.get_size_inches()
+    is_beside = len(styles) <= _SMALL_LEGEND_ABOVE
+    legend = _legend(figure, handles, is_beside)
+    if is_beside:
+        figure.set_size_inches(width + _inches(legend)[0], height)
         return
-    columns = max(4, 4 * len(runs))
-    figure.legend(
-        handles=handles, loc="outside lower center", frameon=False, fontsize="x-small", ncols=columns
-    )
+    columns = max(1, int(width / _inches(legend)[0]))
+    legend.remove()
+    legend = _legend(figure, handles, is_beside, columns)
+    figure.set_size_inches(width, height + _inches(legend)[1])
 
 
-def _style(index: int, splits: int) -> _Style:
-    if splits > _CROWD_ABOVE:
-        return _Style(_CROWD, "-", 0.8, 0.35)
-    # Lines can cover each other: each is narrower than the one below it, and after seven the lines are dashed.
-    cycle, place = divmod(index, len(_COLOURS))
-    widest = 1.4 + 1.1 * (min(splits, len(_COLOURS)) - 1)
-    width = widest - 1.1 * place if cycle == 0 else 1.4
-    return _Style(_COLOURS[place], _DASHES[cycle % len(_DASHES)], width)
+def _legend(figure: Figure, handles: Sequence[Artist], is_beside: bool, columns: int = 1) -> Legend:
+    """Adds a legend beside the panels or below them. It is at most as wide as that many legends with one column."""
+    points = 10.0 if is_beside else 7.0
+    return figure.legend(
+        handles=handles, loc="outside right upper" if is_beside else "outside lower center", fontsize=points,
+        ncols=columns, handlelength=_LEGEND_LINE / points, frameon=False, borderpad=1, columnspacing=2,
+    )  # fmt: skip
+
+
+def _inches(artist: Artist) -> tuple[float, float]:
+    """Returns the width and the height of an artist that has been added to a figure."""
+    extent, figure = artist.get_window_extent(), artist.get_figure(root=True)
+    assert figure is not None
+    return extent.width / figure.dpi, extent.height / figure.dpi
+
+
+def _style(index: int, splits: int) -> LineStyle:
+    return _CROWD if splits > _CROWD_ABOVE else line_style(index, splits)
 
 
 def _label(given: str) -> str:

@@ -26,12 +26,13 @@ def plot(
 
     Below each panel a coloured strip for each split shows its state. A band shows the allowed drift: from the slowest
     split of the group that counts up to ``max_drift`` above it. A split whose next record is above the band is paused.
+    If splits wait at the end of the picture, it says for which one.
 
     Args:
         table: The table, or its path or URI.
         group: The group to show; by default all groups.
-        sources: The sources to show, from left to right, or the name of one; by default those that ran at the same time
-            as the newest one.
+        sources: The sources to show, in this order, at most three in a row, or the name of one; by default those that
+            ran at the same time as the newest one, by name.
         batches: The number of newest batches to draw of each source, from its latest run. Of more than 2,000 batches
             only every second, third, ... one is drawn.
         over: The other axis: the time at which batches were recorded, or the numbers of batches.

@@ -104,6 +104,12 @@ class SourceRun:
         return sorted((begin, end) for begin, end in bounds if begin < end)
 
     @property
+    def last_wait(self) -> Pause | None:
+        """The wait after the newest batch; ``None`` if no split is known to have waited then."""
+        waits = [pause for pause in self.pauses if pause.begin < pause.end and pause.end > self.times[-1]]
+        return waits[-1] if waits else None
+
+    @property
     def counting(self) -> NDArray[np.datetime64]:
         """The watermarks of the splits that count; NaT for the others."""
         counts = np.isin(self.states, [n for n, state in enumerate(STATES) if state.counts])
@@ -136,7 +142,10 @@ def read_runs(
     there = recordings.newest()
     names = source_names(told, recordings.splits(there))
     newest = {m: r for m, r in there.items() if group in (None, m.group)}
-    members = _overlapping(newest, batches, recordings) if sources is None else _named(newest, sources, names)
+    if sources is None:
+        members = sorted(_overlapping(newest, batches, recordings), key=lambda member: natural(names[member]))
+    else:
+        members = _named(newest, sources, names)
     missing = {s for s in sources or () if not any(s in (m.source, names[m]) for m in members)}
     if missing or not members:
         whose = f"source {min(missing)!r}" if missing else "any source"
@@ -169,7 +178,7 @@ def _overlapping(newest: Mapping[Member, Recording], batches: int, recordings: R
     latest = max(newest, key=lambda member: newest[member].at)
     rows = _latest(recordings.rows({latest: _range(newest[latest], batches)}))
     begin = rows["recorded_at"][0].cast(pa.int64()).as_py()
-    return sorted(member for member, recording in newest.items() if recording.at >= begin)
+    return [member for member, recording in newest.items() if recording.at >= begin]
 
 
 def _range(newest: Recording, batches: int) -> range:

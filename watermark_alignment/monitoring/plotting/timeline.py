@@ -30,12 +30,16 @@ class Pause(NamedTuple):
     Attributes:
         begin: When the source reported it.
         end: The time until which it is known.
-        splits: The indices of the splits.
+        splits: The indices of the splits, as far as they are known.
+        waiting: The number of splits that waited.
+        held_by: As in :class:`watermark_alignment.planner.Plan`.
     """
 
     begin: np.datetime64
     end: np.datetime64
     splits: Sequence[int]
+    waiting: int
+    held_by: str
 
 
 def begins(times: Times, starts: Times | None = None, plans: Times | None = None) -> Times:
@@ -116,7 +120,7 @@ def pauses(commits: Iterable[Mapping[str, Any]], member: Member, splits: Sequenc
     found = []
     for (at, entry), end in zip(told, ends, strict=True):
         waiting = [number for number, split in enumerate(splits) if entry.has_waiting(split)]
-        if waiting and not entry.left:
-            until = min(end, at + entry.timeout_ms)
-            found.append(Pause(np.datetime64(at, "ms"), np.datetime64(until, "ms"), waiting))
+        if waiting and entry.held_by is not None and not entry.left:
+            until = np.datetime64(min(end, at + entry.timeout_ms), "ms")
+            found.append(Pause(np.datetime64(at, "ms"), until, waiting, entry.waiting, entry.held_by))
     return found

@@ -1,0 +1,56 @@
+"""Lines that can be told apart where they lie on each other."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+# The palette of Okabe and Ito for colour-blind readers.
+_COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_NARROWEST, _STEP, _STEP_DASHED = 1.4, 1.1, 0.7  # points
+_SHORTEST_DASH = 6.0  # points
+
+
+class LineStyle(NamedTuple):
+    """How a line is drawn.
+
+    Attributes:
+        color: The colour.
+        width: The width (points).
+        offset: Where in ``dashes`` the line begins (points).
+        dashes: The lengths (points) of dashes and of the gaps after them, in turn; empty for a line without gaps.
+        alpha: How opaque it is, up to 1.
+    """
+
+    color: str
+    width: float
+    offset: float = 0.0
+    dashes: tuple[float, ...] = ()
+    alpha: float = 1.0
+
+    def for_matplotlib(self) -> dict[str, Any]:
+        """Returns the properties of a line. Matplotlib takes dashes in widths of the line."""
+        dashes = tuple(length / self.width for length in self.dashes)
+        linestyle = (self.offset / self.width, dashes) if dashes else "-"
+        return {
+            "color": self.color, "linewidth": self.width, "linestyle": linestyle, "alpha": self.alpha
+        }  # fmt: skip
+
+
+def line_style(index: int, lines: int) -> LineStyle:
+    """Returns the style of a line.
+
+    Seven lines have the seven colours, each narrower than the one below it. The first seven have no gaps. After them,
+    each seven has shorter dashes than the seven below it, so that all show where all lines have the same course.
+
+    Args:
+        index: The number of the line. Lines are drawn in this order.
+        lines: The number of lines.
+    """
+    seven, place = divmod(index, len(_COLOURS))
+    above = min(lines, len(_COLOURS)) - 1 - place
+    width = _NARROWEST + above * (_STEP_DASHED if seven else _STEP)
+    if not seven:
+        return LineStyle(_COLOURS[place], width)
+    sevens = -(-lines // len(_COLOURS))
+    dash, gap = (sevens - seven) * _SHORTEST_DASH, seven * _SHORTEST_DASH
+    return LineStyle(_COLOURS[place], width, dash, (dash, gap))  # begins with the gap
