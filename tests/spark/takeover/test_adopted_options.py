@@ -128,13 +128,13 @@ def test_all_topics_are_gone(queries: KafkaQueries, topic: MakeTopic, again: boo
     assert ours
 
 
-@pytest.mark.parametrize("stored", ["-", "{}"], ids=["now", "Spark 3.0"])
+@pytest.mark.parametrize("stored", ["-", "{}"], ids=["now", "before Spark 3.4"])
 @pytest.mark.parametrize("fails", [False, True], ids=["committed", "planned"])
 def test_a_source_that_had_no_topic(
     queries: KafkaQueries, topic: MakeTopic, fails: bool, stored: str
 ) -> None:
-    """Beside a source that has data, Spark's source stores no offset while no topic matches; Spark 3.0 stored ``{}``.
-    A topic that comes later is read from its beginning."""
+    """Beside a source that has data, Spark's source stores no offset where it has found no partitions; before
+    Spark 3.4 it stored ``{}``. A topic that comes later is read from its beginning."""
     names = [topic(1), topic(1)]
     queries.broker.delete_topic(names[1])
     fill(queries, names[0], 1, 3)

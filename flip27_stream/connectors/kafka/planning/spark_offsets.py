@@ -31,8 +31,8 @@ def adopted(
 ) -> AdoptedOffset[KafkaPartitionSplit, KafkaEnumeratorState] | None:
     """Returns the state of this source at an offset of Spark's source; ``None`` if the document has another form.
 
-    Spark's source writes ``{"topic": {"0": 23}}`` (Spark ``JsonUtils.partitionOffsets``). Up to Spark 3.0 it writes
-    ``{}`` while it has no partitions.
+    Spark's source writes ``{"topic": {"0": 23}}`` (Spark ``JsonUtils.partitionOffsets``). Before Spark 3.4
+    (SPARK-41375) it writes ``{}`` where it has found no partitions.
 
     Args:
         document: The offset as the offset log of the checkpoint has it.

@@ -87,7 +87,7 @@ def test_the_first_batch_begins_where_the_options_say(
 
 
 def test_an_offset_without_partitions_is_taken_over() -> None:
-    """Spark 3.0 stores it while no topic matches. What is found later begins at its beginning."""
+    """Spark before 3.4 stores it where it has found no partitions. What is found later begins at its beginning."""
     found = adopted({}, lambda ends: {})
     assert found is not None
     assert (found.splits, found.checkpoint.partitions) == ((), frozenset())
