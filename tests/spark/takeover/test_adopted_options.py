@@ -159,6 +159,28 @@ def test_a_source_that_had_no_topic(
     assert positions(read) == each_once({(names[0], 0): 5, (names[1], 0): 4, (names[1], 1): 4})
 
 
+def test_a_source_that_had_no_topic_and_begins_at_latest(queries: KafkaQueries, topic: MakeTopic) -> None:
+    """It skips what was written before it starts, as a new query does: a Python source gets no offset in both cases.
+    The planning process warns of it."""
+    names = [topic(1), topic(1)]
+    queries.broker.delete_topic(names[1])
+    fill(queries, names[0], 1, 3)
+
+    def both(source: str) -> DataFrame:
+        asked = {"subscribePattern": f"{names[1]}|none", "startingOffsets": "latest"}
+        return queries.stream(names[0], {}, source).union(queries.stream("", asked, source))
+
+    read = collect(both(BUILT_IN), queries.folder / "c")
+    queries.broker.create_topic(names[1], 1)
+    fill(queries, names[1], 1, 4)
+    fill(queries, names[0], 1, 2)
+    read += collect(both(OURS), queries.folder / "c")
+    assert positions(read) == each_once({(names[0], 0): 5})
+    fill(queries, names[1], 1, 2)
+    read = collect(both(OURS), queries.folder / "c")
+    assert positions(read) == Counter({(names[1], 0, 4): 1, (names[1], 0, 5): 1})
+
+
 def test_once(queries: KafkaQueries, topic: MakeTopic) -> None:
     name = topic(1)
     fill(queries, name, 1, 5)
