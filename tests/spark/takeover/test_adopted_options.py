@@ -128,13 +128,13 @@ def test_all_topics_are_gone(queries: KafkaQueries, topic: MakeTopic, again: boo
     assert ours
 
 
-@pytest.mark.parametrize("stored", ["-", "{}"], ids=["now", "Spark 3.0"])
+@pytest.mark.parametrize("stored", ["-", "{}"], ids=["now", "before Spark 3.4"])
 @pytest.mark.parametrize("fails", [False, True], ids=["committed", "planned"])
 def test_a_source_that_had_no_topic(
     queries: KafkaQueries, topic: MakeTopic, fails: bool, stored: str
 ) -> None:
-    """Beside a source that has data, Spark's source stores no offset while no topic matches; Spark 3.0 stored ``{}``.
-    A topic that comes later is read from its beginning."""
+    """Beside a source that has data, Spark's source stores no offset where it has found no partitions; before
+    Spark 3.4 it stored ``{}``. A topic that comes later is read from its beginning."""
     names = [topic(1), topic(1)]
     queries.broker.delete_topic(names[1])
     fill(queries, names[0], 1, 3)
@@ -157,6 +157,28 @@ def test_a_source_that_had_no_topic(
     fill(queries, names[1], 2, 4)
     read += collect(both(OURS), queries.folder / "c")
     assert positions(read) == each_once({(names[0], 0): 5, (names[1], 0): 4, (names[1], 1): 4})
+
+
+def test_a_source_that_had_no_topic_and_begins_at_latest(queries: KafkaQueries, topic: MakeTopic) -> None:
+    """It skips what was written before it starts, as a new query does: a Python source gets no offset in both cases.
+    The planning process warns of it."""
+    names = [topic(1), topic(1)]
+    queries.broker.delete_topic(names[1])
+    fill(queries, names[0], 1, 3)
+
+    def both(source: str) -> DataFrame:
+        asked = {"subscribePattern": f"{names[1]}|none", "startingOffsets": "latest"}
+        return queries.stream(names[0], {}, source).union(queries.stream("", asked, source))
+
+    read = collect(both(BUILT_IN), queries.folder / "c")
+    queries.broker.create_topic(names[1], 1)
+    fill(queries, names[1], 1, 4)
+    fill(queries, names[0], 1, 2)
+    read += collect(both(OURS), queries.folder / "c")
+    assert positions(read) == each_once({(names[0], 0): 5})
+    fill(queries, names[1], 1, 2)
+    read = collect(both(OURS), queries.folder / "c")
+    assert positions(read) == Counter({(names[1], 0, 4): 1, (names[1], 0, 5): 1})
 
 
 def test_once(queries: KafkaQueries, topic: MakeTopic) -> None:

@@ -32,6 +32,7 @@ from flip27_stream.connectors.kafka.planning.enumerator_state import KafkaEnumer
 from flip27_stream.connectors.kafka.planning.group_offsets import GroupCommitter
 from flip27_stream.connectors.kafka.planning.log_ranges import LogRanges
 from flip27_stream.connectors.kafka.planning.offset_lookups import ClusterOffsets
+from flip27_stream.connectors.kafka.planning.spark_offsets import warn_of_skipped_records
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
 from flip27_stream.connectors.kafka.values.rows import RowLayout
 
@@ -210,6 +211,7 @@ class KafkaSourceEnumerator(
         subscriber.require(topics, self._state.partitions)
         if not self._state.initial_discovery_finished:
             starts = options.starting_offsets.starting_offsets(partitions, lookups)
+            warn_of_skipped_records(options, starts)
         else:
             starts = dict.fromkeys(partitions, 0)
         stops = self._state.stopping_offsets if options.stopping_offsets is not None else None

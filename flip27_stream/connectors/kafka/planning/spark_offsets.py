@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from functools import cached_property
@@ -12,6 +13,7 @@ from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.offsets_initializer import (
     AtTimestamp,
     Earliest,
+    Latest,
     OffsetLookups,
     OffsetsInitializer,
     Specific,
@@ -20,6 +22,10 @@ from flip27_stream.connectors.kafka.options.source_options import KafkaOptions
 from flip27_stream.connectors.kafka.planning.enumerator_state import AssignedTopic, KafkaEnumeratorState
 from flip27_stream.connectors.kafka.planning.offset_lookups import ClusterOffsets
 from flip27_stream.connectors.kafka.split import EARLIEST, KafkaPartitionSplit, TopicPartition
+from flip27_stream.connectors.kafka.subscriber import TopicPatternSubscriber
+from flip27_stream.errors import shortened
+
+log = logging.getLogger(__name__)
 
 _NEW_PARTITION_BEGINS_AT = 0
 
@@ -31,8 +37,8 @@ def adopted(
 ) -> AdoptedOffset[KafkaPartitionSplit, KafkaEnumeratorState] | None:
     """Returns the state of this source at an offset of Spark's source; ``None`` if the document has another form.
 
-    Spark's source writes ``{"topic": {"0": 23}}`` (Spark ``JsonUtils.partitionOffsets``). Up to Spark 3.0 it writes
-    ``{}`` while it has no partitions.
+    Spark's source writes ``{"topic": {"0": 23}}`` (Spark ``JsonUtils.partitionOffsets``). Before Spark 3.4
+    (SPARK-41375) it writes ``{}`` where it has found no partitions.
 
     Args:
         document: The offset as the offset log of the checkpoint has it.
@@ -53,6 +59,29 @@ def adopted(
         first_begins=_LookedUp(lambda: {str(tp): at for tp, at in first_begins(offsets).items()}),
         later_begin=_NEW_PARTITION_BEGINS_AT,
     )
+
+
+def warn_of_skipped_records(options: KafkaOptions, starts: Positions) -> None:
+    """Logs a warning if a query of a topic pattern begins at ``latest`` where there are records.
+
+    Spark's source stores no offset while its pattern matches no topic, and reads topics that come later from their
+    beginning. A Python source is asked for a first offset then, as in a new query, and cannot tell the one from the
+    other.
+
+    Args:
+        options: The options of the query.
+        starts: Where the first batch begins.
+    """
+    skipped = sorted(tp for tp, offset in starts.items() if offset > 0)
+    pattern = isinstance(options.subscriber, TopicPatternSubscriber)
+    if pattern and isinstance(options.starting_offsets, Latest) and skipped:
+        log.warning(
+            "Partitions %s begin at their end, since startingOffsets is latest: the records in them are not read. A "
+            "new query is meant to. If this one goes on from a checkpoint of Spark's Kafka source, which would read "
+            "them from their beginning, stop it, restore the copy of its checkpointLocation, and set option "
+            "'startingOffsets' to earliest.",
+            shortened(", ".join(map(str, skipped))),
+        )
 
 
 def first_begins_by(options: KafkaOptions) -> Callable[[Positions], Positions]:

@@ -28,10 +28,13 @@ _NAMES: Final = (
     "awsRoleArn",
     "awsRoleExternalId",
     "awsRoleSessionName",
+    "awsShouldUseFips",
     "awsStsRegion",
 )
-_WITHOUT_EFFECT: Final = ("awsDebugCreds", "awsMaxBackOffTimeMs", "awsMaxRetries")
-"""The other options of the login module. They have no effect: one is for its log, and boto3 has retries of its own."""
+_WITHOUT_EFFECT: Final = ("awsAddDefaultProviders", "awsDebugCreds", "awsMaxBackOffTimeMs", "awsMaxRetries")
+"""The options of the login module without effect: no other credentials than those named are ever tried, Java's log is
+not written, and boto3 has retries of its own."""
+_REGION_PROVIDER: Final = "awsMskRegionProvider"
 _TIMEOUT_S: Final = 5
 
 
@@ -70,16 +73,18 @@ class MskIam:
         sts_region: The region of the STS endpoint; ``None`` for boto3's default.
         service_credential: The service credential of Databricks that has the credentials; ``None`` for those of boto3.
         role_keys: The access key, its secret and the session token with which the role is assumed; ``None`` for those
-            of the profile.
+            that boto3 finds.
+        sts_fips: Whether the endpoint of STS is one that is validated by FIPS 140.
     """
 
     profile: str | None = None
     role_arn: str | None = None
-    role_session_name: str = "flip27-stream"
+    role_session_name: str = "aws-msk-iam-auth"
     role_external_id: str | None = None
     sts_region: str | None = None
     service_credential: str | None = None
     role_keys: tuple[str, str, str | None] | None = field(default=None, repr=False)
+    sts_fips: bool = False
 
     mechanism: ClassVar[str] = "AWS_MSK_IAM"
     credentials: ClassVar[str] = "AWS credentials"
@@ -188,11 +193,21 @@ def aws_settings(given: Mapping[str, str]) -> MskIam:
     Raises:
         OptionError: An option is not supported, or one that belongs to it is missing.
     """
+    if _REGION_PROVIDER in given:
+        raise OptionError(
+            f"Option '{_JAAS}' sets {_REGION_PROVIDER}, which names a Java class, and no Java client runs here. Set "
+            "AWS_REGION on the driver and on the executors."
+        )
     for name in given:
         if name not in (*_NAMES, *_WITHOUT_EFFECT):
-            raise OptionError(
-                f"Option '{_JAAS}' sets {name}, which is not supported. Allowed: {', '.join(_NAMES)}."
-            )
+            allowed = ", ".join((*_NAMES, *_WITHOUT_EFFECT))
+            raise OptionError(f"Option '{_JAAS}' sets {name}, which is not supported. Allowed: {allowed}.")
+    if "awsProfileName" in given and "awsRoleArn" in given:
+        raise OptionError(
+            f"Option '{_JAAS}' sets awsProfileName and awsRoleArn, of which Java's library takes the first that has "
+            "credentials. Leave out awsRoleArn to use the keys of the profile, as Java does. To assume the role with "
+            "them, name a profile of AWS's configuration file that has role_arn and source_profile."
+        )
     key, secret, token = map(given.get, _KEYS)
     keys = None if key is None or secret is None else (key, secret, token)
     if any(name in given for name in _KEYS) and (keys is None or "awsRoleArn" not in given):
@@ -207,6 +222,7 @@ def aws_settings(given: Mapping[str, str]) -> MskIam:
         given.get("awsRoleExternalId"),
         given.get("awsStsRegion"),
         role_keys=keys,
+        sts_fips=given.get("awsShouldUseFips") == "true",
     )
 
 
@@ -250,7 +266,12 @@ def _runtime_session(name: str) -> Any:
 def _assumed(session: Any, options: MskIam) -> dict[str, str]:
     from botocore.config import Config
 
-    config = Config(connect_timeout=_TIMEOUT_S, read_timeout=_TIMEOUT_S, retries={"max_attempts": 2})
+    config = Config(
+        connect_timeout=_TIMEOUT_S,
+        read_timeout=_TIMEOUT_S,
+        retries={"max_attempts": 2},
+        use_fips_endpoint=options.sts_fips,
+    )
     sts = session.client("sts", region_name=options.sts_region, config=config)
     external = {} if options.role_external_id is None else {"ExternalId": options.role_external_id}
     keys = sts.assume_role(RoleArn=options.role_arn, RoleSessionName=options.role_session_name, **external)[

@@ -57,26 +57,37 @@ def _java_class(*names: str) -> Kind[str]:
     return Kind(" or ".join(f"`{name}`" for name in names), parse)
 
 
-def _url(text: str, option: str) -> str:
-    if text.strip().lower().startswith("file:"):
-        raise OptionError(
-            f"Option '{option}' names a file. Tokens are not read from files; read it in a Python function, and name "
-            f"that in option '{token_function.OPTION}'."
-        )
-    try:
-        parts = urlsplit(text.strip())
-        well_formed = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        well_formed = False
-    if not well_formed:
-        # A URL may hold a secret, so it is not shown.
-        raise OptionError(f"Option '{option}' must be a URL such as https://login.example.com/oauth2/token.")
-    return text.strip()
+def token_url(provider: str) -> Kind[str]:
+    """Returns the kind of addresses of token endpoints.
+
+    Args:
+        provider: The option that names a function in place of the endpoint.
+    """
+
+    def parse(text: str, option: str) -> str:
+        if text.strip().lower().startswith("file:"):
+            raise OptionError(
+                f"Option '{option}' names a file. Tokens are not read from files; read it in a Python function, and "
+                f"name that in option '{provider}'."
+            )
+        try:
+            parts = urlsplit(text.strip())
+            well_formed = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            well_formed = False
+        if not well_formed:
+            # A URL may hold a secret, so it is not shown.
+            raise OptionError(
+                f"Option '{option}' must be a URL such as https://login.example.com/oauth2/token."
+            )
+        return text.strip()
+
+    return Kind("URL with http or https", parse)
 
 
 ENDPOINT: Final = Option(
     "kafka.sasl.oauthbearer.token.endpoint.url",
-    Kind("URL with http or https", _url),
+    token_url(token_function.OPTION),
     None,
     "Where tokens are asked for. Required with mechanism OAUTHBEARER, unless there is a token provider.",
 )

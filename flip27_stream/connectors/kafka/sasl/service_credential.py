@@ -90,17 +90,17 @@ def parse_service_credential(options: Mapping[str, str]) -> OAuthBearer | MskIam
         if SCOPE.is_given(options):
             raise OptionError(f"Option '{SCOPE.name}' needs option '{CREDENTIAL.name}'.")
         return None
+    if _first_host(options).endswith(_GOOGLE):
+        raise OptionError(
+            f"Option '{CREDENTIAL.name}' is not supported for Managed Service for Apache Kafka of Google Cloud: its "
+            f"brokers take tokens of a form of their own. {_INSTEAD}"
+        )
     protocol = options.get("kafka.security.protocol", "SASL_SSL").strip().upper()
     other = next((option for option in sorted(options) if option.startswith("kafka.sasl.")), None)
     if other is not None or protocol != "SASL_SSL":
         raise OptionError(
             f"Options '{CREDENTIAL.name}' and '{other or 'kafka.security.protocol'}' cannot be given together: the "
             "service credential says how to log in."
-        )
-    if _first_host(options).endswith(_GOOGLE):
-        raise OptionError(
-            f"Option '{CREDENTIAL.name}' is not supported for Managed Service for Apache Kafka of Google Cloud: its "
-            f"brokers take tokens of a form of their own. {_INSTEAD}"
         )
     if credential_providers() is None:
         raise OptionError(f"Option '{CREDENTIAL.name}' needs a {MISSING} {_INSTEAD}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from flip27_stream.connectors.kafka.sasl.oauth_options import token_url
 from flip27_stream.connectors.kafka.sasl.oauthbearer import TOKEN_FORM
 from flip27_stream.connectors.kafka.schema_registry.credentials import (
     FixedCredentials,
@@ -16,6 +17,7 @@ from flip27_stream.connectors.kafka.schema_registry.credentials import (
 )
 from flip27_stream.connectors.kafka.schema_registry.registry import PREFIX, SchemaRegistry
 from flip27_stream.connectors.kafka.tls.store_settings import TrustOptions
+from flip27_stream.connectors.kafka.tokens.token_endpoint import TokenEndpoint
 from flip27_stream.connectors.kafka.tokens.token_function import TokenFunction
 from flip27_stream.errors import OptionError
 from flip27_stream.options.durations import parse_duration
@@ -73,6 +75,17 @@ def _user_info(text: str, option: str) -> str:
     return text.strip()
 
 
+def _source(remedy: str, *allowed: str) -> Kind[str]:
+    """Returns the kind of a source of credentials. Other sources of Confluent's client are refused with a remedy."""
+
+    def parse(text: str, option: str) -> str:
+        if text.strip() not in allowed:
+            raise OptionError.of(option, text, f"Allowed: {' or '.join(allowed)}. {remedy}")
+        return text.strip()
+
+    return Kind(" or ".join(f"`{name}`" for name in allowed), parse)
+
+
 URL: Final = Option(
     f"{PREFIX}url",
     Kind("URL, or several with commas between", _urls),
@@ -86,6 +99,12 @@ SUBJECT: Final = Option(
     None,
     "The subject whose latest schema, when the query starts, is the reader's schema.",
 )
+BASIC_SOURCE: Final = Option(
+    f"{PREFIX}basic.auth.credentials.source",
+    _source(f"Give user name and password in option '{PREFIX}basic.auth.user.info'.", "USER_INFO"),
+    None,
+    "Where the user name and the password are; Confluent's client needs it, here it may be left out.",
+)
 USER_INFO: Final = Option(
     f"{PREFIX}basic.auth.user.info",
     Kind("`user:password`", _user_info),
@@ -93,11 +112,44 @@ USER_INFO: Final = Option(
     "User name and password, or API key and secret.",
     secret=True,
 )
+_PROVIDER: Final = f"{PREFIX}bearer.auth.token.provider"
+BEARER_SOURCE: Final = Option(
+    f"{PREFIX}bearer.auth.credentials.source",
+    _source(
+        f"For tokens of another kind, leave the option out and name a Python function in option '{_PROVIDER}'.",
+        "STATIC_TOKEN",
+        "OAUTHBEARER",
+    ),
+    None,
+    "Where bearer tokens come from; Confluent's client needs it, here it may be left out.",
+)
 TOKEN: Final = Option(
     f"{PREFIX}bearer.auth.token", Kind("text", _token), None, "A bearer token.", secret=True
 )
+ENDPOINT: Final = Option(
+    f"{PREFIX}bearer.auth.issuer.endpoint.url",
+    token_url(_PROVIDER),
+    None,
+    "Where bearer tokens are asked for, with the grant of client credentials. They are renewed.",
+)
+CLIENT_ID: Final = Option(
+    f"{PREFIX}bearer.auth.client.id",
+    text("text", "the id of the client"),
+    None,
+    "The client's id at that endpoint.",
+)
+CLIENT_SECRET: Final = Option(
+    f"{PREFIX}bearer.auth.client.secret", any_text(), None, "The client's secret.", secret=True
+)
+SCOPE: Final = Option(
+    f"{PREFIX}bearer.auth.scope",
+    any_text(),
+    None,
+    "What the token is for.",
+    default_words="that of the endpoint",
+)
 PROVIDER: Final = Option(
-    f"{PREFIX}bearer.auth.token.provider",
+    _PROVIDER,
     any_text("`module:function`"),
     None,
     "A function of yours that returns bearer tokens, which are renewed; see "
@@ -126,8 +178,14 @@ TIMEOUT: Final = Option(
 OPTIONS: Final[tuple[Option[Any], ...]] = (
     URL,
     SUBJECT,
+    BASIC_SOURCE,
     USER_INFO,
+    BEARER_SOURCE,
     TOKEN,
+    ENDPOINT,
+    CLIENT_ID,
+    CLIENT_SECRET,
+    SCOPE,
     PROVIDER,
     LOGICAL_CLUSTER,
     IDENTITY_POOL,
@@ -166,9 +224,11 @@ def parse(options: Mapping[str, str]) -> RegistryOptions | None:
         return None
     headers = {"target-sr-cluster": LOGICAL_CLUSTER, "Confluent-Identity-Pool-Id": IDENTITY_POOL}
     given = {name: option.get(options) for name, option in headers.items()}
+    bearers = (TOKEN, ENDPOINT, PROVIDER)
     for option in headers.values():
-        if option.is_given(options) and not (TOKEN.is_given(options) or PROVIDER.is_given(options)):
-            raise OptionError(f"Option '{option.name}' needs option '{TOKEN.name}' or '{PROVIDER.name}'.")
+        if option.is_given(options) and not any(bearer.is_given(options) for bearer in bearers):
+            names = " or ".join(f"'{bearer.name}'" for bearer in bearers)
+            raise OptionError(f"Option '{option.name}' needs option {names}.")
     registry = SchemaRegistry(
         urls,
         _credentials(options),
@@ -180,16 +240,59 @@ def parse(options: Mapping[str, str]) -> RegistryOptions | None:
 
 
 def _credentials(options: Mapping[str, str]) -> RegistryCredentials | None:
-    given = [option.name for option in (USER_INFO, TOKEN, PROVIDER) if option.is_given(options)]
-    if len(given) > 1:
-        raise OptionError(f"Options '{given[0]}' and '{given[1]}' cannot be given together.")
+    _check_source(options)
+    ways = (USER_INFO, TOKEN, ENDPOINT, PROVIDER)
+    _refuse_together(options, *ways)
     if (user_info := USER_INFO.get(options)) is not None:
         return FixedCredentials.basic(user_info)
     if (token := TOKEN.get(options)) is not None:
         return FixedCredentials.bearer(token)
+    if (endpoint := _endpoint(options)) is not None:
+        return RenewedToken(endpoint, ENDPOINT.name)
     function = PROVIDER.get(options)
     return (
         None
         if function is None
         else RenewedToken(TokenFunction(function.strip(), PROVIDER.name), PROVIDER.name)
+    )
+
+
+def _check_source(options: Mapping[str, str]) -> None:
+    """Checks that the credentials are given that a source of credentials announces.
+
+    Raises:
+        OptionError: They are not, or two sources are given.
+    """
+    _refuse_together(options, BASIC_SOURCE, BEARER_SOURCE)
+    announced: dict[str | None, Option[Any]] = {
+        "USER_INFO": USER_INFO,
+        "STATIC_TOKEN": TOKEN,
+        "OAUTHBEARER": ENDPOINT,
+    }
+    for source in (BASIC_SOURCE, BEARER_SOURCE):
+        needed = announced.get(source.get(options))
+        if needed is not None and not needed.is_given(options):
+            raise OptionError(f"Option '{source.name}' {source.get(options)} needs option '{needed.name}'.")
+
+
+def _refuse_together(options: Mapping[str, str], *ways: Option[Any]) -> None:
+    given = [option.name for option in ways if option.is_given(options)]
+    if len(given) > 1:
+        raise OptionError(f"Options '{given[0]}' and '{given[1]}' cannot be given together.")
+
+
+def _endpoint(options: Mapping[str, str]) -> TokenEndpoint | None:
+    """Returns the token endpoint of the options; ``None`` if they name none."""
+    url, client_id, secret = ENDPOINT.get(options), CLIENT_ID.get(options), CLIENT_SECRET.get(options)
+    if url is None:
+        for option in (CLIENT_ID, CLIENT_SECRET, SCOPE):
+            if option.is_given(options):
+                raise OptionError(f"Option '{option.name}' needs option '{ENDPOINT.name}'.")
+        return None
+    if not client_id or not secret:
+        missing = CLIENT_SECRET if client_id else CLIENT_ID
+        raise OptionError(f"Option '{ENDPOINT.name}' needs option '{missing.name}'.")
+    names = f"options '{CLIENT_ID.name}', '{CLIENT_SECRET.name}' and '{SCOPE.name}'"
+    return TokenEndpoint(
+        url, client_id, secret, SCOPE.get(options), option=ENDPOINT.name, client_options=names
     )

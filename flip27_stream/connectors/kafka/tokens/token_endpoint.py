@@ -30,6 +30,8 @@ class TokenEndpoint:
         timeout_ms: The time limit of one request, in ms.
         retry_ms: The pause before the first retry, in ms; it doubles with each retry.
         retry_max_ms: The time limit of all tries together, in ms.
+        option: The option with the address, for messages.
+        client_options: Where the client and the scope are given, for messages.
     """
 
     url: str
@@ -40,6 +42,8 @@ class TokenEndpoint:
     timeout_ms: int = 10_000
     retry_ms: int = 100
     retry_max_ms: int = 10_000
+    option: str = "kafka.sasl.oauthbearer.token.endpoint.url"
+    client_options: str = "clientId, clientSecret and scope of option 'kafka.sasl.jaas.config'"
 
     def fetch(self) -> Token:
         """Returns a new token.
@@ -94,7 +98,7 @@ class TokenEndpoint:
         if not isinstance(token, str) or not token.strip():
             raise AuthenticationError(
                 f"The token endpoint {self.place} answered with no 'access_token'. Check option "
-                "'kafka.sasl.oauthbearer.token.endpoint.url'."
+                f"'{self.option}'."
             )
         expiry = jwt_expiry(token.strip())
         seconds = fields.get("expires_in")
@@ -106,8 +110,7 @@ class TokenEndpoint:
         said = shortened(self._without_secret(refusal.body.decode("utf-8", "replace").strip()))
         return AuthenticationError(
             f"The token endpoint {self.place} refused client '{self.client_id}' with {refusal.code} {refusal.reason}"
-            f"{f': {said}' if said else ''}. Check clientId, clientSecret and scope of option 'kafka.sasl.jaas.config' "
-            "and option 'kafka.sasl.oauthbearer.token.endpoint.url'."
+            f"{f': {said}' if said else ''}. Check {self.client_options} and option '{self.option}'."
         )
 
     def _without_secret(self, text: object) -> str:

@@ -26,12 +26,16 @@ KAFKA_4_1_0 = """
     transactional.id value.serializer
 """
 """The names in Kafka's classes ProducerConfig and AdminClientConfig, version 4.1.0."""
-CONFLUENT = (
-    "bearer.auth.token bearer.auth.credentials.source bearer.auth.logical.cluster basic.auth.user.info"
-)
+CONFLUENT = """
+    auto.register.schemas basic.auth.user.info bearer.auth.credentials.source bearer.auth.logical.cluster
+    bearer.auth.token bearer.auth.uami.endpoint.query bearer.auth.uami.endpoint.url
+    schema.registry.ssl.keystore.password schema.registry.ssl.truststore.location specific.avro.reader
+    use.latest.version value.subject.name.strategy
+"""
+KAFKA_NEWER = "partitioner.rack.aware"
 
 
-@pytest.mark.parametrize("name", [*KAFKA_4_1_0.split(), *CONFLUENT.split()])
+@pytest.mark.parametrize("name", [*KAFKA_4_1_0.split(), *CONFLUENT.split(), KAFKA_NEWER])
 def test_settings_of_producers_and_of_the_admin_client_are_known(name: str) -> None:
     """Spark's source ignores settings of producers and admin clients: users share one dictionary of options."""
     assert f"kafka.{name}" in KNOWN_OPTIONS or f"kafka.{name}" in FORBIDDEN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +17,12 @@ from flip27_stream.connectors.kafka.offsets_initializer import (
     Specific,
 )
 from flip27_stream.connectors.kafka.options.source_options import parse_kafka_options
-from flip27_stream.connectors.kafka.planning.spark_offsets import Positions, adopted, first_begins
+from flip27_stream.connectors.kafka.planning.spark_offsets import (
+    Positions,
+    adopted,
+    first_begins,
+    warn_of_skipped_records,
+)
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
 
 OPTIONS = parse_kafka_options({"kafka.bootstrap.servers": "there:1", "subscribe": "t"})
@@ -86,8 +92,28 @@ def test_the_first_batch_begins_where_the_options_say(
     assert accepted == {**begins, **(logs if isinstance(start, Earliest) else {})}
 
 
+@pytest.mark.parametrize(
+    ("asked", "end", "warned"),
+    [
+        ({"subscribePattern": "t.*"}, 3, True),
+        ({"subscribePattern": "t.*"}, 0, False),
+        ({"subscribePattern": "t.*", "startingOffsets": "earliest"}, 3, False),
+        ({"subscribe": "t"}, 3, False),
+    ],
+)
+def test_records_that_latest_skips_are_warned_of(
+    asked: dict[str, str], end: int, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A source of Spark whose pattern matched no topic has stored no offset, so it begins like a new query here."""
+    options = parse_kafka_options({"kafka.bootstrap.servers": "there:1", **asked})
+    with caplog.at_level(logging.WARNING):
+        warn_of_skipped_records(options, {TopicPartition("t", 0): 0, TopicPartition("t", 1): end})
+    said = "Partitions t-1 begin at their end"
+    assert [said in record.message for record in caplog.records] == ([True] if warned else [])
+
+
 def test_an_offset_without_partitions_is_taken_over() -> None:
-    """Spark 3.0 stores it while no topic matches. What is found later begins at its beginning."""
+    """Spark before 3.4 stores it where it has found no partitions. What is found later begins at its beginning."""
     found = adopted({}, lambda ends: {})
     assert found is not None
     assert (found.splits, found.checkpoint.partitions) == ((), frozenset())

@@ -51,9 +51,12 @@ def parse(**more: str) -> MskIam:
 
 @pytest.mark.parametrize("prefix", ["", "shadedmskiam."])
 def test_options_that_msk_documents_are_parsed(prefix: str) -> None:
-    jaas = f'{prefix}{MODULE} required awsProfileName="p" awsRoleArn="arn" awsStsRegion="eu-west-1";'
+    jaas = (
+        f'{prefix}{MODULE} required awsRoleArn="arn" awsStsRegion="eu-west-1" awsAddDefaultProviders="false";'
+    )
     found = parse(sasl__jaas__config=jaas, sasl__client__callback__handler__class=prefix + HANDLER)
-    assert found == MskIam("p", "arn", sts_region="eu-west-1")
+    assert found == MskIam(None, "arn", "aws-msk-iam-auth", sts_region="eu-west-1")
+    assert parse(sasl__jaas__config=f'{MODULE} required awsProfileName="p";') == MskIam("p")
     assert parse() == MskIam()
 
 
@@ -61,7 +64,15 @@ def test_options_that_msk_documents_are_parsed(prefix: str) -> None:
     ("given", "said"),
     [
         ({"sasl__client__callback__handler__class": "com.example.H"}, "com.example.H"),
-        ({"sasl__jaas__config": f'{MODULE} required awsRegion="x";'}, "sets awsRegion"),
+        (
+            {"sasl__jaas__config": f'{MODULE} required awsRegion="x";'},
+            "sets awsRegion.*awsProfileName.*awsDebugCreds",
+        ),
+        ({"sasl__jaas__config": f'{MODULE} required awsMskRegionProvider="x";'}, "Set AWS_REGION"),
+        (
+            {"sasl__jaas__config": f'{MODULE} required awsProfileName="p" awsRoleArn="r";'},
+            "Leave out awsRoleArn.*source_profile",
+        ),
         ({"security__protocol": "SASL_PLAINTEXT"}, "needs option 'kafka.security.protocol' SASL_SSL"),
     ],
 )
@@ -181,7 +192,27 @@ def test_a_role_is_assumed_and_its_credentials_are_kept(monkeypatch: pytest.Monk
         message = json.loads(parse(sasl__jaas__config=jaas).exchange(BROKER).auth_bytes())
         assert message["x-amz-credential"].startswith("ROLE/")
         assert message["x-amz-security-token"] == "tt"
-    assert asked == [{"RoleArn": "arn:role", "RoleSessionName": "flip27-stream", "ExternalId": "x"}]
+    assert asked == [{"RoleArn": "arn:role", "RoleSessionName": "aws-msk-iam-auth", "ExternalId": "x"}]
+
+
+@pytest.mark.parametrize(
+    ("fips", "host"),
+    [("true", "sts-fips.us-east-2.amazonaws.com"), ("false", "sts.us-east-2.amazonaws.com")],
+)
+def test_the_role_is_assumed_at_an_endpoint_of_fips(
+    fips: str, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def send(_: Any, request: Any) -> Any:
+        asked.append(urlsplit(request.url).hostname or "")
+        raise ConnectionAbortedError("no answer")
+
+    monkeypatch.setattr("botocore.httpsession.URLLib3Session.send", send)
+    settings = f'awsRoleArn="arn:aws:iam::123456789012:role/reader" awsStsRegion="us-east-2" awsShouldUseFips="{fips}"'
+    with pytest.raises(ConnectionAbortedError):
+        parse(sasl__jaas__config=f"{MODULE} required {settings};").keys()
+    assert set(asked) == {host}
 
 
 def test_missing_credentials_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,6 +24,7 @@ from flip27_stream.errors import AuthenticationError, ConnectorError
 from flip27_stream.testing import KafkaBroker
 from flip27_stream.testing.waiting import wait_until
 from tests.connectors.kafka.support.token_server import Signer, TokenServer, granted, token_server
+from tests.spark.support.kafka_queries import finish
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -199,10 +201,10 @@ def test_no_token_and_no_secret_is_logged(cloud: Cloud, caplog: pytest.LogCaptur
 
 
 def test_a_query_of_spark_authenticates_with_tokens(
-    cloud: Cloud, spark: SparkSession, capfd: pytest.CaptureFixture[str]
+    cloud: Cloud, spark: SparkSession, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """A query in Spark takes the options that the clouds document. The planning process and the
-    tasks each get a token."""
+    """Queries in Spark take the options that the clouds document. The planning process and the tasks each get a
+    token. Neither the secret nor a token is in the offsets or the table of an aligned stream."""
     cloud.broker.create_topic("read")
     cloud.broker.write("read", [(0, 1000, None, b"x")] * 3)
     flip27_stream.register(spark)
@@ -218,7 +220,31 @@ def test_a_query_of_spark_authenticates_with_tokens(
         "kafka.sasl.jaas.config": jaas,
         "kafka.acks": "all",
     }
+    tokens: list[str] = []
+
+    def grant() -> tuple[int, bytes]:
+        tokens.append(cloud.signer.token())
+        return granted(tokens[-1])
+
+    cloud.server.answer = grant
     read = spark.read.format("flip27_kafka").options(**options).load()
     assert read.count() == 3
     read.explain(True)
-    assert SECRET not in "".join(capfd.readouterr())
+    aligned = {
+        "startingOffsets": "earliest",
+        "scan.watermark.alignment.group": "group",
+        "scan.watermark.alignment.max-drift": "10 s",
+        "scan.watermark.alignment.table": str(tmp_path / "split_watermarks"),
+    }
+    stream = spark.readStream.format("flip27_kafka").options(**options, **aligned).load()
+    writer = stream.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.format("parquet").trigger(availableNow=True).start(str(tmp_path / "out"))
+    finish(query)
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 3
+    files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert {"split_watermarks", "checkpoint"} <= {path.relative_to(tmp_path).parts[0] for path in files}
+    shown = "".join(capfd.readouterr())
+    assert tokens
+    for secret in (SECRET, *tokens):
+        assert secret not in shown
+        assert [path for path, content in files.items() if secret.encode() in content] == []

@@ -121,13 +121,18 @@ def test_a_missing_credential_of_aws_is_named(modules: Callable[..., None]) -> N
 
 
 @pytest.mark.parametrize(
-    "scope", [{}, {"databricks_serviceCredential_scope": "https://www.googleapis.com/auth/cloud-platform"}]
+    "more",
+    [
+        {},
+        {"databricks_serviceCredential_scope": "https://www.googleapis.com/auth/cloud-platform"},
+        {"kafka_sasl_mechanism": "OAUTHBEARER", "kafka_sasl_jaas_config": "OAuthBearerLoginModule required;"},
+    ],
 )
-def test_google_cloud_is_refused_by_name(modules: Callable[..., None], scope: dict[str, str]) -> None:
-    """Google Cloud's brokers are refused, also with the scope that the page of Databricks shows."""
+def test_google_cloud_is_refused_by_name(modules: Callable[..., None], more: dict[str, str]) -> None:
+    """Google Cloud's brokers are refused, also with the other options that the page of Databricks shows."""
     modules(service_credentials={"getServiceCredentialsProvider": AzureCredential})
     with pytest.raises(OptionError, match=r"not supported for Managed Service .*token\.provider'"):
-        parsed(kafka_bootstrap_servers="bootstrap.c.us.managedkafka.p.cloud.goog:9092", **scope)
+        parsed(kafka_bootstrap_servers="bootstrap.c.us.managedkafka.p.cloud.goog:9092", **more)
 
 
 def test_a_runtime_without_service_credentials_is_an_error(modules: Callable[..., None]) -> None:

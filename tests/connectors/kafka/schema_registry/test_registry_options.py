@@ -12,14 +12,21 @@ from flip27_stream.connectors.kafka.source import KafkaSource, KafkaSourceFactor
 from flip27_stream.connectors.kafka.values import value_options
 from flip27_stream.connectors.kafka.values.row_layouts import row_layout
 from flip27_stream.connectors.kafka.values.value_options import ValueOptions
-from flip27_stream.errors import OptionError
+from flip27_stream.errors import AuthenticationError, OptionError
 from tests.connectors.kafka.support.registry_server import registry_server
+from tests.connectors.kafka.support.token_server import granted, token_server
 
 URL = "value.schema.registry.url"
 SUBJECT = "value.schema.registry.subject"
 USER = "value.schema.registry.basic.auth.user.info"
 TOKEN = "value.schema.registry.bearer.auth.token"
 SCHEMA = json.dumps({"type": "record", "name": "R", "fields": [{"name": "a", "type": "long"}]})
+BASIC_SOURCE = "value.schema.registry.basic.auth.credentials.source"
+BEARER_SOURCE = "value.schema.registry.bearer.auth.credentials.source"
+ISSUER = "value.schema.registry.bearer.auth.issuer.endpoint.url"
+CLIENT = "value.schema.registry.bearer.auth.client.id"
+CLIENT_SECRET = "value.schema.registry.bearer.auth.client.secret"
+OAUTH = {BEARER_SOURCE: "OAUTHBEARER", ISSUER: "https://idp/token", CLIENT: "me", CLIENT_SECRET: "hush"}
 AVRO = {"value.format": "avro", URL: "http://there:8081/", SUBJECT: "t-value"}
 
 
@@ -53,6 +60,53 @@ def test_all_options_are_parsed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ({BASIC_SOURCE: "USER_INFO", USER: "me:hush"}, "Basic bWU6aHVzaA=="),
+        ({BEARER_SOURCE: "STATIC_TOKEN", TOKEN: "hush"}, "Bearer hush"),
+    ],
+)
+def test_the_source_of_credentials_is_that_of_confluent_s_client(given: dict[str, str], sent: str) -> None:
+    found = parse(AVRO | given).registry
+    assert found is not None
+    assert found.registry.credentials is not None
+    assert found.registry.credentials.authorization() == sent
+
+
+def test_tokens_of_an_oauth_server_are_sent_to_the_registry() -> None:
+    """These are Confluent Cloud's options for OAuth."""
+    with token_server(lambda: granted("hush-token", expires_in=900)) as tokens, registry_server() as server:
+        server.register("t-value", json.loads(SCHEMA))
+        cloud = {
+            URL: server.url,
+            ISSUER: tokens.url,
+            "value.schema.registry.bearer.auth.scope": "a b",
+            "value.schema.registry.bearer.auth.logical.cluster": "lsrc-1",
+            "value.schema.registry.bearer.auth.identity.pool.id": "pool-1",
+        }
+        found = parse(AVRO | OAUTH | cloud).registry
+        assert found is not None
+        for _ in range(2):
+            assert found.registry.get("schemas", "ids", "1")["schema"]
+        (asked,) = tokens.asked
+        assert asked.form == {"grant_type": ["client_credentials"], "scope": ["a b"]}
+        assert asked.headers["authorization"] == "Basic bWU6aHVzaA=="
+        _, headers = server.asked[-1]
+        assert headers["authorization"] == "Bearer hush-token"
+        assert (headers["target-sr-cluster"], headers["confluent-identity-pool-id"]) == ("lsrc-1", "pool-1")
+        assert "hush" not in repr(found)
+
+
+def test_a_refusing_oauth_server_is_named_with_the_registry_s_options() -> None:
+    with token_server(lambda: (401, b"no hush")) as tokens:
+        found = parse(AVRO | OAUTH | {ISSUER: tokens.url}).registry
+        assert found is not None
+        with pytest.raises(AuthenticationError, match=f"Check options '{CLIENT}'.*'{ISSUER}'") as error:
+            found.registry.get("schemas", "ids", "1")
+        assert "hush" not in str(error.value).replace("(secret)", "")
+
+
+@pytest.mark.parametrize(
     ("given", "why"),
     [
         ({URL: "there:8081"}, "must be a URL"),
@@ -68,6 +122,21 @@ def test_all_options_are_parsed() -> None:
             {"value.schema.registry.bearer.auth.logical.cluster": "x\r\ny", TOKEN: "hush"},
             "Allowed: an id",
         ),
+        ({BASIC_SOURCE: "URL", USER: "me:hush"}, "'URL'.*Allowed: USER_INFO.*basic.auth.user.info"),
+        ({BASIC_SOURCE: "SASL_INHERIT"}, "'SASL_INHERIT'.*Allowed: USER_INFO"),
+        ({BASIC_SOURCE: "USER_INFO"}, f"'{BASIC_SOURCE}' USER_INFO needs option '{USER}'"),
+        ({BASIC_SOURCE: "USER_INFO", USER: "me:hush", BEARER_SOURCE: "STATIC_TOKEN"}, "given together"),
+        ({BEARER_SOURCE: "SASL_OAUTHBEARER_INHERIT"}, "Allowed: STATIC_TOKEN or OAUTHBEARER.*provider"),
+        ({BEARER_SOURCE: "CUSTOM"}, "'CUSTOM'.*Allowed: STATIC_TOKEN"),
+        ({BEARER_SOURCE: "STATIC_TOKEN"}, f"STATIC_TOKEN needs option '{TOKEN}'"),
+        ({BEARER_SOURCE: "OAUTHBEARER"}, f"OAUTHBEARER needs option '{ISSUER}'"),
+        (OAUTH | {TOKEN: "hush"}, "cannot be given together"),
+        (
+            OAUTH | {ISSUER: "file:///hush"},
+            "names a file.*'value.schema.registry.bearer.auth.token.provider'",
+        ),
+        (OAUTH | {CLIENT_SECRET: ""}, f"'{ISSUER}' needs option '{CLIENT_SECRET}'"),
+        ({CLIENT_SECRET: "hush"}, f"'{CLIENT_SECRET}' needs option '{ISSUER}'"),
         ({"value.schema.registry.timeout": "0"}, "above zero"),
         ({"value.schema.registry.ssl.truststore.password": "hush"}, "but not 'value.schema.registry.ssl"),
         ({"value.avro.schema": SCHEMA}, "cannot be given together"),
