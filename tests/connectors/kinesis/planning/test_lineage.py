@@ -155,6 +155,50 @@ def test_children_of_the_first_listing_begin_at_the_start_time() -> None:
             assert numbers(resumed.run(3)) == [30, 31, 32]
 
 
+def written_by_version_1(offset: dict[str, Any]) -> dict[str, Any]:
+    """Returns an offset as version 1 of the state had it: without the shards of the first listing, and without a done
+    shard that is not listed any more."""
+    version, state = offset["enumerator"]
+    assert version == 2
+    streams = {name: stream[:5] for name, stream in state["streams"].items()}
+    return {**offset, "enumerator": [1, {"start": state["start"], "streams": streams}]}
+
+
+def test_waiting_shards_of_a_checkpoint_of_version_1_begin_at_the_start_time() -> None:
+    """The checkpoint does not say whether a shard that is not begun was there when the query began."""
+    service = MemoryService(a=MemoryShard(records(0, 10)))
+    split(service, "a", "c", "d")
+    for first, child in ((10, "c"), (20, "d")):
+        service.shards[child].records += records(first, 10, NOW - 50_000)
+    with service.running():
+        source = service.source(initialPosition="latest")
+        with SourceQuery(source) as query:
+            query.step()
+        assert set(query.offset["splits"]) == {"clicks/a"}
+        with SourceQuery(source, written_by_version_1(query.offset)) as resumed:
+            assert resumed.run(0) == []
+            service.shards["c"].records += records(30, 3, time.time_ns() // 1_000_000 + 60_000)
+            assert numbers(resumed.run(3)) == [30, 31, 32]
+
+
+def test_a_done_parent_that_a_checkpoint_of_version_1_forgot_is_no_loss() -> None:
+    """Shards a and b were merged. Shard a was read to its end and has expired; b is not read to its end."""
+    service = MemoryService(a=MemoryShard(records(0, 10)), b=MemoryShard(records(10, 10)))
+    with service.running():
+        with SourceQuery(service.source()) as query:
+            query.run(20)
+        stored = written_by_version_1(query.offset)
+        stream = stored["enumerator"][1]["streams"]["clicks"]
+        assert stream[3:] == [["a", "b"], []]
+        stream[3] = ["b"]
+        del stored["splits"]["clicks/a"]
+        service.shards["b"].is_closed = True
+        service.shards["c"] = MemoryShard(records(20, 10), ("a", "b"))
+        del service.shards["a"]
+        with SourceQuery(service.source(), stored) as resumed:
+            assert numbers(resumed.run(10)) == list(range(20, 30))
+
+
 def test_a_listing_that_comes_late_changes_nothing() -> None:
     """A listing from before two reshardings comes after them. No shard is read again."""
     service = MemoryService(a=MemoryShard(records(0, 10)))
