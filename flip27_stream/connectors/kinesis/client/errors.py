@@ -47,7 +47,8 @@ class IteratorExpiredError(ConnectorError):
 
 
 class SilentError(UnreachableError):
-    """The service took a request for the first record at a time, and did not answer it."""
+    """The service did not answer a request for the first record at a time, or refused one that planning can do
+    without."""
 
 
 class LostRecordError(ConnectorError):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from flip27_stream.connectors.kinesis.client.client import KinesisClient, Page, to_ms
+from flip27_stream.connectors.kinesis.client.client import KinesisClient, Page, size_of, to_ms
 from flip27_stream.connectors.kinesis.client.errors import NotThereError, SilentError
 from flip27_stream.connectors.kinesis.positions import before, behind, is_behind
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit
@@ -92,21 +92,29 @@ class ShardPages:
 
         page = self._client.page(self._split.split_id, iterator, limit, make_iterator)
         if page.records and position_and_time(page.records[0])[0] < position:
-            return replace(page, records=page.records[1:])
+            return replace(page, records=page.records[1:], size=page.size - size_of(page.records[:1]))
         if is_new and record < position and (page.records or page.at_tip):
             self.missing = position
         return page
 
-    def since(self, moment: int, *, is_there: bool = False) -> Page | None:
+    def since(self, moment: int, *, is_there: bool = False, is_needed: bool = False) -> Page | None:
         """Returns a page with the first record that arrived at ``moment`` (ms) or later, without records if there is
         no such record.
 
-        The result is ``None`` if the service does not say. For ``is_there`` see
+        The result is ``None`` if the service does not say. For ``is_there`` and ``is_needed`` see
         :meth:`KinesisClient.iterator_at_time`.
+
+        Raises:
+            UnreachableError: The service does not give the page, or not an iterator that ``is_needed``.
         """
         split = self._split
         make_iterator = partial(
-            self._client.iterator_at_time, split.stream, split.shard_id, moment, is_there=is_there
+            self._client.iterator_at_time,
+            split.stream,
+            split.shard_id,
+            moment,
+            is_there=is_there,
+            is_needed=is_needed,
         )
         iterator: str | None = None
         for _ in range(_EMPTY_PAGES):
@@ -125,7 +133,7 @@ class ShardPages:
 
     @property
     def times_are_silent(self) -> bool:
-        """Whether the service did not answer a recent request for the first record at a time."""
+        """Whether a recent request for the first record at a time got no answer."""
         return self._client.times_are_silent(self._split.stream, self._split.shard_id)
 
 
