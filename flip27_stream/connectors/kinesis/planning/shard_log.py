@@ -147,25 +147,31 @@ class ShardLog:
     def skip_lost(self, position: int) -> None:
         """Makes the next look begin at the first record that exists behind ``position``, whose own record is lost."""
         self._marks, self._busy = Landmarks(position), False
-        self._pages.keep(position, None)
         page = self._pages.anew(TRIM_HORIZON, _LOOK_AHEAD)
+        is_empty = page.at_tip and not page.records
+        self._pages.keep(position, page.next_iterator if is_empty else None)
+        if is_empty:
+            self._marks.tail, self.closed = position, page.next_iterator is None
         self._marks.add_page(
             [seen for r in page.records if (seen := position_and_time(r))[0] > position], at_start=True
         )
         self._skipping = True
 
     def _begin(self, position: int) -> int:
-        """Returns the position where a range begins.
-
-        It is ``position``, or that of the first record at the beginning of a shard and after lost records.
+        """Returns the position where a range begins: before its first record, if that is known.
 
         Raises:
             LostRecordError: The record at the position does not exist any more.
         """
         first = self._marks.first
-        if first is None or first.rows != 0 or first.position == position or is_behind(position):
+        names_record = position != TRIM_HORIZON and not is_behind(position) and not self._skipping
+        if first is None and names_record and self._marks.tail is not None:
+            raise LostRecordError("no record is left")
+        if first is None or first.rows != 0 or first.position == position:
             return position
-        if position != TRIM_HORIZON and not self._skipping:
+        if is_behind(position):
+            return first.position
+        if names_record:
             raise LostRecordError(f"the first record there is now has sequence number {first.position // 10}")
         self._skipping = False
         self._marks.advance(first.position)

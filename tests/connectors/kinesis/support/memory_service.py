@@ -69,6 +69,11 @@ class MemoryService:
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.fault: Callable[[str, dict[str, Any]], Any] = lambda operation, asked: None
 
+    def split(self, parent: str, *children: str) -> None:
+        """Closes a shard, and makes empty children of it."""
+        self.shards[parent].is_closed = True
+        self.shards |= {child: MemoryShard([], (parent,)) for child in children}
+
     def source(self, **more: str) -> KinesisSource:
         return KinesisSource({**_OPTIONS, **more})
 
