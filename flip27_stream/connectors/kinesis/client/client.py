@@ -12,6 +12,7 @@ from typing import Any
 from flip27_stream.connectors.kinesis.client.errors import (
     DENIED,
     RETRIED,
+    RETRIED_OF,
     InUseError,
     IteratorExpiredError,
     NotThereError,
@@ -264,7 +265,7 @@ class KinesisClient:
         while True:
             tried += 1
             self.calls[operation] = self.calls.get(operation, 0) + 1
-            failure = self._attempt(what, lambda: method(**asked))
+            failure = self._attempt(what, operation, lambda: method(**asked))
             if not isinstance(failure, _Failure):
                 return failure
             silent += isinstance(failure.error, exceptions.ReadTimeoutError)
@@ -281,7 +282,7 @@ class KinesisClient:
             if shard:
                 self._pace.wait(shard)
 
-    def _attempt(self, what: str, call: Callable[[], Any]) -> Any:
+    def _attempt(self, what: str, operation: str, call: Callable[[], Any]) -> Any:
         """Returns the answer, or a :class:`_Failure` if the call can be repeated.
 
         Raises:
@@ -297,9 +298,9 @@ class KinesisClient:
         except exceptions.ClientError as error:
             code = error.response["Error"].get("Code", "")
             status = error.response["ResponseMetadata"].get("HTTPStatusCode", 0)
-            raise_refusal(what, code, error)
-            if code in RETRIED or status >= 500:
+            if code in RETRIED or (operation, code) in RETRIED_OF or status >= 500:
                 return _Failure(f"{code}: {error.response['Error'].get('Message', '')}", error)
+            raise_refusal(what, code, error)
             raise ConnectorError(f"{what} was refused at {self._options.place}: {error}") from error
         except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError) as error:
             raise AuthenticationError(

@@ -21,6 +21,9 @@ RETRIED = frozenset(
 )
 """The error codes of the service after which the same call is made again."""
 
+RETRIED_OF = frozenset({("ListShards", "ResourceInUseException")})
+"""The same for single operations: a stream that is being made cannot be listed yet."""
+
 DENIED = frozenset(
     {
         "AccessDenied",

@@ -42,6 +42,7 @@ class _Reading:
     """A shard that is being read from ``position`` on.
 
     Attributes:
+        floor: The least position of a record to emit, after a loss. Reading then begins at the beginning of the shard.
         iterator: A shard iterator at the position; ``None`` if one has to be made.
         subscription: The subscription that sends the records (enhanced fan-out); ``None`` if the shard is polled.
     """
@@ -49,6 +50,7 @@ class _Reading:
     split: KinesisShardSplit
     end: int
     position: int
+    floor: int = TRIM_HORIZON
     iterator: str | None = None
     subscription: Subscription | None = None
     rows: int = 0
@@ -149,7 +151,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
             self._lose(reading, str(error))
             self._go_on_after_loss(reading)
             return
-        records = _records_before(page.records, reading.end)
+        records = _records_from(_records_before(page.records, reading.end), reading.floor)
         self._check_ends(reading, page)
         if records:
             self._emit(reading, records, page.size, output)
@@ -168,7 +170,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
         if reading.position == TRIM_HORIZON:
             self._end(reading)
         else:
-            reading.position, reading.iterator = TRIM_HORIZON, None
+            reading.floor, reading.position, reading.iterator = reading.position, TRIM_HORIZON, None
             self._waiting.append(reading)
 
     def _check_ends(self, reading: _Reading, page: Page) -> None:
@@ -227,7 +229,18 @@ def _records_before(records: Sequence[Mapping[str, Any]], end: int) -> Sequence[
     """Returns the records before a position. Records are in the order of their sequence numbers."""
     if not records or before(records[-1]["SequenceNumber"]) < end:
         return records
-    return records[: bisect_left(records, end, key=lambda r: before(r["SequenceNumber"]))]
+    return records[: _index(records, end)]
+
+
+def _records_from(records: Sequence[Mapping[str, Any]], start: int) -> Sequence[Mapping[str, Any]]:
+    """Returns the records at or behind a position."""
+    if not records or before(records[0]["SequenceNumber"]) >= start:
+        return records
+    return records[_index(records, start) :]
+
+
+def _index(records: Sequence[Mapping[str, Any]], position: int) -> int:
+    return bisect_left(records, position, key=lambda r: before(r["SequenceNumber"]))
 
 
 def _unsubscribe(reading: _Reading) -> None:

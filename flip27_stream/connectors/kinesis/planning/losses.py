@@ -10,7 +10,7 @@ from flip27_stream.api import SplitRange
 from flip27_stream.connector_base.data_loss import report_data_loss
 from flip27_stream.connectors.kinesis.client.client import StreamIdentity
 from flip27_stream.connectors.kinesis.planning.enumerator_state import StreamState
-from flip27_stream.connectors.kinesis.positions import described
+from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, described
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit
 from flip27_stream.errors import ConnectorError
 
@@ -19,13 +19,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Loss:
-    """A position whose record does not exist any more.
+    """A position where records are lost, or may be lost or of another stream.
 
     Attributes:
         split: The shard.
         position: The position.
-        error: What the service said; ``None`` if it went on at the first record that is left.
-        found: The range from there on, if there was no error. Nobody knows then whether other records are lost.
+        error: What the service said; ``None`` if it went on at the first record that is there.
+        found: The range from there on, if there was no error.
     """
 
     split: KinesisShardSplit
@@ -89,12 +89,10 @@ class LossReports:
         )
         report_data_loss(log, what, fail=self._fail)
 
-    def is_doubted(self, split: KinesisShardSplit, position: int) -> bool:
-        """Returns whether :meth:`warn_of_doubt` has warned of a position."""
-        return self._doubted.get(split.split_id) == position
-
     def warn_of_doubt(self, loss: Loss) -> None:
-        """Warns of records that may have followed one which was read and has expired."""
+        """Warns once of records that may have followed one which was read and has expired."""
+        if loss.position in (TRIM_HORIZON, self._doubted.get(loss.split.split_id)):
+            return
         self._doubted[loss.split.split_id] = loss.position
         log.warning(
             "The last record of %s that was read, %s, does not exist any more. If records followed it and have "

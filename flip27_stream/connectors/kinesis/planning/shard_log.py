@@ -7,7 +7,7 @@ from itertools import takewhile
 
 from flip27_stream.api import SplitRange
 from flip27_stream.connectors.kinesis.client.client import KinesisClient, Page
-from flip27_stream.connectors.kinesis.client.errors import LostRecordError
+from flip27_stream.connectors.kinesis.client.errors import LostRecordError, NotThereError
 from flip27_stream.connectors.kinesis.planning.landmarks import Gap, Landmark, Landmarks
 from flip27_stream.connectors.kinesis.planning.shard_pages import LARGEST_PAGE, ShardPages, position_and_time
 from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, is_behind
@@ -293,8 +293,11 @@ class ShardLog:
         return self._marks.next_time
 
     def first_time(self) -> int | None:
-        """Returns the time (ms) at which the shard's first record arrived; ``None`` if the shard is empty."""
-        self._read_page(1)
+        """Returns the time (ms) at which the shard's first record arrived; ``None`` if the shard is empty or gone."""
+        try:
+            self._read_page(1)
+        except NotThereError:
+            return None
         return self._marks.next_time
 
     def reach(self, end: int) -> int | None:

@@ -36,6 +36,7 @@ class ShardPages:
         self._client = client
         self._split = split
         self._ahead: _Iterator | None = None
+        self._unseen: int | None = None
         self.missing: int | None = None
 
     def keep(self, position: int, iterator: str | None) -> None:
@@ -78,22 +79,25 @@ class ShardPages:
         """Returns the page at an iterator, or at a position if that is ``None`` or not valid any more.
 
         A new iterator behind a record begins at this record, to see whether it still exists: the service goes on
-        silently at the first record that is left.
+        silently at the first record that is left. The first pages can be empty.
         """
         record = position - 1 if is_behind(position) else position
-        is_new = iterator is None
-        if is_new and record < position:
+        if iterator is None and record < position:
+            self._unseen = position
+        if self._unseen == position:
             limit = min(limit + 1, LARGEST_PAGE)
 
         def make_iterator() -> str:
-            nonlocal is_new
-            is_new = True
+            self._unseen = position if record < position else None
             return self._client.iterator(self._split.stream, self._split.shard_id, record)
 
         page = self._client.page(self._split.split_id, iterator, limit, make_iterator)
+        is_unseen = self._unseen == position
+        if page.records or page.at_tip:
+            self._unseen = None
         if page.records and position_and_time(page.records[0])[0] < position:
             return replace(page, records=page.records[1:], size=page.size - size_of(page.records[:1]))
-        if is_new and record < position and (page.records or page.at_tip):
+        if is_unseen and (page.records or page.at_tip):
             self.missing = position
         return page
 
