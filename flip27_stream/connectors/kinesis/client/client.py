@@ -33,6 +33,7 @@ _SILENT_S, _REFUSED_S = 60.0, 1.0
 _TIME_TRIES = 2
 _ITERATORS = 6
 SHARDS_PER_CALL = 1000
+HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,15 @@ class KinesisClient:
         summary = self._stream_call("DescribeStreamSummary", stream)["StreamDescriptionSummary"]
         created = summary.get("StreamCreationTimestamp", 0)
         return StreamIdentity(summary["StreamARN"], to_ms(created))
+
+    def retention_ms(self, stream: str) -> int:
+        """Returns for how long (ms) a stream keeps records.
+
+        Raises:
+            MissingTopicError: The stream does not exist.
+        """
+        summary = self._stream_call("DescribeStreamSummary", stream)["StreamDescriptionSummary"]
+        return int(summary["RetentionPeriodHours"]) * HOUR_MS
 
     def shards(self, stream: str) -> list[Shard]:
         """Returns all shards of a stream.

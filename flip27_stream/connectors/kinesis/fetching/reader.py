@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -13,10 +14,11 @@ import pyarrow as pa
 
 from flip27_stream.api import InputStatus, ReaderOutput, SourceReader, SourceReaderContext
 from flip27_stream.connector_base.data_loss import report_data_loss
-from flip27_stream.connectors.kinesis.client.client import KinesisClient, Page, to_ms
+from flip27_stream.connectors.kinesis.client.client import HOUR_MS, KinesisClient, Page, to_ms
 from flip27_stream.connectors.kinesis.client.consumers import Consumers
 from flip27_stream.connectors.kinesis.client.errors import NotThereError
 from flip27_stream.connectors.kinesis.client.pace import Pace
+from flip27_stream.connectors.kinesis.client.shard_pages import ShardPages
 from flip27_stream.connectors.kinesis.client.subscription import Subscription
 from flip27_stream.connectors.kinesis.options.source_options import KinesisOptions, bytes_per_second
 from flip27_stream.connectors.kinesis.positions import (
@@ -35,6 +37,8 @@ log = logging.getLogger(__name__)
 _THREADS = 8
 _EMPTY_PAGES = 200
 _POLL_S = 30.0
+_LEAST_RETENTION_MS = 24 * HOUR_MS
+"""The least retention period that a stream can have."""
 
 
 @dataclass
@@ -44,6 +48,7 @@ class _Reading:
     Attributes:
         floor: The least position of a record to emit, after a loss. Reading then begins at the beginning of the shard.
         iterator: A shard iterator at the position; ``None`` if one has to be made.
+        has_gap: Whether records behind the position may have expired before the page that is fetched now.
         subscription: The subscription that sends the records (enhanced fan-out); ``None`` if the shard is polled.
     """
 
@@ -57,6 +62,7 @@ class _Reading:
     first_time: int = 0
     last_time: int = 0
     empty_pages: int = 0
+    has_gap: bool = False
     is_begun: bool = field(default=False)
 
 
@@ -83,6 +89,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
         self._fetching: dict[Future[Page], _Reading] = {}
         self._ended: list[_Reading] = []
         self._told: list[RangeRead] = []
+        self._retention_ms: dict[str, int] = {}
         limit = options.limits.max_rows
         self._page_size = min(options.max_records_per_fetch, limit + 1 if limit is not None else 10_000)
         self._rows = context.metric_group().counter("records_in")
@@ -133,6 +140,31 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
             self._fetching[self._threads.submit(self._next_page, reading)] = reading
 
     def _next_page(self, reading: _Reading) -> Page:
+        page = self._fetched(reading)
+        if page.records and reading.rows and not self._is_whole_since(reading):
+            reading.has_gap = True
+        return page
+
+    def _is_whole_since(self, reading: _Reading) -> bool:
+        """Returns whether the last record that was read still exists, and so does all that followed it.
+
+        It is only looked for within an hour of its expiry.
+        """
+        stream, age_ms = reading.split.stream, time.time_ns() // 1_000_000 - reading.last_time
+        if age_ms < _LEAST_RETENTION_MS - HOUR_MS:
+            return True
+        if stream not in self._retention_ms:
+            self._retention_ms[stream] = self._client.retention_ms(stream)
+        if age_ms < self._retention_ms[stream] - HOUR_MS:
+            return True
+        pages = ShardPages(self._client, reading.split)
+        try:
+            pages.anew(reading.position, 1)
+        except NotThereError:
+            return False
+        return pages.missing is None
+
+    def _fetched(self, reading: _Reading) -> Page:
         split = reading.split
         if reading.subscription is not None:
             if (pushed := reading.subscription.next_page(reading.position)) is not None:
@@ -151,6 +183,9 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
             self._lose(reading, str(error))
             self._go_on_after_loss(reading)
             return
+        if reading.has_gap:
+            self._lose(reading, "the last record that was read has expired since")
+            reading.has_gap = False
         records = _records_from(_records_before(page.records, reading.end), reading.floor)
         self._check_ends(reading, page)
         if records:

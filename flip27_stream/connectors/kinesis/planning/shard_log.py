@@ -8,8 +8,8 @@ from itertools import takewhile
 from flip27_stream.api import SplitRange
 from flip27_stream.connectors.kinesis.client.client import KinesisClient, Page
 from flip27_stream.connectors.kinesis.client.errors import LostRecordError, NotThereError
+from flip27_stream.connectors.kinesis.client.shard_pages import LARGEST_PAGE, ShardPages, position_and_time
 from flip27_stream.connectors.kinesis.planning.landmarks import Gap, Landmark, Landmarks
-from flip27_stream.connectors.kinesis.planning.shard_pages import LARGEST_PAGE, ShardPages, position_and_time
 from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, is_behind
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit
 from flip27_stream.errors import UnreachableError

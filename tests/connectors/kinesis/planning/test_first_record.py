@@ -16,6 +16,11 @@ from tests.connectors.kinesis.support.memory_service import MemoryService, Memor
 BEGAN = time.time_ns() // 1_000_000 - 3_600_000
 
 
+def busy_records() -> list[tuple[int, int]]:
+    """Returns records of the last minutes and of the next one, so that the shard stays busy while a test runs."""
+    return numbered_records(64_000, time.time_ns() // 1_000_000 - 580_000, 10)
+
+
 def silent(operation: str, asked: dict[str, Any]) -> Any:
     """As the emulator kinesalite where there is no such record, or a service whose answer comes too late."""
     if asked.get("ShardIteratorType") == "AT_TIMESTAMP":
@@ -84,8 +89,7 @@ def test_a_first_record_behind_too_many_others_fails_with_a_remedy() -> None:
 
 def test_a_running_query_goes_on_where_times_are_always_refused() -> None:
     """Other readers use up the calls for iterators of a shard. Planning asks twice, then reads pages instead."""
-    now = time.time_ns() // 1_000_000
-    records = numbered_records(58_000, now - 580_000, 10)
+    records = busy_records()
     with MemoryService(a=MemoryShard(records)).running(requestTimeout="300 ms") as service:
         log = service.log_of("a", requestTimeout="300 ms")
         busy = log.look(0, frozen=False)
@@ -122,8 +126,7 @@ def test_records_that_arrive_while_the_first_is_looked_for_are_read() -> None:
 def test_a_refused_or_silent_request_changes_no_other_plan() -> None:
     """A request that is refused is repeated. If requests of one shard get no answer, only the end of this shard is
     looked for by pages, and these have at most 1 MB."""
-    now = time.time_ns() // 1_000_000
-    records = numbered_records(58_000, now - 580_000, 10)
+    records = busy_records()
     shards = {name: MemoryShard(records, size=2000) for name in ("a", "b")}
     with MemoryService(**shards).running() as service:
         client = service.client()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -221,3 +222,39 @@ def test_a_refusal_in_the_middle_of_a_range_reads_no_record_again(caplog: pytest
             service.fault = refuse
             assert numbers_of(query.step()) == list(range(10, 20))
     assert caplog.text.count("were lost while they were read") == 1
+
+
+@pytest.mark.parametrize("hours", [23, 24])
+def test_records_that_expire_between_two_pages_of_a_task_are_data_loss(
+    hours: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The retention period is 24 hours. Nothing more is asked where it leaves more than an hour."""
+    first_time = NOW - hours * 3_600_000 + 600_000
+    service = MemoryService(a=MemoryShard(numbered_records(20, first_time)))
+    tolerant = service.source(failOnDataLoss="false", maxRecordsPerFetch="5")
+    with service.running(), SourceQuery(tolerant) as query, caplog.at_level(logging.WARNING):
+        query.planned = query.wait_for_batch()
+        service.asked.clear()
+        if hours == 24:
+            service.fault = expiring(service, 15)
+        rows = numbers_of(query.step())
+        calls = Counter(operation for operation, _ in service.asked)
+        if hours == 24:
+            assert rows == [*range(5), *range(15, 20)]
+            assert caplog.text.count("and the last record that was read has expired since") == 1
+        else:
+            assert rows == list(range(20))
+            assert (calls["GetRecords"], calls["GetShardIterator"]) == (4, 1)
+
+
+def expiring(service: MemoryService, count: int) -> Any:
+    """Returns a fault: the first ``count`` records of shard a expire before the second page."""
+    pages = 0
+
+    def fault(operation: str, _: dict[str, Any]) -> Any:
+        nonlocal pages
+        pages += operation == "GetRecords"
+        if operation == "GetRecords" and pages == 2:
+            service.shards["a"].expire(count)
+
+    return fault

@@ -1,4 +1,4 @@
-"""The pages of one shard that planning reads."""
+"""The pages of one shard. They tell whether the record before a position still exists."""
 
 from __future__ import annotations
 
