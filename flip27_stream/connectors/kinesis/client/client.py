@@ -32,8 +32,11 @@ _RESERVED_BYTES = 8
 _SILENT_S, _REFUSED_S = 60.0, 1.0
 _TIME_TRIES = 2
 _ITERATORS = 6
+_HOUR_MS = 3_600_000
+_LEAST_RETENTION_HOURS = 24
+"""The least retention period that a stream can have."""
+_RETENTION_S = 60.0
 SHARDS_PER_CALL = 1000
-HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,7 @@ class KinesisClient:
         self._boto = shared_client(options)
         self.calls: dict[str, int] = {}
         self._silent_until: dict[tuple[str, str], float] = {}
+        self._retention_hours: dict[str, tuple[float, int]] = {}
 
     @property
     def request_timeout_s(self) -> float:
@@ -104,14 +108,21 @@ class KinesisClient:
         created = summary.get("StreamCreationTimestamp", 0)
         return StreamIdentity(summary["StreamARN"], to_ms(created))
 
-    def retention_ms(self, stream: str) -> int:
-        """Returns for how long (ms) a stream keeps records.
+    def is_about_to_expire(self, stream: str, arrived: int) -> bool:
+        """Returns whether a record that arrived at ``arrived`` (ms) expires within an hour, or has expired.
 
         Raises:
             MissingTopicError: The stream does not exist.
         """
-        summary = self._stream_call("DescribeStreamSummary", stream)["StreamDescriptionSummary"]
-        return int(summary["RetentionPeriodHours"]) * HOUR_MS
+        hours = (time.time_ns() // 1_000_000 - arrived) / _HOUR_MS + 1
+        if hours < _LEAST_RETENTION_HOURS:
+            return False
+        asked_at, retention = self._retention_hours.get(stream, (float("-inf"), 0))
+        if time.monotonic() - asked_at > _RETENTION_S:
+            summary = self._stream_call("DescribeStreamSummary", stream)["StreamDescriptionSummary"]
+            asked_at, retention = time.monotonic(), int(summary["RetentionPeriodHours"])
+            self._retention_hours[stream] = asked_at, retention
+        return hours >= retention
 
     def shards(self, stream: str) -> list[Shard]:
         """Returns all shards of a stream.

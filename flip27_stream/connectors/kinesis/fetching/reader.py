@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -14,7 +13,7 @@ import pyarrow as pa
 
 from flip27_stream.api import InputStatus, ReaderOutput, SourceReader, SourceReaderContext
 from flip27_stream.connector_base.data_loss import report_data_loss
-from flip27_stream.connectors.kinesis.client.client import HOUR_MS, KinesisClient, Page, to_ms
+from flip27_stream.connectors.kinesis.client.client import KinesisClient, Page, to_ms
 from flip27_stream.connectors.kinesis.client.consumers import Consumers
 from flip27_stream.connectors.kinesis.client.errors import NotThereError
 from flip27_stream.connectors.kinesis.client.pace import Pace
@@ -37,8 +36,6 @@ log = logging.getLogger(__name__)
 _THREADS = 8
 _EMPTY_PAGES = 200
 _POLL_S = 30.0
-_LEAST_RETENTION_MS = 24 * HOUR_MS
-"""The least retention period that a stream can have."""
 
 
 @dataclass
@@ -89,7 +86,6 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
         self._fetching: dict[Future[Page], _Reading] = {}
         self._ended: list[_Reading] = []
         self._told: list[RangeRead] = []
-        self._retention_ms: dict[str, int] = {}
         limit = options.limits.max_rows
         self._page_size = min(options.max_records_per_fetch, limit + 1 if limit is not None else 10_000)
         self._rows = context.metric_group().counter("records_in")
@@ -146,16 +142,8 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
         return page
 
     def _is_whole_since(self, reading: _Reading) -> bool:
-        """Returns whether the last record that was read still exists, and so does all that followed it.
-
-        It is only looked for within an hour of its expiry.
-        """
-        stream, age_ms = reading.split.stream, time.time_ns() // 1_000_000 - reading.last_time
-        if age_ms < _LEAST_RETENTION_MS - HOUR_MS:
-            return True
-        if stream not in self._retention_ms:
-            self._retention_ms[stream] = self._client.retention_ms(stream)
-        if age_ms < self._retention_ms[stream] - HOUR_MS:
+        """Returns whether the last record that was read still exists, and so does all that followed it."""
+        if not self._client.is_about_to_expire(reading.split.stream, reading.last_time):
             return True
         pages = ShardPages(self._client, reading.split)
         try:

@@ -304,7 +304,11 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         """Reports a loss. Returns the range from the first record on that is left."""
         split, position = loss.split, loss.position
         if loss.found is not None:
-            self._reports.warn_of_doubt(loss)
+            first = self._log_of(split).next_time
+            if position != TRIM_HORIZON:
+                self._reports.warn_of_doubt(loss)
+            elif first is not None and self._client.is_about_to_expire(split.stream, first):
+                self._reports.warn_of_first_record(split)
             return loss.found
         self._reports.report_records(loss)
         try:

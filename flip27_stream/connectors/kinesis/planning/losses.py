@@ -10,7 +10,7 @@ from flip27_stream.api import SplitRange
 from flip27_stream.connector_base.data_loss import report_data_loss
 from flip27_stream.connectors.kinesis.client.client import StreamIdentity
 from flip27_stream.connectors.kinesis.planning.enumerator_state import StreamState
-from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, described
+from flip27_stream.connectors.kinesis.positions import described
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit
 from flip27_stream.errors import ConnectorError
 
@@ -91,7 +91,7 @@ class LossReports:
 
     def warn_of_doubt(self, loss: Loss) -> None:
         """Warns once of records that may have followed one which was read and has expired."""
-        if loss.position in (TRIM_HORIZON, self._doubted.get(loss.split.split_id)):
+        if self._doubted.get(loss.split.split_id) == loss.position:
             return
         self._doubted[loss.split.split_id] = loss.position
         log.warning(
@@ -99,4 +99,12 @@ class LossReports:
             "expired, too, they are lost. Choose a retention period that is longer than the pauses of the query.",
             loss.split.split_id,
             described(loss.position),
+        )
+
+    def warn_of_first_record(self, split: KinesisShardSplit) -> None:
+        """Warns of records that may have been before the first one of a shard, which was empty."""
+        log.warning(
+            "Shard %s was empty when it was last planned, and its first record is about to expire. If records before "
+            "it have expired, they are lost. Choose a retention period that is longer than the pauses of the query.",
+            split.split_id,
         )

@@ -12,6 +12,7 @@ import pytest
 from flip27_stream.api import PositioningRequest
 from flip27_stream.connectors.kinesis.planning import enumerator
 from flip27_stream.connectors.kinesis.planning.timed_enumerator import TimedKinesisSourceEnumerator
+from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON
 from flip27_stream.errors import DataLossError
 from flip27_stream.testing.source_query import SourceQuery
 from tests.connectors.kinesis.support.answers import error
@@ -120,6 +121,22 @@ def test_the_first_record_of_a_planned_range_is_known_by_its_number(
             rows = [row for task in going_on.tasks(start, end) for row in going_on.read(task)]
     assert numbers_of(rows) == list(range(15, 20))
     assert caplog.text.count("were lost while they were read") == 1
+
+
+@pytest.mark.parametrize("hours", [23, 24])
+def test_first_records_that_are_about_to_expire_are_warned_of(
+    hours: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The shard was empty when the query was stopped. The retention period is 24 hours."""
+    service = MemoryService(a=MemoryShard())
+    with service.running():
+        with SourceQuery(service.source()) as query:
+            assert query.run(0) == []
+        assert query.offset["splits"]["clicks/a"][0] == TRIM_HORIZON
+        service.shards["a"].records += numbered_records(10, NOW - hours * 3_600_000 + 600_000)
+        with SourceQuery(service.source(), query.offset) as resumed, caplog.at_level(logging.WARNING):
+            assert numbers_of(resumed.run(10)) == list(range(10))
+    assert caplog.text.count("Shard clicks/a was empty when it was last planned") == (hours == 24)
 
 
 @pytest.mark.parametrize("was_doubted", [False, True])
