@@ -142,8 +142,8 @@ class SplitRange:
     """What can be read of a split at one moment, in positions: from ``position`` up to, not including, ``end``.
 
     Attributes:
-        position: The next position to read. It is the requested position, unless the records there are lost and the
-            source is configured to go on without them.
+        position: The next position to read. It is the requested position, or that of the first record behind it. Only
+            where records are lost, and the source is configured to go on without them, are there records in between.
         end: The first position that cannot be read.
         drained: Whether there are no records at or after ``end``; false while an open transaction hides records there.
         final: Whether the split ends at ``end`` for ever, because the source is bounded there.

@@ -12,6 +12,7 @@ from typing import Any
 from flip27_stream.connectors.kinesis.client.errors import (
     DENIED,
     RETRIED,
+    RETRIED_OF,
     InUseError,
     IteratorExpiredError,
     NotThereError,
@@ -28,9 +29,13 @@ log = logging.getLogger(__name__)
 _FIRST_WAIT_S = 0.1
 _LONGEST_WAIT_S = 5.0
 _RESERVED_BYTES = 8
-_SILENT_S = 60.0
-_SILENT_TRIES = 2
+_SILENT_S, _REFUSED_S = 60.0, 1.0
+_TIME_TRIES = 2
 _ITERATORS = 6
+_HOUR_MS = 3_600_000
+_LEAST_RETENTION_HOURS = 24
+"""The least retention period that a stream can have."""
+_RETENTION_S = 60.0
 SHARDS_PER_CALL = 1000
 
 
@@ -82,6 +87,7 @@ class KinesisClient:
         self._boto = shared_client(options)
         self.calls: dict[str, int] = {}
         self._silent_until: dict[tuple[str, str], float] = {}
+        self._retention_hours: dict[str, tuple[float, int]] = {}
 
     @property
     def request_timeout_s(self) -> float:
@@ -89,7 +95,7 @@ class KinesisClient:
         return self._options.request_timeout_ms / 1000
 
     def times_are_silent(self, stream: str, shard_id: str) -> bool:
-        """Returns whether recent requests for an iterator at a time got no answer; see :meth:`iterator_at_time`."""
+        """Returns whether a recent request for an iterator at a time got no answer; see :meth:`iterator_at_time`."""
         return time.monotonic() < self._silent_until.get((stream, shard_id), 0.0)
 
     def identity(self, stream: str) -> StreamIdentity:
@@ -101,6 +107,22 @@ class KinesisClient:
         summary = self._stream_call("DescribeStreamSummary", stream)["StreamDescriptionSummary"]
         created = summary.get("StreamCreationTimestamp", 0)
         return StreamIdentity(summary["StreamARN"], to_ms(created))
+
+    def is_about_to_expire(self, stream: str, arrived: int) -> bool:
+        """Returns whether a record that arrived at ``arrived`` (ms) expires within an hour, or has expired.
+
+        Raises:
+            MissingTopicError: The stream does not exist.
+        """
+        hours = (time.time_ns() // 1_000_000 - arrived) / _HOUR_MS + 1
+        if hours < _LEAST_RETENTION_HOURS:
+            return False
+        asked_at, retention = self._retention_hours.get(stream, (float("-inf"), 0))
+        if time.monotonic() - asked_at > _RETENTION_S:
+            summary = self._stream_call("DescribeStreamSummary", stream)["StreamDescriptionSummary"]
+            asked_at, retention = time.monotonic(), int(summary["RetentionPeriodHours"])
+            self._retention_hours[stream] = asked_at, retention
+        return hours >= retention
 
     def shards(self, stream: str) -> list[Shard]:
         """Returns all shards of a stream.
@@ -126,34 +148,44 @@ class KinesisClient:
             how["StartingSequenceNumber"] = sequence_number(position)
         return self._iterator(self._boto, stream, shard_id, how)
 
-    def iterator_at_time(self, stream: str, shard_id: str, time_ms: int, *, is_there: bool) -> str:
+    def iterator_at_time(
+        self, stream: str, shard_id: str, time_ms: int, *, is_there: bool = False, is_needed: bool = False
+    ) -> str:
         """Returns a shard iterator at the first record that arrived at ``time_ms`` or later.
 
         The emulator kinesalite does not answer if there is no such record. After requests without an answer, only
-        requests with ``is_there`` are sent for a minute for this shard.
+        requests with ``is_there`` or ``is_needed`` are sent for a minute for this shard; after refused ones, for a
+        second, in which the service takes five requests from all its callers.
 
         Args:
             stream: The name or the ARN of the stream.
             shard_id: The id of the shard.
             time_ms: The time (ms).
             is_there: Whether such a record is known to exist.
+            is_needed: Whether a refused request is repeated until ``requestTimeout``, and not only once.
 
         Raises:
             NotThereError: The time is in the future by the service's clock, or the shard does not exist.
             SilentError: There is no answer, so nobody knows whether such a record exists.
-            UnreachableError: The service has refused the call for ``requestTimeout``.
+            UnreachableError: The service has refused a request that ``is_needed`` for ``requestTimeout``.
         """
-        if self.times_are_silent(stream, shard_id) and not is_there:
+        if self.times_are_silent(stream, shard_id) and not (is_there or is_needed):
             raise SilentError(
-                f"GetShardIterator of {stream}/{shard_id} (AT_TIMESTAMP) got no answer a minute ago"
+                f"GetShardIterator of {stream}/{shard_id} (AT_TIMESTAMP) got no answer within the last minute"
             )
         how = {"ShardIteratorType": "AT_TIMESTAMP", "Timestamp": time_ms / 1000}
         boto = shared_client(self._options, self._options.probe_timeout_s)
+        tries = None if is_needed else _TIME_TRIES
         try:
-            return self._iterator(boto, stream, shard_id, how, silent_tries=_SILENT_TRIES)
+            return self._iterator(boto, stream, shard_id, how, tries=tries, silent_tries=_TIME_TRIES)
         except SilentError:
             self._silent_until[stream, shard_id] = time.monotonic() + _SILENT_S
             raise
+        except UnreachableError as error:
+            if is_needed:
+                raise
+            self._silent_until[stream, shard_id] = time.monotonic() + _REFUSED_S
+            raise SilentError(str(error)) from error
 
     def page(self, split_id: str, iterator: str | None, limit: int, make_iterator: Callable[[], str]) -> Page:
         """Returns the records at an iterator.
@@ -199,11 +231,12 @@ class KinesisClient:
         shard_id: str,
         how: Mapping[str, Any],
         *,
+        tries: int | None = None,
         silent_tries: int | None = None,
     ) -> str:
         what = f"GetShardIterator of {stream}/{shard_id} ({how['ShardIteratorType']})"
         asked = {"ShardId": shard_id, **_named(stream), **how}
-        answer = self.call(what, "GetShardIterator", asked, boto, silent_tries=silent_tries)
+        answer = self.call(what, "GetShardIterator", asked, boto, tries=tries, silent_tries=silent_tries)
         return str(answer["ShardIterator"])
 
     def _stream_call(self, operation: str, stream: str, **arguments: Any) -> Any:
@@ -223,7 +256,7 @@ class KinesisClient:
         asked: Mapping[str, Any],
         boto: Any = None,
         *,
-        once: bool = False,
+        tries: int | None = None,
         silent_tries: int | None = None,
         shard: str = "",
     ) -> Any:
@@ -234,7 +267,7 @@ class KinesisClient:
             operation: The service's name of the operation.
             asked: The arguments of the operation.
             boto: The boto3 client to use, if it is not the usual one of this object.
-            once: Whether the call is not repeated.
+            tries: How often the call is made at most; ``None`` for no such limit.
             silent_tries: How often the call is made if no answer comes in time; ``None`` for no such limit.
             shard: The id of the split whose limits of calls apply to repeated calls; empty for no limits.
 
@@ -242,25 +275,26 @@ class KinesisClient:
             NotThereError: The stream, shard, consumer or sequence number does not exist.
             InUseError: The consumer or its subscription is in use.
             SilentError: No answer came in time, ``silent_tries`` times.
-            UnreachableError: There was no answer within ``requestTimeout``.
+            UnreachableError: There was no answer within ``requestTimeout``, or ``tries`` times.
             ConnectorError: The service refused for another reason.
         """
         from botocore import exceptions, xform_name
 
         method = getattr(boto or self._boto, xform_name(operation))
         deadline = time.monotonic() + self.request_timeout_s
-        wait, silent = _FIRST_WAIT_S, 0
+        wait, tried, silent = _FIRST_WAIT_S, 0, 0
         while True:
+            tried += 1
             self.calls[operation] = self.calls.get(operation, 0) + 1
-            failure = self._attempt(what, lambda: method(**asked))
+            failure = self._attempt(what, operation, lambda: method(**asked))
             if not isinstance(failure, _Failure):
                 return failure
             silent += isinstance(failure.error, exceptions.ReadTimeoutError)
             if silent_tries is not None and silent >= silent_tries:
                 raise SilentError(f"{what} got no answer at {self._options.place}") from failure.error
-            if once or time.monotonic() + wait > deadline:
+            if tried == tries or time.monotonic() + wait > deadline:
                 raise UnreachableError(
-                    f"{what} failed{'' if once else f' for {self.request_timeout_s:g} s'} at "
+                    f"{what} failed{'' if tries else f' for {self.request_timeout_s:g} s'} at "
                     f"{self._options.place}: {failure.why}. Check that the service is well, and who else reads the "
                     "stream, or raise option 'requestTimeout'."
                 ) from failure.error
@@ -269,7 +303,7 @@ class KinesisClient:
             if shard:
                 self._pace.wait(shard)
 
-    def _attempt(self, what: str, call: Callable[[], Any]) -> Any:
+    def _attempt(self, what: str, operation: str, call: Callable[[], Any]) -> Any:
         """Returns the answer, or a :class:`_Failure` if the call can be repeated.
 
         Raises:
@@ -285,9 +319,9 @@ class KinesisClient:
         except exceptions.ClientError as error:
             code = error.response["Error"].get("Code", "")
             status = error.response["ResponseMetadata"].get("HTTPStatusCode", 0)
-            raise_refusal(what, code, error)
-            if code in RETRIED or status >= 500:
+            if code in RETRIED or (operation, code) in RETRIED_OF or status >= 500:
                 return _Failure(f"{code}: {error.response['Error'].get('Message', '')}", error)
+            raise_refusal(what, code, error)
             raise ConnectorError(f"{what} was refused at {self._options.place}: {error}") from error
         except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError) as error:
             raise AuthenticationError(

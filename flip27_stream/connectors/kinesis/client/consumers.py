@@ -93,7 +93,7 @@ class Consumers:
                     f"DeregisterStreamConsumer of {stream}/{consumer}",
                     "DeregisterStreamConsumer",
                     asked,
-                    once=True,
+                    tries=1,
                 )
             except (NotThereError, MissingTopicError):
                 log.info("Consumer '%s' of stream '%s' was de-registered before.", consumer, stream)

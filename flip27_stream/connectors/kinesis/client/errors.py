@@ -21,6 +21,9 @@ RETRIED = frozenset(
 )
 """The error codes of the service after which the same call is made again."""
 
+RETRIED_OF = frozenset({("ListShards", "ResourceInUseException")})
+"""The same for single operations: a stream that is being made cannot be listed yet."""
+
 DENIED = frozenset(
     {
         "AccessDenied",
@@ -47,7 +50,8 @@ class IteratorExpiredError(ConnectorError):
 
 
 class SilentError(UnreachableError):
-    """The service took a request for the first record at a time, and did not answer it."""
+    """The service did not answer a request for the first record at a time, or refused one that planning can do
+    without."""
 
 
 class LostRecordError(ConnectorError):

@@ -17,6 +17,7 @@ from flip27_stream.connectors.kinesis.client.client import KinesisClient, Page, 
 from flip27_stream.connectors.kinesis.client.consumers import Consumers
 from flip27_stream.connectors.kinesis.client.errors import NotThereError
 from flip27_stream.connectors.kinesis.client.pace import Pace
+from flip27_stream.connectors.kinesis.client.shard_pages import ShardPages
 from flip27_stream.connectors.kinesis.client.subscription import Subscription
 from flip27_stream.connectors.kinesis.options.source_options import KinesisOptions, bytes_per_second
 from flip27_stream.connectors.kinesis.positions import (
@@ -42,19 +43,23 @@ class _Reading:
     """A shard that is being read from ``position`` on.
 
     Attributes:
+        floor: The least position of a record to emit, after a loss. Reading then begins at the beginning of the shard.
         iterator: A shard iterator at the position; ``None`` if one has to be made.
+        has_gap: Whether records behind the position may have expired before the page that is fetched now.
         subscription: The subscription that sends the records (enhanced fan-out); ``None`` if the shard is polled.
     """
 
     split: KinesisShardSplit
     end: int
     position: int
+    floor: int = TRIM_HORIZON
     iterator: str | None = None
     subscription: Subscription | None = None
     rows: int = 0
     first_time: int = 0
     last_time: int = 0
     empty_pages: int = 0
+    has_gap: bool = False
     is_begun: bool = field(default=False)
 
 
@@ -131,6 +136,23 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
             self._fetching[self._threads.submit(self._next_page, reading)] = reading
 
     def _next_page(self, reading: _Reading) -> Page:
+        page = self._fetched(reading)
+        if page.records and reading.rows and not self._is_whole_since(reading):
+            reading.has_gap = True
+        return page
+
+    def _is_whole_since(self, reading: _Reading) -> bool:
+        """Returns whether the last record that was read still exists, and so does all that followed it."""
+        if not self._client.is_about_to_expire(reading.split.stream, reading.last_time):
+            return True
+        pages = ShardPages(self._client, reading.split)
+        try:
+            pages.anew(reading.position, 1)
+        except NotThereError:
+            return False
+        return pages.missing is None
+
+    def _fetched(self, reading: _Reading) -> Page:
         split = reading.split
         if reading.subscription is not None:
             if (pushed := reading.subscription.next_page(reading.position)) is not None:
@@ -149,7 +171,10 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
             self._lose(reading, str(error))
             self._go_on_after_loss(reading)
             return
-        records = _records_before(page.records, reading.end)
+        if reading.has_gap:
+            self._lose(reading, "the last record that was read has expired since")
+            reading.has_gap = False
+        records = _records_from(_records_before(page.records, reading.end), reading.floor)
         self._check_ends(reading, page)
         if records:
             self._emit(reading, records, page.size, output)
@@ -168,7 +193,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
         if reading.position == TRIM_HORIZON:
             self._end(reading)
         else:
-            reading.position, reading.iterator = TRIM_HORIZON, None
+            reading.floor, reading.position, reading.iterator = reading.position, TRIM_HORIZON, None
             self._waiting.append(reading)
 
     def _check_ends(self, reading: _Reading, page: Page) -> None:
@@ -227,7 +252,18 @@ def _records_before(records: Sequence[Mapping[str, Any]], end: int) -> Sequence[
     """Returns the records before a position. Records are in the order of their sequence numbers."""
     if not records or before(records[-1]["SequenceNumber"]) < end:
         return records
-    return records[: bisect_left(records, end, key=lambda r: before(r["SequenceNumber"]))]
+    return records[: _index(records, end)]
+
+
+def _records_from(records: Sequence[Mapping[str, Any]], start: int) -> Sequence[Mapping[str, Any]]:
+    """Returns the records at or behind a position."""
+    if not records or before(records[0]["SequenceNumber"]) >= start:
+        return records
+    return records[_index(records, start) :]
+
+
+def _index(records: Sequence[Mapping[str, Any]], position: int) -> int:
+    return bisect_left(records, position, key=lambda r: before(r["SequenceNumber"]))
 
 
 def _unsubscribe(reading: _Reading) -> None:

@@ -258,15 +258,16 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         return within_bytes(self._looked, self._limits.max_bytes, sizes, self._cut_after)
 
     def _look(self, split: KinesisShardSplit, position: int | None) -> SplitRange | Loss:
-        if position is None:
-            position = self._begin(split)
-        shard = self._log_of(split)
+        begin = TRIM_HORIZON if position is None else position
         try:
-            found = self._range(split, position)
+            begin = self._begin(split) if position is None else position
+            found = self._range(split, begin)
         except (LostRecordError, NotThereError) as error:
-            return Loss(split, position, error)
-        is_doubtful = shard.is_start_missing and not self._reports.is_doubted(split, position)
-        return Loss(split, position, None, found) if is_doubtful else found
+            return Loss(split, begin, error)
+        # No record tells then whether the stream was made again since the position was planned.
+        is_first = position == TRIM_HORIZON and found.end > TRIM_HORIZON
+        is_doubtful = is_first or self._log_of(split).is_start_missing
+        return Loss(split, begin, None, found) if is_doubtful else found
 
     def _range(self, split: KinesisShardSplit, position: int) -> SplitRange:
         return self._log_of(split).look(
@@ -303,15 +304,20 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         """Reports a loss. Returns the range from the first record on that is left."""
         split, position = loss.split, loss.position
         if loss.found is not None:
-            self._reports.warn_of_doubt(loss)
+            first = self._log_of(split).next_time
+            if position != TRIM_HORIZON:
+                self._reports.warn_of_doubt(loss)
+            elif first is not None and self._client.is_about_to_expire(split.stream, first):
+                self._reports.warn_of_first_record(split)
             return loss.found
         self._reports.report_records(loss)
         try:
             self._log_of(split).skip_lost(position)
             return self._range(split, position)
         except NotThereError:
-            if self._listed.is_listed(split):
+            if split.shard_id in {shard.shard_id for shard in self._client.shards(split.stream)}:
                 raise
+            self._listed.forget(split)
             return SplitRange(position, position, drained=True, final=True, rows=0)
 
     def _begin(self, split: KinesisShardSplit) -> int:

@@ -81,8 +81,8 @@ class KinesisEnumeratorState:
 class KinesisEnumeratorStateSerializer(SimpleVersionedSerializer[KinesisEnumeratorState]):
     """Serializes the state as ``{"start": ms, "streams": {name: stream}}``.
 
-    A stream is ``[arn, created, generation, [begun], [done], [initial] or null]``. Version 1 has no ``initial``: all
-    shards of the first listing are taken to be begun.
+    A stream is ``[arn, created, generation, [begun], [done], [initial] or null]``. Version 1 has no ``initial``: the
+    first listing after the restart counts as the first one of the query.
     """
 
     @property
@@ -114,7 +114,7 @@ class KinesisEnumeratorStateSerializer(SimpleVersionedSerializer[KinesisEnumerat
 def _stream(data: JsonValue) -> StreamState:
     match data:
         case [str(arn), int(created), int(generation), begun, done]:
-            return StreamState(arn, created, generation, _ids(begun), _ids(done), frozenset())
+            return StreamState(arn, created, generation, _ids(begun), _ids(done))
         case [str(arn), int(created), int(generation), begun, done, initial]:
             first = None if initial is None else _ids(initial)
             return StreamState(arn, created, generation, _ids(begun), _ids(done), first)

@@ -33,6 +33,7 @@ class ListedShards:
         self._shards: dict[str, Mapping[str, Shard]] = {}
         self._parents: dict[str, frozenset[str]] = {}
         self._numbers: dict[str, int] = {}
+        self._gone: set[str] = set()
         self._counter = itertools.count(1)
 
     def next_number(self) -> int:
@@ -55,7 +56,12 @@ class ListedShards:
 
     def is_listed(self, split: KinesisShardSplit) -> bool:
         """Returns whether the service lists a shard, as it does until all records of a closed shard have expired."""
-        return split.shard_id in self._shards.get(split.stream, (split.shard_id,))
+        is_gone = split.split_id in self._gone
+        return not is_gone and split.shard_id in self._shards.get(split.stream, (split.shard_id,))
+
+    def forget(self, split: KinesisShardSplit) -> None:
+        """Records that the service does not list a shard any more. Several threads may call this."""
+        self._gone.add(split.split_id)
 
     def waiting(self, streams: Mapping[str, StreamState]) -> Iterator[tuple[str, Shard]]:
         """Yields listed shards that are neither begun nor done, with their streams."""

@@ -19,13 +19,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Loss:
-    """A position whose record does not exist any more.
+    """A position where records are lost, or may be lost or of another stream.
 
     Attributes:
         split: The shard.
         position: The position.
-        error: What the service said; ``None`` if it went on at the first record that is left.
-        found: The range from there on, if there was no error. Nobody knows then whether other records are lost.
+        error: What the service said; ``None`` if it went on at the first record that is there.
+        found: The range from there on, if there was no error.
     """
 
     split: KinesisShardSplit
@@ -89,16 +89,22 @@ class LossReports:
         )
         report_data_loss(log, what, fail=self._fail)
 
-    def is_doubted(self, split: KinesisShardSplit, position: int) -> bool:
-        """Returns whether :meth:`warn_of_doubt` has warned of a position."""
-        return self._doubted.get(split.split_id) == position
-
     def warn_of_doubt(self, loss: Loss) -> None:
-        """Warns of records that may have followed one which was read and has expired."""
+        """Warns once of records that may have followed one which was read and has expired."""
+        if self._doubted.get(loss.split.split_id) == loss.position:
+            return
         self._doubted[loss.split.split_id] = loss.position
         log.warning(
             "The last record of %s that was read, %s, does not exist any more. If records followed it and have "
             "expired, too, they are lost. Choose a retention period that is longer than the pauses of the query.",
             loss.split.split_id,
             described(loss.position),
+        )
+
+    def warn_of_first_record(self, split: KinesisShardSplit) -> None:
+        """Warns of records that may have been before the first one of a shard, which was empty."""
+        log.warning(
+            "Shard %s was empty when it was last planned, and its first record is about to expire. If records before "
+            "it have expired, they are lost. Choose a retention period that is longer than the pauses of the query.",
+            split.split_id,
         )

@@ -7,9 +7,9 @@ from itertools import takewhile
 
 from flip27_stream.api import SplitRange
 from flip27_stream.connectors.kinesis.client.client import KinesisClient, Page
-from flip27_stream.connectors.kinesis.client.errors import LostRecordError
+from flip27_stream.connectors.kinesis.client.errors import LostRecordError, NotThereError
+from flip27_stream.connectors.kinesis.client.shard_pages import LARGEST_PAGE, ShardPages, position_and_time
 from flip27_stream.connectors.kinesis.planning.landmarks import Gap, Landmark, Landmarks
-from flip27_stream.connectors.kinesis.planning.shard_pages import LARGEST_PAGE, ShardPages, position_and_time
 from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, is_behind
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit
 from flip27_stream.errors import UnreachableError
@@ -107,7 +107,8 @@ class ShardLog:
         Raises:
             UnreachableError: The service does not say within ``requestTimeout`` which record that is.
         """
-        if not self._read_page(_LOOK_AHEAD) and not self._reaches(moment) and self._probe(moment) is False:
+        is_unknown = not self._read_page(_LOOK_AHEAD) and not self._reaches(moment)
+        if is_unknown and self._probe(moment, is_needed=True) is False:
             while self._marks.tail is None and not self._reaches(moment):
                 self._search_tail(_PAGES, _STEPS_TO_FREEZE)
         found = self._marks.first_at_or_after(moment, _NO_END)
@@ -121,8 +122,7 @@ class ShardLog:
 
     def _first_since(self, moment: int) -> int:
         """Reads on to the first record that arrived at ``moment`` (ms) or later, where the service does not find it."""
-        known = takewhile(lambda mark: mark.time < moment, self._marks.up_to(_NO_END))
-        position = max((mark.behind for mark in known), default=self._marks.start)
+        position = self._known_before(moment)
         deadline = time.monotonic() + self._client.request_timeout_s
         while time.monotonic() < deadline:
             page = self._pages.at(position, LARGEST_PAGE)
@@ -135,31 +135,43 @@ class ShardLog:
         raise UnreachableError(
             f"The first record of {self._split.split_id} that arrived at {moment} ms or later was not found in "
             f"{self._client.request_timeout_s:g} s: the service does not answer requests for it, and the records "
-            "before it are too many to read. It is looked for again. Raise option 'requestTimeout' if this goes on."
+            "before it are too many to read. The query fails. Raise option 'requestTimeout', or begin at another "
+            "'initialPosition'."
         )
+
+    def _known_before(self, moment: int) -> int:
+        """Returns the position behind the last known record before the first known one of ``moment`` (ms) or later."""
+        known = takewhile(lambda mark: mark.time < moment, self._marks.up_to(_NO_END))
+        return max((mark.behind for mark in known), default=self._marks.start)
 
     def skip_lost(self, position: int) -> None:
         """Makes the next look begin at the first record that exists behind ``position``, whose own record is lost."""
         self._marks, self._busy = Landmarks(position), False
-        self._pages.keep(position, None)
         page = self._pages.anew(TRIM_HORIZON, _LOOK_AHEAD)
+        is_empty = page.at_tip and not page.records
+        self._pages.keep(position, page.next_iterator if is_empty else None)
+        if is_empty:
+            self._marks.tail, self.closed = position, page.next_iterator is None
         self._marks.add_page(
             [seen for r in page.records if (seen := position_and_time(r))[0] > position], at_start=True
         )
         self._skipping = True
 
     def _begin(self, position: int) -> int:
-        """Returns the position where a range begins.
-
-        It is ``position``, or that of the first record at the beginning of a shard and after lost records.
+        """Returns the position where a range begins: before its first record, if that is known.
 
         Raises:
             LostRecordError: The record at the position does not exist any more.
         """
         first = self._marks.first
-        if first is None or first.rows != 0 or first.position == position or is_behind(position):
+        names_record = position != TRIM_HORIZON and not is_behind(position) and not self._skipping
+        if first is None and names_record and self._marks.tail is not None:
+            raise LostRecordError("no record is left")
+        if first is None or first.rows != 0 or first.position == position:
             return position
-        if position != TRIM_HORIZON and not self._skipping:
+        if is_behind(position):
+            return first.position
+        if names_record:
             raise LostRecordError(f"the first record there is now has sequence number {first.position // 10}")
         self._skipping = False
         self._marks.advance(first.position)
@@ -252,12 +264,12 @@ class ShardLog:
         if page.records:
             self.bytes_per_row = page.size / len(page.records)
 
-    def _probe(self, moment: int, *, is_there: bool = False) -> bool | None:
+    def _probe(self, moment: int, *, is_there: bool = False, is_needed: bool = False) -> bool | None:
         """Looks for the first record that arrived at ``moment`` (ms) or later. Returns whether there is one.
 
         The result is ``None`` if the service does not say.
         """
-        page = self._pages.since(moment, is_there=is_there)
+        page = self._pages.since(moment, is_there=is_there, is_needed=is_needed)
         if page is None or not page.records:
             return None if page is None else False
         position, arrived = position_and_time(page.records[0])
@@ -281,8 +293,11 @@ class ShardLog:
         return self._marks.next_time
 
     def first_time(self) -> int | None:
-        """Returns the time (ms) at which the shard's first record arrived; ``None`` if the shard is empty."""
-        self._read_page(1)
+        """Returns the time (ms) at which the shard's first record arrived; ``None`` if the shard is empty or gone."""
+        try:
+            self._read_page(1)
+        except NotThereError:
+            return None
         return self._marks.next_time
 
     def reach(self, end: int) -> int | None:
@@ -290,12 +305,15 @@ class ShardLog:
         return self._marks.reach(end)
 
     def cut_at(self, moment: int, end: int) -> int:
-        """Returns the position of the first record that arrived at ``moment`` (ms) or later, or ``end``."""
+        """Returns the position of the first record that arrived at ``moment`` (ms) or later, or ``end``.
+
+        It is an earlier position, behind the last known record before ``moment``, if the service does not say.
+        """
         found = self._marks.first_at_or_after(moment, end)
         if found is None:
             self._probe(moment, is_there=True)
             found = self._marks.first_at_or_after(moment, end)
-        return self._marks.start if found is None else found
+        return min(self._known_before(moment), end) if found is None else found
 
     def rows_before(self, moment: int, end: int) -> int:
         """Estimates how many records before ``end`` arrived before ``moment`` (ms)."""

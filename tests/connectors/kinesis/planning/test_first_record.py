@@ -16,6 +16,11 @@ from tests.connectors.kinesis.support.memory_service import MemoryService, Memor
 BEGAN = time.time_ns() // 1_000_000 - 3_600_000
 
 
+def busy_records() -> list[tuple[int, int]]:
+    """Returns records of the last minutes and of the next one, so that the shard stays busy while a test runs."""
+    return numbered_records(64_000, time.time_ns() // 1_000_000 - 580_000, 10)
+
+
 def silent(operation: str, asked: dict[str, Any]) -> Any:
     """As the emulator kinesalite where there is no such record, or a service whose answer comes too late."""
     if asked.get("ShardIteratorType") == "AT_TIMESTAMP":
@@ -62,6 +67,43 @@ def test_a_time_that_is_always_refused_fails_the_look() -> None:
             service.log_of("a", requestTimeout="300 ms").begin_at(BEGAN + 300)
 
 
+def test_a_first_record_behind_too_many_others_fails_with_a_remedy() -> None:
+    """The service does not answer for a time, and gives no end of records that arrived before it."""
+    shard = MemoryShard(numbered_records(20_000, BEGAN, 0))
+
+    def silent_and_endless(operation: str, asked: dict[str, Any]) -> Any:
+        if operation == "GetRecords":
+            shard.records += numbered_records(10_001, BEGAN, 0, first=len(shard.records))
+        return silent(operation, asked)
+
+    with MemoryService(a=shard).running(requestTimeout="300 ms") as service:
+        service.fault = silent_and_endless
+        with pytest.raises(UnreachableError) as failure:
+            service.log_of("a", requestTimeout="300 ms").begin_at(BEGAN + 1)
+    assert str(failure.value) == (
+        f"The first record of clicks/a that arrived at {BEGAN + 1} ms or later was not found in 0.3 s: the service "
+        "does not answer requests for it, and the records before it are too many to read. The query fails. Raise "
+        "option 'requestTimeout', or begin at another 'initialPosition'."
+    )
+
+
+def test_a_running_query_goes_on_where_times_are_always_refused() -> None:
+    """Other readers use up the calls for iterators of a shard. Planning asks twice, then reads pages instead."""
+    records = busy_records()
+    with MemoryService(a=MemoryShard(records)).running(requestTimeout="300 ms") as service:
+        log = service.log_of("a", requestTimeout="300 ms")
+        busy = log.look(0, frozen=False)
+        service.fault = refusing(1000, "ProvisionedThroughputExceededException", 400)
+        service.asked.clear()
+        refused = log.look(busy.position, frozen=False)
+        assert refused.end > busy.end
+        assert len(service.times_asked()) == 2
+        middle, moment = records[len(records) // 2]
+        assert busy.position < log.cut_at(moment, refused.end) < before(middle)
+        service.fault = lambda operation, asked: None
+        assert log.cut_at(moment, refused.end) == before(middle)
+
+
 def test_records_that_arrive_while_the_first_is_looked_for_are_read() -> None:
     """Nothing had arrived at the start time when the service was asked, and something before the tip was found."""
     shard = MemoryShard(numbered_records(1500, BEGAN, 1000))
@@ -84,8 +126,8 @@ def test_records_that_arrive_while_the_first_is_looked_for_are_read() -> None:
 def test_a_refused_or_silent_request_changes_no_other_plan() -> None:
     """A request that is refused is repeated. If requests of one shard get no answer, only the end of this shard is
     looked for by pages, and these have at most 1 MB."""
-    now = time.time_ns() // 1_000_000
-    shards = {name: MemoryShard(numbered_records(58_000, now - 580_000, 10)) for name in ("a", "b")}
+    records = busy_records()
+    shards = {name: MemoryShard(records, size=2000) for name in ("a", "b")}
     with MemoryService(**shards).running() as service:
         client = service.client()
         logs = {name: service.log_of(name, client) for name in shards}
@@ -103,6 +145,6 @@ def test_a_refused_or_silent_request_changes_no_other_plan() -> None:
         service.fault = lambda operation, asked: (
             silent(operation, asked) if asked.get("ShardId") == "a" else None
         )
-        sizes_of_pages()
-        sizes_of_pages()
+        assert max(sizes_of_pages()) <= (1 << 20) / 2000
+        assert max(sizes_of_pages()) <= (1 << 20) / 2000
         assert set(service.times_asked()) == {"b"}

@@ -17,23 +17,14 @@ from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.testing import wait_until
 from flip27_stream.testing.source_query import SourceQuery
 from tests.connectors.kinesis.support.answers import error
-from tests.connectors.kinesis.support.kit import data_of
+from tests.connectors.kinesis.support.kit import numbers_of
 from tests.connectors.kinesis.support.memory_service import MemoryService, MemoryShard, numbered_records
 
 NOW = time.time_ns() // 1_000_000
 
 
-def numbers(rows: list[dict[str, Any]]) -> list[int]:
-    return [int(data) for data in data_of(rows)]
-
-
 def records(first: int, count: int, first_time: int = NOW - 60_000) -> list[tuple[int, int]]:
     return numbered_records(count, first_time, first=first)
-
-
-def split(service: MemoryService, parent: str, *children: str) -> None:
-    service.shards[parent].is_closed = True
-    service.shards |= {child: MemoryShard([], (parent,)) for child in children}
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
@@ -48,14 +39,14 @@ def test_shards_that_are_found_later_begin_at_their_first_record(position: str, 
             for _ in range(3):
                 assert query.run(0) == []
             assert set(query.offset["splits"]) == {"clicks/a", "clicks/b"}
-            split(service, "a", "c", "d")
+            service.split("a", "c", "d")
             service.shards["c"].records += records(20, 5, NOW - 5000)
             service.shards["d"].records += records(25, 5, NOW - 5000)
             if not is_restarted:
-                assert sorted(numbers(query.run(10))) == list(range(20, 30))
+                assert sorted(numbers_of(query.run(10))) == list(range(20, 30))
         if is_restarted:
             with SourceQuery(source, query.offset) as resumed:
-                assert sorted(numbers(resumed.run(10))) == list(range(20, 30))
+                assert sorted(numbers_of(resumed.run(10))) == list(range(20, 30))
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
@@ -119,7 +110,7 @@ def test_a_shard_stays_in_the_offset_until_its_children_are_planned() -> None:
             rows = query.run(10)
             offsets.append((query.offset, len(rows)))
             service.shards["a"].records += records(10, 10)
-            split(service, "a", "c", "d")
+            service.split("a", "c", "d")
             for first, child in ((20, "c"), (30, "d")):
                 service.shards[child].records += records(first, 10)
 
@@ -133,15 +124,15 @@ def test_a_shard_stays_in_the_offset_until_its_children_are_planned() -> None:
         assert kinds == {("clicks/a",), ("clicks/c", "clicks/d")}
         for offset, count in offsets[:: max(len(offsets) // 6, 1)]:
             with SourceQuery(service.source(), offset) as resumed:
-                left = numbers(resumed.run(40 - count))
-            assert sorted(left) == sorted(numbers(rows)[count:])
+                left = numbers_of(resumed.run(40 - count))
+            assert sorted(left) == sorted(numbers_of(rows)[count:])
 
 
 def test_children_of_the_first_listing_begin_at_the_start_time() -> None:
     """A shard was split long before the query began, and its children's records are old, too. The query may be stopped
     before it plans the children."""
     service = MemoryService(a=MemoryShard(records(0, 10)))
-    split(service, "a", "c", "d")
+    service.split("a", "c", "d")
     for first, child in ((10, "c"), (20, "d")):
         service.shards[child].records += records(first, 10, NOW - 50_000)
     with service.running():
@@ -152,7 +143,51 @@ def test_children_of_the_first_listing_begin_at_the_start_time() -> None:
         with SourceQuery(source, query.offset) as resumed:
             assert resumed.run(0) == []
             service.shards["c"].records += records(30, 3, time.time_ns() // 1_000_000 + 60_000)
-            assert numbers(resumed.run(3)) == [30, 31, 32]
+            assert numbers_of(resumed.run(3)) == [30, 31, 32]
+
+
+def written_by_version_1(offset: dict[str, Any]) -> dict[str, Any]:
+    """Returns an offset as version 1 of the state had it: without the shards of the first listing, and without a done
+    shard that is not listed any more."""
+    version, state = offset["enumerator"]
+    assert version == 2
+    streams = {name: stream[:5] for name, stream in state["streams"].items()}
+    return {**offset, "enumerator": [1, {"start": state["start"], "streams": streams}]}
+
+
+def test_waiting_shards_of_a_checkpoint_of_version_1_begin_at_the_start_time() -> None:
+    """The checkpoint does not say whether a shard that is not begun was there when the query began."""
+    service = MemoryService(a=MemoryShard(records(0, 10)))
+    service.split("a", "c", "d")
+    for first, child in ((10, "c"), (20, "d")):
+        service.shards[child].records += records(first, 10, NOW - 50_000)
+    with service.running():
+        source = service.source(initialPosition="latest")
+        with SourceQuery(source) as query:
+            query.step()
+        assert set(query.offset["splits"]) == {"clicks/a"}
+        with SourceQuery(source, written_by_version_1(query.offset)) as resumed:
+            assert resumed.run(0) == []
+            service.shards["c"].records += records(30, 3, time.time_ns() // 1_000_000 + 60_000)
+            assert numbers_of(resumed.run(3)) == [30, 31, 32]
+
+
+def test_a_done_parent_that_a_checkpoint_of_version_1_forgot_is_no_loss() -> None:
+    """Shards a and b were merged. Shard a was read to its end and has expired; b is not read to its end."""
+    service = MemoryService(a=MemoryShard(records(0, 10)), b=MemoryShard(records(10, 10)))
+    with service.running():
+        with SourceQuery(service.source()) as query:
+            query.run(20)
+        stored = written_by_version_1(query.offset)
+        stream = stored["enumerator"][1]["streams"]["clicks"]
+        assert stream[3:] == [["a", "b"], []]
+        stream[3] = ["b"]
+        del stored["splits"]["clicks/a"]
+        service.shards["b"].is_closed = True
+        service.shards["c"] = MemoryShard(records(20, 10), ("a", "b"))
+        del service.shards["a"]
+        with SourceQuery(service.source(), stored) as resumed:
+            assert numbers_of(resumed.run(10)) == list(range(20, 30))
 
 
 def test_a_listing_that_comes_late_changes_nothing() -> None:
@@ -173,8 +208,8 @@ def test_a_listing_that_comes_late_changes_nothing() -> None:
         rows = query.run(10)
         service.fault = held
         wait_until(lambda: query.step() == [] and is_held.is_set(), "a listing to be held")
-        split(service, "a", "b", "c")
-        split(service, "b", "d", "e")
+        service.split("a", "b", "c")
+        service.split("b", "d", "e")
         for i, shard_id in enumerate("bcde"):
             service.shards[shard_id].records += records(10 * (i + 1), 10)
         rows += query.run(40)
@@ -186,7 +221,7 @@ def test_a_listing_that_comes_late_changes_nothing() -> None:
             return len([1 for operation, _ in service.asked if operation == "ListShards"]) > listings + 3
 
         wait_until(is_listed_again, "later listings")
-    assert sorted(numbers(rows)) == list(range(50))
+    assert sorted(numbers_of(rows)) == list(range(50))
 
 
 def test_a_parent_that_came_and_went_unseen_is_data_loss(caplog: pytest.LogCaptureFixture) -> None:
@@ -195,7 +230,7 @@ def test_a_parent_that_came_and_went_unseen_is_data_loss(caplog: pytest.LogCaptu
     with service.running():
         with SourceQuery(service.source()) as query:
             query.run(10)
-            split(service, "a", "b", "c")
+            service.split("a", "b", "c")
             rows = list[dict[str, Any]]()
 
             def is_done() -> bool:
@@ -203,8 +238,8 @@ def test_a_parent_that_came_and_went_unseen_is_data_loss(caplog: pytest.LogCaptu
                 return "clicks/b" in query.offset["splits"]
 
             wait_until(is_done, "shard a to be done")
-        split(service, "b", "d", "e")
-        split(service, "d", "f", "g")
+        service.split("b", "d", "e")
+        service.split("d", "f", "g")
         for i, shard_id in enumerate("efg"):
             service.shards[shard_id].records += records(10 * (i + 1), 10)
         del service.shards["a"], service.shards["d"]
@@ -214,7 +249,7 @@ def test_a_parent_that_came_and_went_unseen_is_data_loss(caplog: pytest.LogCaptu
         tolerant = service.source(failOnDataLoss="false")
         with SourceQuery(tolerant, query.offset) as going_on, caplog.at_level(logging.WARNING):
             rows += going_on.run(30)
-    assert sorted(numbers(rows)) == list(range(10, 40))
+    assert sorted(numbers_of(rows)) == list(range(10, 40))
     assert "Shards clicks/d were made" in caplog.text
 
 
@@ -228,26 +263,10 @@ def test_a_stream_that_is_made_again_under_a_running_query_is_read_once(is_refus
         return error("InvalidArgumentException") if number < service.shards["a"].records[0][0] else None
 
     with service.running(), SourceQuery(service.source(failOnDataLoss="false")) as query:
-        assert numbers(query.run(10)) == list(range(10))
+        assert numbers_of(query.run(10)) == list(range(10))
         service.created, service.shards = 2.0, {"a": MemoryShard(records(100, 10))}
         if is_refused:
             service.fault = refuse
-        assert numbers(query.run(10)) == list(range(100, 110))
+        assert numbers_of(query.run(10)) == list(range(100, 110))
         assert set(query.offset["splits"]) == {"clicks/a#1"}
         assert query.run(0) == []
-
-
-@pytest.mark.parametrize("expired", [9, 10, 15])
-def test_a_last_record_that_has_expired_is_warned_of(expired: int, caplog: pytest.LogCaptureFixture) -> None:
-    """Records that followed the last one which was read may have expired with it, and nobody can see them."""
-    service = MemoryService(a=MemoryShard(records(0, 10)))
-    with service.running():
-        with SourceQuery(service.source()) as query:
-            query.run(10)
-        service.shards["a"].records += records(10, 10)
-        service.shards["a"].expire(expired)
-        with SourceQuery(service.source(), query.offset) as resumed, caplog.at_level(logging.WARNING):
-            rows = resumed.run(10 - max(expired - 10, 0))
-            assert resumed.run(0) == []
-    assert numbers(rows) == list(range(max(expired, 10), 20))
-    assert caplog.text.count("does not exist any more") == (expired >= 10)

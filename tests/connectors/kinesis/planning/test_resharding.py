@@ -15,7 +15,7 @@ import pytest
 
 from flip27_stream.api import WatermarkStrategy
 from flip27_stream.connectors.kinesis.options.source_options import parse_kinesis_options
-from flip27_stream.testing import KinesisServer
+from flip27_stream.testing import KinesisServer, wait_until
 from flip27_stream.testing.aligned_run import AlignedRun, SplitTimes
 from flip27_stream.testing.conformance.survey import survey
 from flip27_stream.testing.source_query import SourceQuery
@@ -90,6 +90,52 @@ def test_resharding_of_a_stopped_query_loses_no_record(server: KinesisServer, st
         rows += resumed.run(writer.count - len(rows))
     writer.check(rows)
     check_lineage(server, stream, rows)
+
+
+def test_children_of_a_running_query_begin_at_their_first_record(server: KinesisServer, stream: str) -> None:
+    """KN-02: whatever the option says. An unchanged listing assigns nothing."""
+    server.create_stream(stream, 2)
+    writer = Writer(server, stream)
+    writer.put()
+    in_an_hour = time.time_ns() // 1_000_000 + 3_600_000
+    source = source_of(server, stream, initialPosition=f'{{"at_timestamp": {in_an_hour}}}')
+    with SourceQuery(source) as query:
+        for _ in range(3):
+            assert query.run(0) == []
+        parents = set(query.offset["splits"])
+        server.split(stream, 0)
+        read, written = writer.count, 12
+        writer.put(written)
+        assert sorted(map(int, data_of(query.run(written)))) == list(range(read, read + written))
+        assert len(parents) == 2
+        assert len(set(query.offset["splits"]) - parents) == 2
+
+
+def test_every_offset_has_a_shard_or_its_children(server: KinesisServer, stream: str) -> None:
+    """KN-12 adapted: finished shards are in the offset until their children are planned, so a restart from any offset
+    reads what is left, each record once."""
+    server.create_stream(stream, 1)
+    writer = Writer(server, stream)
+    writer.put()
+    source, offsets = source_of(server, stream), list[tuple[dict[str, Any], int]]()
+    with SourceQuery(source) as query:
+        rows = query.run(writer.count)
+        offsets.append((query.offset, len(rows)))
+        writer.put()
+        server.split(stream, 0)
+        writer.put()
+
+        def read_all() -> bool:
+            rows.extend(query.step())
+            offsets.append((query.offset, len(rows)))
+            return len(rows) == writer.count
+
+        wait_until(read_all, "all rows")
+    assert {len(offset["splits"]) for offset, _ in offsets} == {1, 2}
+    for offset, count in offsets[:: max(len(offsets) // 6, 1)]:
+        with SourceQuery(source, offset) as resumed:
+            left = data_of(resumed.run(writer.count - count))
+        assert sorted(left) == sorted(data_of(rows)[count:])
 
 
 def test_resharding_under_available_now_loses_no_record(server: KinesisServer, stream: str) -> None:

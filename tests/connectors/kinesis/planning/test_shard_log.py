@@ -168,7 +168,7 @@ def test_ranges_do_not_change_when_records_arrive(kinesis: KinesisServer, stream
 
 
 def test_a_new_query_begins_at_its_initial_position(server: KinesisServer, stream: str) -> None:
-    """LATEST is the time at which the query began. AT_TIMESTAMP begins at the first record
+    """KN-01: LATEST is the time at which the query began. AT_TIMESTAMP begins at the first record
     at or after the time."""
     server.create_stream(stream, 2)
     server.put(stream, numbered(0, 10, 2))

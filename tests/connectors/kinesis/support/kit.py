@@ -26,6 +26,11 @@ def data_of(rows: list[dict[str, Any]]) -> list[bytes]:
     return [row["data"] for row in rows]
 
 
+def numbers_of(rows: list[dict[str, Any]]) -> list[int]:
+    """Returns the data of rows, which are numbers, in the order in which they were read."""
+    return [int(data) for data in data_of(rows)]
+
+
 def numbered(first: int, count: int, shards: int) -> list[tuple[int, bytes]]:
     """Returns records for :meth:`KinesisServer.put`, one shard after the other, whose data are numbers."""
     return [(i % shards, b"%d" % i) for i in range(first, first + count)]

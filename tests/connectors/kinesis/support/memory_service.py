@@ -32,11 +32,16 @@ _LAST_HASH_KEY = 2**128 - 1
 
 @dataclass
 class MemoryShard:
-    """A shard: its records as pairs of sequence number and arrival time (ms), in order."""
+    """A shard: its records as pairs of sequence number and arrival time (ms), in order.
+
+    Attributes:
+        size: The least number of bytes in a record's data. Shorter data end with spaces.
+    """
 
     records: list[tuple[int, int]] = field(default_factory=list)
     parents: tuple[str, ...] = ()
     is_closed: bool = False
+    size: int = 0
 
     def expire(self, count: int) -> None:
         """Deletes the first ``count`` records."""
@@ -49,7 +54,7 @@ def numbered_records(count: int, first_time: int, step_ms: int = 1, first: int =
 
 
 class MemoryService:
-    """Stream ``clicks``. :meth:`running` answers all calls of sources and clients with :attr:`options`.
+    """Stream ``clicks``. :meth:`running` answers all calls of the sources and clients that are made here.
 
     Attributes:
         shards: The shards by their ids. An id that is removed is not listed any more.
@@ -63,6 +68,11 @@ class MemoryService:
         self.created = 1.0
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.fault: Callable[[str, dict[str, Any]], Any] = lambda operation, asked: None
+
+    def split(self, parent: str, *children: str) -> None:
+        """Closes a shard, and makes empty children of it."""
+        self.shards[parent].is_closed = True
+        self.shards |= {child: MemoryShard([], (parent,)) for child in children}
 
     def source(self, **more: str) -> KinesisSource:
         return KinesisSource({**_OPTIONS, **more})
@@ -162,7 +172,7 @@ class MemoryService:
                 {
                     "SequenceNumber": str(number),
                     "ApproximateArrivalTimestamp": time / 1000,
-                    "Data": base64.b64encode(b"%d" % ((number - FIRST_NUMBER) // 1000)).decode(),
+                    "Data": base64.b64encode(_data_of(number).ljust(shard.size)).decode(),
                     "PartitionKey": "key",
                 }
                 for number, time in page
@@ -172,3 +182,7 @@ class MemoryService:
         if len(page) < len(left) or not shard.is_closed:
             answer["NextShardIterator"] = f"{shard_id}:{page[-1][0] + 1 if page else at}:{self.created}"
         return answer
+
+
+def _data_of(number: int) -> bytes:
+    return b"%d" % ((number - FIRST_NUMBER) // 1000)

@@ -1,4 +1,4 @@
-"""The pages of one shard that planning reads."""
+"""The pages of one shard. They tell whether the record before a position still exists."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from flip27_stream.connectors.kinesis.client.client import KinesisClient, Page, to_ms
+from flip27_stream.connectors.kinesis.client.client import KinesisClient, Page, size_of, to_ms
 from flip27_stream.connectors.kinesis.client.errors import NotThereError, SilentError
 from flip27_stream.connectors.kinesis.positions import before, behind, is_behind
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit
@@ -36,6 +36,7 @@ class ShardPages:
         self._client = client
         self._split = split
         self._ahead: _Iterator | None = None
+        self._unseen: int | None = None
         self.missing: int | None = None
 
     def keep(self, position: int, iterator: str | None) -> None:
@@ -78,35 +79,46 @@ class ShardPages:
         """Returns the page at an iterator, or at a position if that is ``None`` or not valid any more.
 
         A new iterator behind a record begins at this record, to see whether it still exists: the service goes on
-        silently at the first record that is left.
+        silently at the first record that is left. The first pages can be empty.
         """
         record = position - 1 if is_behind(position) else position
-        is_new = iterator is None
-        if is_new and record < position:
+        if iterator is None and record < position:
+            self._unseen = position
+        if self._unseen == position:
             limit = min(limit + 1, LARGEST_PAGE)
 
         def make_iterator() -> str:
-            nonlocal is_new
-            is_new = True
+            self._unseen = position if record < position else None
             return self._client.iterator(self._split.stream, self._split.shard_id, record)
 
         page = self._client.page(self._split.split_id, iterator, limit, make_iterator)
+        is_unseen = self._unseen == position
+        if page.records or page.at_tip:
+            self._unseen = None
         if page.records and position_and_time(page.records[0])[0] < position:
-            return replace(page, records=page.records[1:])
-        if is_new and record < position and (page.records or page.at_tip):
+            return replace(page, records=page.records[1:], size=page.size - size_of(page.records[:1]))
+        if is_unseen and (page.records or page.at_tip):
             self.missing = position
         return page
 
-    def since(self, moment: int, *, is_there: bool = False) -> Page | None:
+    def since(self, moment: int, *, is_there: bool = False, is_needed: bool = False) -> Page | None:
         """Returns a page with the first record that arrived at ``moment`` (ms) or later, without records if there is
         no such record.
 
-        The result is ``None`` if the service does not say. For ``is_there`` see
+        The result is ``None`` if the service does not say. For ``is_there`` and ``is_needed`` see
         :meth:`KinesisClient.iterator_at_time`.
+
+        Raises:
+            UnreachableError: The service does not give the page, or not an iterator that ``is_needed``.
         """
         split = self._split
         make_iterator = partial(
-            self._client.iterator_at_time, split.stream, split.shard_id, moment, is_there=is_there
+            self._client.iterator_at_time,
+            split.stream,
+            split.shard_id,
+            moment,
+            is_there=is_there,
+            is_needed=is_needed,
         )
         iterator: str | None = None
         for _ in range(_EMPTY_PAGES):
@@ -125,7 +137,7 @@ class ShardPages:
 
     @property
     def times_are_silent(self) -> bool:
-        """Whether the service did not answer a recent request for the first record at a time."""
+        """Whether a recent request for the first record at a time got no answer."""
         return self._client.times_are_silent(self._split.stream, self._split.shard_id)
 
 
