@@ -53,4 +53,4 @@ def _in_common(splits: Iterable[str]) -> str:
         return ""
     same = takewhile(lambda pair: pair[0] == pair[1], zip(ids[0], ids[-1], strict=False))
     begin = re.sub(NUMBER, "", "".join(first for first, _ in same)).rstrip("-_./:")
-    return begin or f"{re.sub(NUMBER, '', ids[0])} and others"
+    return begin or f"{re.sub(NUMBER, '', ids[0]) or ids[0]} and others"

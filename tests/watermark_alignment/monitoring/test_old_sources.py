@@ -52,6 +52,7 @@ def table(tmp_path: Path) -> SplitWatermarkTable:
         (["web-clicks-1", "web-clicks-12"], "web-clicks"),
         (["orders_a-0", "orders_b-0"], "orders"),
         (["a-0", "b-0"], "a and others"),
+        (["/a", "/b"], "/a and others"),
         (["stream/shardId-000000000001", "stream/shardId-000000000002"], "stream"),
         (["/data/history/part-1.parquet", "/data/history/part-2.parquet"], "/data/history"),
         (["1:clicks-0", "1:clicks-1"], "clicks"),
