@@ -188,9 +188,9 @@ class PartitionLog:
         self._told = position
 
     def _has_ledger(self, ledger: int) -> bool:
-        if self._is_hidden and ledger_of(self.client.last_entry(self.topic)) == ledger:
+        if self.client.has_ledger(self.topic, ledger, is_hidden=self._is_hidden):
             return True
-        return self.client.has_ledger(self.topic, ledger, is_hidden=self._is_hidden)
+        return self._is_hidden and ledger_of(self.client.last_entry(self.topic)) == ledger
 
     def _first_at(self, position: int) -> int | None:
         found = self.client.read(self.topic, position, 1)
