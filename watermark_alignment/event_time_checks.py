@@ -131,5 +131,5 @@ def no_event_time_in_split(source: str, event_time: str, records: int, split: st
 def _place(sample: str) -> str:
     return (
         f"{sample + ' ' if sample else ''}Name the place where the time is: a column, a JSON pointer to an integer or "
-        "an ISO-8601 text, or module:function."
+        "to a date and time such as 2026-01-31T12:00:00Z, or module:function."
     )

@@ -42,6 +42,6 @@ def within_bytes(
             rows=rows,
             drained=r.drained and not behind,
             final=r.final and not behind,
-            limited=behind,
+            limited=r.limited or behind,
         )
     return cut

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from flip27_stream.event_time.json_pointer import JsonPointer
 from tests.event_time.support.extracted import NOW, times
+from watermark_alignment.event_time_checks import no_event_time
 
 
 def _json(spec: str, *documents: Any) -> list[int | None]:
@@ -237,3 +239,10 @@ def test_plain_documents_are_parsed_at_once(monkeypatch: pytest.MonkeyPatch) -> 
         None,
         None,
     ]
+
+
+def test_the_warning_names_a_form_that_is_taken() -> None:
+    told = no_event_time("clicks", "/t", 100, "")
+    [form] = re.findall(r"[0-9]{4}-\S+Z", told)
+    assert _json("/t", {"t": form})[0] is not None
+    assert "ISO" not in told, "some forms of ISO 8601 are not taken"

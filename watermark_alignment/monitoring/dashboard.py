@@ -55,7 +55,7 @@ WITH newest AS (
     `group`, source, is_derived,
     IF(is_derived, coalesce(
       nullif(regexp_replace(regexp_replace(begin, '{NUMBER}', ''), '[-_./:]+$', ''), ''),
-      concat(regexp_replace(low, '{NUMBER}', ''), ' and others')
+      concat(coalesce(nullif(regexp_replace(low, '{NUMBER}', ''), ''), low), ' and others')
     ), source) AS called
   FROM same
 ), named AS (

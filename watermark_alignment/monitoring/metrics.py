@@ -126,7 +126,7 @@ def samples_of(status: Status, now: int) -> Iterator[Sample]:
             if value is not None:
                 yield Sample(name, (member.group, status.names[member]), value)
         told = status.told(member)
-        if told.note is not None and told.is_there(now) is not False:
+        if told.note is not None and status.is_there(member, now) is not False:
             for counter, value in told.note.metrics.items():
                 yield Sample("metrics", (member.group, status.names[member], counter), value)
 

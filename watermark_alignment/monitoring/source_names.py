@@ -22,7 +22,8 @@ def source_names(
 
     Args:
         news: The latest reports of members.
-        splits: All members that have rows in the table, with the ids of their splits.
+        splits: All members that have rows in the table, with the ids of their splits; those of the members that
+            :func:`named_by_splits` does not return can be left out.
 
     Returns:
         ``scan.source.id`` if it was set. Otherwise the topic or path that the source reads, or if no news tell that,
@@ -34,7 +35,7 @@ def source_names(
     for member in dict.fromkeys([*splits, *news]):
         told = news.get(member, MemberNews())
         reads = told.reads or _in_common(splits.get(member, ()))
-        if reads and re.fullmatch(DERIVED_ID, member.source):
+        if reads and _is_derived(member):
             unnamed.append((told.entry.began if told.entry is not None else 0, member, reads))
         else:
             names[member] = member.source
@@ -46,6 +47,15 @@ def source_names(
     return names
 
 
+def named_by_splits(news: Mapping[Member, MemberNews], members: Iterable[Member]) -> list[Member]:
+    """Returns the members whose names :func:`source_names` takes from the ids of their splits."""
+    return [m for m in members if _is_derived(m) and not news.get(m, MemberNews()).reads]
+
+
+def _is_derived(member: Member) -> bool:
+    return re.fullmatch(DERIVED_ID, member.source) is not None
+
+
 def _in_common(splits: Iterable[str]) -> str:
     """Returns what the ids of splits have in common, such as their topic; "" without splits."""
     ids = sorted(re.sub(HYBRID, "", split) for split in splits)
@@ -53,4 +63,4 @@ def _in_common(splits: Iterable[str]) -> str:
         return ""
     same = takewhile(lambda pair: pair[0] == pair[1], zip(ids[0], ids[-1], strict=False))
     begin = re.sub(NUMBER, "", "".join(first for first, _ in same)).rstrip("-_./:")
-    return begin or f"{re.sub(NUMBER, '', ids[0])} and others"
+    return begin or f"{re.sub(NUMBER, '', ids[0]) or ids[0]} and others"

@@ -28,6 +28,11 @@ _NEWEST = (
     "FROM recordings"
 )
 _BY_MEMBER = 'GROUP BY "group", source'
+_SPLITS = (
+    f'SELECT r."group", r.source, r.split FROM recordings r JOIN ({_NEWEST} {_BY_MEMBER}) n '
+    'ON r."group" = n."group" AND r.source = n.source AND r.recorded_at = n.at AND r.batch = n.batch '
+    "WHERE r.recorded_at >= '{since}'"
+)
 _NEVER_NULL = ("group", "source", "split", "batch", "rows", "status", "recorded_at")
 _ORDER = [(column, "ascending") for column in ("recorded_at", "batch", "group", "source", "split")]
 
@@ -111,11 +116,7 @@ class Recordings:
         on.
         """
         where = f"WHERE recorded_at >= '{_iso(since)}'" if since is not None else ""
-        sql = f"{_NEWEST} {where} {_BY_MEMBER}"
-        with self._table.failing("cannot be read"):
-            found = pa.table(QueryBuilder().register("recordings", self._open).execute(sql))
-        columns = (found["group"], found["source"], found["at"].cast(pa.int64()), found["batch"])
-        rows = list(zip(*(column.to_pylist() for column in columns), strict=True))
+        rows = self._query(f"{_NEWEST} {where} {_BY_MEMBER}", "group", "source", "at", "batch")
         for row in rows:
             if None in row or row[-1] < 0:
                 raise self._not_ours(
@@ -124,12 +125,23 @@ class Recordings:
         return {Member(group, source): Recording(at, batch) for group, source, at, batch in rows}
 
     def splits(self, newest: Mapping[Member, Recording]) -> dict[Member, list[str]]:
-        """Returns the ids of the splits of these recordings."""
-        rows = self.rows({member: range(at.batch, at.batch + 1) for member, at in newest.items()})
+        """Returns the ids of the splits of these recordings, which are the newest ones of their members."""
         found: dict[Member, list[str]] = {member: [] for member in newest}
-        for row in rows.select(["group", "source", "split"]).to_pylist():
-            found[Member(row["group"], row["source"])].append(row["split"])
+        if not newest:
+            return found
+        sql = _SPLITS.format(since=_iso(min(recording.at for recording in newest.values())))
+        for group, source, split in self._query(sql, "group", "source", "split"):
+            if Member(group, source) in found and split is not None:
+                found[Member(group, source)].append(split)
         return found
+
+    def _query(self, sql: str, *columns: str) -> list[tuple[Any, ...]]:
+        """Returns these columns of the result, with times in microseconds since the epoch."""
+        with self._table.failing("cannot be read"):
+            found = pa.table(QueryBuilder().register("recordings", self._open).execute(sql))
+        whole = (found[name] for name in columns)
+        numbers = (c.cast(pa.int64()) if pa.types.is_timestamp(c.type) else c for c in whole)
+        return list(zip(*(column.to_pylist() for column in numbers), strict=True))
 
     def rows(self, batches: Mapping[Member, range]) -> pa.Table:
         """Returns the rows of these batches, in the order in which they were recorded.

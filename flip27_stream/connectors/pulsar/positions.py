@@ -55,6 +55,16 @@ def index_of(position: int) -> int:
     return position & _INDEX_MASK
 
 
+def behind_entry(position: int) -> int:
+    """Returns the position behind all messages that the entry of ``position`` can have."""
+    return position | _INDEX_MASK
+
+
+def is_behind_entry(position: int) -> bool:
+    """Returns whether :func:`behind_entry` made a position. All others follow a message that was seen, or are one."""
+    return index_of(position) == _INDEX_MASK
+
+
 def described(position: int) -> str:
     """Returns a position in the form that users know: ``ledger:entry:index``, or ``earliest``."""
     if position == EARLIEST:

@@ -21,9 +21,11 @@ from tests.watermark_alignment.support.progress_events import progress
 from tests.watermark_alignment.support.table_rows import START_MS, split_rows
 from watermark_alignment import StatusListener
 from watermark_alignment.group.group_log import KEY as MEMBER
-from watermark_alignment.monitoring.metrics import DROPPED, NAMES, PREFIX
+from watermark_alignment.monitoring.metrics import DROPPED, NAMES, PREFIX, samples_of
+from watermark_alignment.monitoring.status import StatusReader
 from watermark_alignment.table.batch_note import KEY, BatchNote
 from watermark_alignment.table.behind import Behind
+from watermark_alignment.table.recordings import LOG_REACH_MS
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -49,6 +51,17 @@ def table(tmp_path: Path) -> SplitWatermarkTable:
     stalled = entry("clicks", group="web", waiting=3, held_by="clicks-3", timeout_ms=10**15)
     made.note({MEMBER: replace(stalled, waits=("clicks-3",), waits_all_but=True).to_text()})
     return made
+
+
+def test_a_source_that_is_gone_has_no_values(tmp_path: Path) -> None:
+    """The log has a note of it, and nothing else for a long time."""
+    table = SplitWatermarkTable(str(tmp_path / "table"), {})
+    note = BatchNote("web", "clicks", "lineage", 0, 2500, 0, metrics={"malformed_records": 2})
+    table.append("clicks", 0, split_rows(0), {KEY: note.to_text()})
+    table.note({MEMBER: entry("orders", group="web").to_text()})
+    status = StatusReader(table).read(NOW)
+    found = {(sample.name, sample.value) for sample in samples_of(status, NOW + 2 * LOG_REACH_MS)}
+    assert found == {("is_there", 0)}
 
 
 @pytest.fixture

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from tests.watermark_alignment.support.command import MINUTE, Run
@@ -14,10 +16,11 @@ from tests.watermark_alignment.support.table_rows import START_MS, split_rows
 from watermark_alignment.group.group_log import KEY as MEMBER
 from watermark_alignment.group.member_news import MemberNews
 from watermark_alignment.monitoring.plotting.plot import plot
+from watermark_alignment.monitoring.plotting.runs import read_runs
 from watermark_alignment.monitoring.source_names import source_names
 from watermark_alignment.table import recordings
 from watermark_alignment.table.batch_note import KEY, BatchNote
-from watermark_alignment.table.recordings import Member
+from watermark_alignment.table.recordings import Member, Recordings
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 OLD, NEW = (f"0123456{n}-0123456789abcde{n}" for n in range(2))
@@ -52,6 +55,7 @@ def table(tmp_path: Path) -> SplitWatermarkTable:
         (["web-clicks-1", "web-clicks-12"], "web-clicks"),
         (["orders_a-0", "orders_b-0"], "orders"),
         (["a-0", "b-0"], "a and others"),
+        (["/a", "/b"], "/a and others"),
         (["stream/shardId-000000000001", "stream/shardId-000000000002"], "stream"),
         (["/data/history/part-1.parquet", "/data/history/part-2.parquet"], "/data/history"),
         (["1:clicks-0", "1:clicks-1"], "clicks"),
@@ -99,3 +103,20 @@ def test_the_log_is_read_for_a_quarter_of_an_hour(
     for batch in range(2, 12):
         append(table, NEW, batch, START_MS + batch * 1000, "clicks", told=True)
     assert "paused" in legend(plot(table, sources=["clicks"]))
+
+
+def test_a_picture_reads_the_rows_of_its_sources_only(
+    table: SplitWatermarkTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table can have thousands of sources that are gone, each of which began without its checkpoint."""
+    asked: list[Member] = []
+    rows = Recordings.rows
+
+    def spied(self: Recordings, batches: Mapping[Member, range]) -> pa.Table:
+        asked.extend(batches)
+        return rows(self, batches)
+
+    monkeypatch.setattr(Recordings, "rows", spied)
+    [run] = read_runs(table, None, ["clicks"], 10)
+    assert run.name == "clicks"
+    assert asked == [Member("web", NEW)]

@@ -97,7 +97,7 @@ def test_splits_that_wait_by_the_last_plan_are_paused(spark: SparkSession, tmp_p
 def test_spark_names_sources_as_the_command_does(spark: SparkSession, tmp_path: Path) -> None:
     """Sources without an id of a user have the same names with and without Spark."""
     table = SplitWatermarkTable(str(tmp_path / "table"), {})
-    ids = [f"0123456{n}-0123456789abcde{n}" for n in range(6)]
+    ids = [f"0123456{n}-0123456789abcde{n}" for n in range(7)]
     splits = {
         ids[0]: ["clicks-0", "clicks-1", "clicks-10"],
         ids[1]: ["clicks-0", "clicks-2"],
@@ -105,6 +105,7 @@ def test_spark_names_sources_as_the_command_does(spark: SparkSession, tmp_path: 
         ids[3]: ["1:/data/history/part-1", "1:/data/history/part-2"],
         ids[4]: ["persistent://public/default/views-partition-0"],
         ids[5]: ["stream/shardId-000000000001", "stream/shardId-000000000002"],
+        ids[6]: ["/a", "/b"],
         "clicks": ["clicks-0"],
     }
     for source, held in splits.items():
@@ -124,6 +125,7 @@ def test_spark_names_sources_as_the_command_does(spark: SparkSession, tmp_path: 
         ids[3]: "/data/history",
         ids[4]: "persistent://public/default/views",
         ids[5]: "stream",
+        ids[6]: "/a and others",
         "clicks": "clicks",
     }
     for n, reads in ((0, "orders"), (2, "a, b"), (1, "orders")):

@@ -21,7 +21,7 @@ from watermark_alignment.monitoring.plotting.timeline import (
     plans,
     starts,
 )
-from watermark_alignment.monitoring.source_names import source_names
+from watermark_alignment.monitoring.source_names import named_by_splits, source_names
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.recordings import (
     Member,
@@ -140,7 +140,8 @@ def read_runs(
     commits = recordings.look().commits
     told = members_told_of(commits)
     there = recordings.newest()
-    names = source_names(told, recordings.splits(there))
+    by_splits = recordings.splits({m: there[m] for m in named_by_splits(told, there)})
+    names = source_names(told, {m: by_splits.get(m, ()) for m in there})
     newest = {m: r for m, r in there.items() if group in (None, m.group)}
     if sources is None:
         members = sorted(_overlapping(newest, batches, recordings), key=lambda member: natural(names[member]))

@@ -51,6 +51,19 @@ class Tip:
     goes_on: bool = False
 
 
+@dataclass(frozen=True)
+class Visible:
+    """Messages of a partition whose last entry is hidden; see :class:`Tip`.
+
+    Attributes:
+        messages: The messages, without a gap.
+        goes_on: Whether reading ended because they are so many, or so large. Otherwise nothing came behind them.
+    """
+
+    messages: Sequence[Any]
+    goes_on: bool
+
+
 class PulsarClient:
     """The calls of the source to the brokers, with the errors of this project.
 
@@ -76,26 +89,41 @@ class PulsarClient:
 
         return self._retried(look)
 
-    def read(self, topic: str, position: int, most: int, *, is_hidden: bool = False) -> Sequence[Any]:
+    def read(self, topic: str, position: int, most: int) -> Sequence[Any]:
         """Returns up to ``most`` messages that exist now at or after ``position``.
+
+        The last entry of the partition must not be hidden; see :class:`Tip`.
+        """
+        return self._read(topic, position, most).messages
+
+    def read_visible(self, topic: str, position: int, most: int, *, waits_long: bool) -> Visible:
+        """Returns up to ``most`` messages at or after ``position`` of a partition whose last entry is hidden.
 
         Args:
             topic: The partition.
             position: The first position to read.
             most: The greatest number of messages.
-            is_hidden: Whether the last entry of the partition is hidden; see :class:`Tip`.
+            waits_long: Whether some seconds without a message, and not a part of a second, show that none follows. The
+                first read of an old ledger can take that long.
         """
-
-        def look() -> Sequence[Any]:
-            with self._reader(topic, _entry_at(position), min(most, _QUEUE)) as reader:
-                return self._available(reader, most, position, is_hidden=is_hidden)
-
-        return self._retried(look)
+        return self._read(topic, position, most, _SEEN_MS if waits_long else _HIDDEN_MS)
 
     def has_ledger(self, topic: str, ledger: int, *, is_hidden: bool = False) -> bool:
-        """Returns whether a ledger of a partition exists and has messages. The arguments are those of :meth:`read`."""
-        found = self.read(topic, position_at(ledger, 0), 1, is_hidden=is_hidden)
+        """Returns whether a ledger of a partition exists and has messages.
+
+        Where the last entry is hidden, a ledger of which nothing comes within the time limit of an operation counts as
+        one that does not exist.
+        """
+        silence_ms = self._options.operation_timeout_ms if is_hidden else None
+        found = self._read(topic, position_at(ledger, 0), 1, silence_ms).messages
         return len(found) > 0 and found[0].message_id().ledger_id() == ledger
+
+    def _read(self, topic: str, position: int, most: int, silence_ms: int | None = None) -> Visible:
+        def look() -> Visible:
+            with self._reader(topic, _entry_at(position), min(most, _QUEUE)) as reader:
+                return self._available(reader, most, position, silence_ms)
+
+        return self._retried(look)
 
     def tip(self, topic: str, *, was_hidden: bool = False) -> Tip:
         """Returns the end of a partition.
@@ -145,8 +173,13 @@ class PulsarClient:
     ) -> Sequence[Any]:
         """Returns up to ``most`` messages, beginning with the first one that was published at ``moment`` (ms) or later.
 
-        The broker finds that message by bisection, so the result is right only if publish times never fall. The other
-        arguments are those of :meth:`read`.
+        The broker finds that message by bisection, so the result is right only if publish times never fall.
+
+        Args:
+            topic: The partition.
+            moment: The publish time.
+            most: The greatest number of messages.
+            is_hidden: Whether the last entry of the partition is hidden; see :class:`Tip`.
         """
 
         def look() -> Sequence[Any]:
@@ -154,7 +187,7 @@ class PulsarClient:
 
             with self._reader(topic, pulsar.MessageId.latest, min(most, _QUEUE)) as reader:
                 reader.seek(max(moment, 0))
-                return self._available(reader, most, is_hidden=is_hidden)
+                return self._available(reader, most, EARLIEST, _SEEN_MS if is_hidden else None).messages
 
         return self._retried(look)
 
@@ -214,24 +247,33 @@ class PulsarClient:
             raise getattr(pulsar, result.name, pulsar.ConnectError)(result.name)
         return is_there
 
-    def _available(
-        self, reader: Any, most: int, position: int = EARLIEST, *, is_hidden: bool = False
-    ) -> list[Any]:
-        """Returns the messages that exist now at or after ``position``, up to ``most``, and up to some megabytes."""
+    def _available(self, reader: Any, most: int, position: int, silence_ms: int | None) -> Visible:
+        """Returns the messages that exist now at or after ``position``, up to ``most``, and up to some megabytes.
+
+        Args:
+            reader: Reads the partition.
+            most: The greatest number of messages.
+            position: The first position to read.
+            silence_ms: The time (ms) without a message that shows that none follows; ``None`` if the broker sends all
+                that it counts, so that silence is an error.
+        """
         import pulsar
 
         found: list[Any] = []
         size = 0
         try:
-            while len(found) < most and size < _MOST_BYTES and self._has_more(reader):
-                message = reader.read_next(_HIDDEN_MS if is_hidden else _SEEN_MS)
+            while len(found) < most and size < _MOST_BYTES:
+                if not self._has_more(reader):
+                    return Visible(found, goes_on=False)
+                message = reader.read_next(_SEEN_MS if silence_ms is None else silence_ms)
                 if position_of(message.message_id()) >= position:
                     found.append(message)
                     size += len(message.data())
         except pulsar.Timeout:
-            if not is_hidden:
+            if silence_ms is None:
                 raise
-        return found
+            return Visible(found, goes_on=False)
+        return Visible(found, goes_on=True)
 
     def consumer(self, topic: str, subscription: str) -> Any:
         """Returns a consumer of a subscription; :meth:`acknowledge` moves the cursor of this subscription."""

@@ -63,6 +63,8 @@ class PulsarSourceEnumerator(
         self._options = options
         self._known = set(state.begun)
         self._waiting = state.waiting
+        self._retired: set[str] = set()
+        """The partitions that were retired since the last offset, which cannot be assigned again before the next."""
         self._client = PulsarClient(options.connection, options.role_prefix)
         self._pool = CallPool(_THREADS, "flip27-pulsar")
         self._discovery = SplitDiscovery[frozenset[str]](
@@ -101,7 +103,7 @@ class PulsarSourceEnumerator(
         if gone:
             self._lose_partitions(gone)
         readers = self._context.current_parallelism()
-        for topic in sorted(partitions - self._known):
+        for topic in sorted(partitions - self._known - self._retired):
             split = PulsarPartitionSplit(topic, initial=topic in self._waiting)
             self._context.assign_split(split, len(self._known) % readers)
             self._known.add(topic)
@@ -117,9 +119,13 @@ class PulsarSourceEnumerator(
             fail=self._options.fail_on_data_loss,
             remedy="To go on without them, set option 'failOnDataLoss' to false.",
         )
-        self._context.retire_splits(gone & self._context.assigned_splits().keys())
+        retired = gone & self._context.assigned_splits().keys()
+        self._context.retire_splits(retired)
+        self._retired |= retired
         self._known -= gone
         self._begun -= gone
+        # A partition that is made again has new messages only, of which the query has read none.
+        self._waiting = (self._waiting or frozenset()) - gone
         for topic in gone:
             self._logs.pop(topic, None)
 
@@ -202,6 +208,7 @@ class PulsarSourceEnumerator(
         return {name: described(position) for name, position in positions.items()}
 
     def snapshot_state(self) -> PulsarEnumeratorState:
+        self._retired.clear()
         waiting = None if self._waiting is None else self._waiting - self._begun
         return PulsarEnumeratorState(frozenset(self._begun), waiting)
 

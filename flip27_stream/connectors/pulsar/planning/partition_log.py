@@ -13,7 +13,14 @@ from flip27_stream.connectors.pulsar.client.client import PulsarClient, Tip
 from flip27_stream.connectors.pulsar.options.start import AtTime, Begin, Place
 from flip27_stream.connectors.pulsar.planning.ledgers import Ledgers
 from flip27_stream.connectors.pulsar.planning.scan import Scan
-from flip27_stream.connectors.pulsar.positions import EARLIEST, ENTRY, described, ledger_of, position_of
+from flip27_stream.connectors.pulsar.positions import (
+    EARLIEST,
+    behind_entry,
+    described,
+    is_behind_entry,
+    ledger_of,
+    position_of,
+)
 
 _HEAD = 100
 _VISIBLE = 5000
@@ -28,8 +35,9 @@ class LostLedger:
     Attributes:
         position: The next position to read.
         why: What was found instead.
-        was_end: Whether this process saw at its last look that no message was at or after ``position``. Then messages
-            are lost only if they came after that look and were trimmed before this one.
+        was_end: Whether the last look saw that no message was at or after ``position``: in this process, or where the
+            query began behind an entry of a transaction, whose ledger may never have a message. Then messages are
+            lost only if they came after that look and were trimmed before this one.
     """
 
     position: int
@@ -59,6 +67,8 @@ class PartitionLog:
         self._seen_end: int | None = None
         self._told: int | None = None
         self._is_hidden = False
+        self._goes_on = False
+        self._goal: int | None = None
         self._ledgers = Ledgers(self._first_at)
 
     def begin(self, begin: Begin) -> int:
@@ -73,7 +83,7 @@ class PartitionLog:
             if found:
                 return position_of(found[0].message_id())
         if tip.is_hidden:
-            self._seen_end = self.client.last_entry(self.topic) + ENTRY
+            self._seen_end = behind_entry(self.client.last_entry(self.topic))
             return self._seen_end
         return EARLIEST if tip.message is None else position_of(tip.message.message_id()) + 1
 
@@ -85,12 +95,17 @@ class PartitionLog:
             limit: The row limit of the micro-batch; ``None`` for no limit. For a small limit, as many messages are read
                 to count the rows exactly.
         """
-        tip = self.client.tip(self.topic, was_hidden=self._is_hidden)
+        was_hidden = self._is_hidden
+        tip = self.client.tip(self.topic, was_hidden=was_hidden)
         self.last, self._is_hidden = tip.message, tip.is_hidden
         if tip == Tip(None):
             self.scan = Scan()
         self.scan.advance(position)
-        start, end = position, self._end(position)
+        if self._is_hidden:
+            end = self._visible_end(position, waits_long=self._goes_on or not was_hidden)
+        else:
+            end, self._goes_on = self._end(position), False
+        start, is_limited = position, self._is_limited(end)
         if end > position:
             start = self._checked_start(position)
         else:
@@ -103,12 +118,11 @@ class PartitionLog:
             return SplitRange(position, position, drained=True, rows=0)
         if limit is not None:
             self.scan_to(min(limit, _MOST_COUNTED) + 1, end)
-        return SplitRange(start, end, drained=True, rows=self.rows_to(end))
+        drained = not self._goes_on
+        return SplitRange(start, end, drained=drained, limited=is_limited, rows=self.rows_to(end))
 
     def _end(self, position: int) -> int:
         """Returns the end of what can be read from ``position`` on, and reads the first messages there."""
-        if self._is_hidden:
-            return self._visible_end(position)
         if self.last is None:
             return position
         end = position_of(self.last.message_id()) + 1
@@ -118,11 +132,25 @@ class PartitionLog:
             return position
         return max(end, position)
 
-    def _visible_end(self, position: int) -> int:
+    def _visible_end(self, position: int, *, waits_long: bool) -> int:
         """Returns the position after the last message that the broker sends, reading some thousand messages at most."""
         at = self.scan.behind if len(self.scan) else position
-        self.scan.add(self.client.read(self.topic, at, _VISIBLE, is_hidden=True))
+        found = self.client.read_visible(self.topic, at, _VISIBLE, waits_long=waits_long)
+        self.scan.add(found.messages)
+        self._goes_on = found.goes_on
         return self.scan.behind if len(self.scan) else position
+
+    def _is_limited(self, end: int) -> bool:
+        """Returns whether the look did not reach the entry that was the last one when a look first ended too early.
+
+        A run that reads what was there at its beginning goes on up to that entry, and not for as long as a producer
+        does.
+        """
+        if not self._goes_on:
+            self._goal = None
+        elif self._goal is None:
+            self._goal = self.client.last_entry(self.topic)
+        return self._goal is not None and end <= self._goal
 
     def _checked_start(self, position: int) -> int:
         """Returns ``position``, or the position of the first message that exists if that is in a later ledger.
@@ -147,12 +175,15 @@ class PartitionLog:
         is_known = self._is_hidden and position == self._seen_end
         if is_known or self._has_ledger(ledger):
             return
-        was_end = position == self._seen_end
+        was_end = position == self._seen_end or is_behind_entry(position)
         if at_last is not None and ledger_of(at_last) < ledger:
             # Ids only grow, and the oldest ledgers are trimmed first, so these are not the messages that were read.
             was_end, why = False, f"the last message there is now is at {described(at_last)}, before that"
         else:
-            why = f"ledger {ledger} does not exist any more" + ("" if last else ", and no message is left")
+            is_empty = last is None and not self._is_hidden
+            why = f"ledger {ledger} does not exist any more" + (
+                ", and no message is left" if is_empty else ""
+            )
         self._lose(LostLedger(position, why, was_end))
         self._told = position
 

@@ -4,92 +4,17 @@ process saw that nothing followed. No test here needs a server."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
-from flip27_stream.connectors.pulsar import PulsarSource
-from flip27_stream.connectors.pulsar.client.client import Tip
-from flip27_stream.connectors.pulsar.planning import scan
 from flip27_stream.connectors.pulsar.planning.enumerator import PulsarSourceEnumerator
-from flip27_stream.connectors.pulsar.positions import ledger_of, position_at, position_of
-from flip27_stream.connectors.pulsar.split import PulsarPartitionSplit
+from flip27_stream.connectors.pulsar.positions import ledger_of, position_at
 from flip27_stream.errors import DataLossError
-from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
+from tests.connectors.pulsar.support.memory_partition import SPLIT, Message, Partition, enumerators
 
-SPLIT = PulsarPartitionSplit("persistent://public/default/clicks", initial=False)
 DRAINED = "Nothing of persistent://public/default/clicks followed 10:4:1 at the last look"
 END = position_at(10, 4) + 1
-
-
-@dataclass(frozen=True)
-class Message:
-    """A message that is its own id."""
-
-    ledger: int
-    entry: int
-
-    def message_id(self) -> Message:
-        return self
-
-    def ledger_id(self) -> int:
-        return self.ledger
-
-    def entry_id(self) -> int:
-        return self.entry
-
-    def batch_index(self) -> int:
-        return -1
-
-    def data(self) -> bytes:
-        return b""
-
-
-@dataclass
-class Partition:
-    """A partition in memory, with the calls that planning makes to it.
-
-    Attributes:
-        messages: The messages that are there.
-        hidden: The last entry, if it is of a transaction.
-        trims: Whether all messages are trimmed behind the next call that finds the last message.
-    """
-
-    messages: list[Message] = field(default_factory=list)
-    hidden: Message | None = None
-    trims: bool = False
-
-    def tip(self, topic: str, *, was_hidden: bool = False) -> Tip:
-        found = (
-            Tip(None, is_hidden=True) if self.hidden else Tip(self.messages[-1] if self.messages else None)
-        )
-        if self.trims:
-            self.messages.clear()
-        return found
-
-    def read(self, topic: str, position: int, most: int, *, is_hidden: bool = False) -> Sequence[Message]:
-        return [m for m in self.messages if position_of(m) >= position][:most]
-
-    def has_ledger(self, topic: str, ledger: int, *, is_hidden: bool = False) -> bool:
-        return any(m.ledger == ledger for m in self.messages)
-
-    def last_entry(self, topic: str) -> int:
-        return position_of(self.hidden or self.messages[-1])
-
-    def consumer(self, topic: str, subscription: str) -> Any:
-        return None
-
-    def close(self, consumer: Any) -> None:
-        """Does nothing."""
-
-
-@pytest.fixture(autouse=True)
-def _without_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        scan.Scan, "add", lambda self, messages: self.positions.extend(map(position_of, messages))
-    )
 
 
 @pytest.fixture
@@ -100,15 +25,6 @@ def partition() -> Partition:
 @pytest.fixture
 def enumerator(partition: Partition) -> Iterator[PulsarSourceEnumerator]:
     yield from enumerators(partition)
-
-
-def enumerators(partition: Partition, **more: str) -> Iterator[PulsarSourceEnumerator]:
-    options = {"service.url": "pulsar://localhost:1", "topic": "clicks", **more}
-    enumerator = PulsarSource(options).create_enumerator(CoordinatorContext(1, "localhost"))
-    assert isinstance(enumerator, PulsarSourceEnumerator)
-    enumerator._client = enumerator._cursors._client = partition  # type: ignore[assignment]
-    yield enumerator
-    enumerator.close()
 
 
 def look(enumerator: PulsarSourceEnumerator, position: int = END) -> tuple[int, int]:
@@ -196,4 +112,13 @@ def test_behind_an_entry_of_a_transaction_a_missing_ledger_is_found(
 ) -> None:
     partition.messages, partition.hidden = [], Message(15, 0)
     with pytest.raises(DataLossError, match="wanted from 10:4:1 on"):
+        look(enumerator)
+
+
+def test_no_message_is_left_is_said_only_if_it_is_so(
+    enumerator: PulsarSourceEnumerator, partition: Partition
+) -> None:
+    """The last message is not known behind an entry of a transaction."""
+    partition.messages, partition.hidden = [Message(15, 0)], Message(20, 0)
+    with pytest.raises(DataLossError, match=r"and ledger 10 does not exist any more\. They are"):
         look(enumerator)

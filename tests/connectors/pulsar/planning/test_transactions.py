@@ -63,3 +63,16 @@ def test_messages_after_an_open_transaction_wait(
         opened.commit().get()
         rows += query.run(2)
     assert [row["value"] for row in rows] == numbers(0, 3)
+
+
+def test_a_batch_read_reads_all_messages_before_an_aborted_transaction(
+    transactional: tuple[PulsarServer, Transactions], topic: str
+) -> None:
+    """They are more than one look reads."""
+    server, java = transactional
+    server.create_topic(topic, 1)
+    partition = f"{topic}-partition-0"
+    server.put(partition, numbers(0, 6000))
+    java.begin(partition, [b"never"]).abort().get()
+    with SourceQuery(source_of(server, topic)) as query:
+        assert [row["value"] for row in query.read_batch()] == numbers(0, 6000)

@@ -1,0 +1,119 @@
+"""A partition in memory, for tests of planning that need no server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from flip27_stream.connectors.pulsar import PulsarSource
+from flip27_stream.connectors.pulsar.client.client import Tip, Visible
+from flip27_stream.connectors.pulsar.planning.enumerator import PulsarSourceEnumerator
+from flip27_stream.connectors.pulsar.positions import position_of
+from flip27_stream.connectors.pulsar.split import PulsarPartitionSplit
+from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
+
+SPLIT = PulsarPartitionSplit("persistent://public/default/clicks", initial=False)
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message without content that is its own id."""
+
+    ledger: int
+    entry: int
+
+    def message_id(self) -> Message:
+        return self
+
+    def ledger_id(self) -> int:
+        return self.ledger
+
+    def entry_id(self) -> int:
+        return self.entry
+
+    def batch_index(self) -> int:
+        return -1
+
+    def serialize(self) -> bytes:
+        return b""
+
+    def data(self) -> bytes:
+        return b""
+
+    def has_null_value(self) -> bool:
+        return False
+
+    def encryption_context(self) -> None:
+        return None
+
+    def topic_name(self) -> str:
+        return SPLIT.topic
+
+    def partition_key(self) -> str:
+        return ""
+
+    def properties(self) -> Mapping[str, str]:
+        return {}
+
+    def publish_timestamp(self) -> int:
+        return 0
+
+    def event_timestamp(self) -> int:
+        return 0
+
+
+@dataclass
+class Partition:
+    """A partition, with the calls that planning makes to it.
+
+    Attributes:
+        messages: The messages that are there.
+        hidden: The last entry, if it is of a transaction.
+        trims: Whether all messages are trimmed behind the next call that finds the last message.
+        waits_long: For each look at a partition whose last entry is hidden, whether it waited long.
+    """
+
+    messages: list[Message] = field(default_factory=list)
+    hidden: Message | None = None
+    trims: bool = False
+    waits_long: list[bool] = field(default_factory=list)
+
+    def tip(self, topic: str, *, was_hidden: bool = False) -> Tip:
+        found = (
+            Tip(None, is_hidden=True) if self.hidden else Tip(self.messages[-1] if self.messages else None)
+        )
+        if self.trims:
+            self.messages.clear()
+        return found
+
+    def read(self, topic: str, position: int, most: int) -> Sequence[Message]:
+        return [m for m in self.messages if position_of(m) >= position][:most]
+
+    def read_visible(self, topic: str, position: int, most: int, *, waits_long: bool) -> Visible:
+        self.waits_long.append(waits_long)
+        found = self.read(topic, position, most)
+        return Visible(found, goes_on=len(found) == most)
+
+    def has_ledger(self, topic: str, ledger: int, *, is_hidden: bool = False) -> bool:
+        first = next((m for m in self.messages if m.ledger >= ledger), None)
+        return first is not None and first.ledger == ledger
+
+    def last_entry(self, topic: str) -> int:
+        return position_of(self.hidden or self.messages[-1])
+
+    def consumer(self, topic: str, subscription: str) -> Any:
+        return None
+
+    def close(self, consumer: Any) -> None:
+        """Does nothing."""
+
+
+def enumerators(partition: Partition, **more: str) -> Iterator[PulsarSourceEnumerator]:
+    """Yields an enumerator whose partitions are all ``partition``, and closes it."""
+    options = {"service.url": "pulsar://localhost:1", "topic": "clicks", **more}
+    enumerator = PulsarSource(options).create_enumerator(CoordinatorContext(1, "localhost"))
+    assert isinstance(enumerator, PulsarSourceEnumerator)
+    enumerator._client = enumerator._cursors._client = partition  # type: ignore[assignment]
+    yield enumerator
+    enumerator.close()
