@@ -251,8 +251,8 @@ class HybridSourceSplitEnumerator(
         """Reads the event times of ranges as alignment does, to find the end position of the source."""
         unseen = self._end.unseen(ranges)
         if unseen and isinstance(self._child, SupportsEventTimePositions):
-            latest = time.time_ns() // 1_000_000 + _MAX_FUTURE_MS
-            request = PositioningRequest(unseen, plausible_until=latest, timestamp_assigner=assigner)
+            plausible_until = time.time_ns() // 1_000_000 + _MAX_FUTURE_MS
+            request = PositioningRequest(unseen, plausible_until=plausible_until, timestamp_assigner=assigner)
             self._end.saw(unseen, self._child.event_time_positions(request).event_times())
 
     def _is_finished(self) -> bool:
