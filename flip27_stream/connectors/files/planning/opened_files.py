@@ -115,7 +115,7 @@ class OpenedFiles:
         return found
 
     def _was_replaced(self, split: FileSplit, units: FileUnits) -> bool:
-        """Whether another file is in the place of a begun one, and is skipped.
+        """Returns whether another file is in the place of a begun one, and is skipped.
 
         Raises:
             DataLossError: Such files are not skipped.
