@@ -55,7 +55,7 @@ def plan_by_pausing(
             v.id: fixed.get(v.id, SplitStatus.PAUSED if v.id in ahead else SplitStatus.ACTIVE) for v in views
         },
         fronts={v.id: v.front for v in views},
-        floor=None if least is None else least - out_of_orderness - 1,
+        own_watermark=None if least is None else least - out_of_orderness - 1,
         held_by=holder if ahead else None,
         cut=frozenset(v.id for v in free if ends[v.id] < v.end),
     )

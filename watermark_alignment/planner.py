@@ -105,8 +105,8 @@ class Plan:
         ends: The position up to which each split is read, by split id.
         states: The status of each split, by split id.
         fronts: The front (ms) of each split before the batch, by split id; ``None`` if unknown.
-        floor: The least watermark (ms) of the splits that count, for the other members of the group; ``None`` if no
-            split counts.
+        own_watermark: The least watermark (ms) of the splits that count, for the other members of the group;
+            ``None`` if no split counts.
         held_by: The id of the split whose lag holds the others back, whatever the limit, or one of
             :data:`NO_SPLITS`; ``None`` if nothing does.
         cut: The ids of the splits that are cut inside the smallest step because it does not fit the limit.
@@ -116,7 +116,7 @@ class Plan:
     ends: Mapping[str, int]
     states: Mapping[str, SplitStatus]
     fronts: Mapping[str, int | None]
-    floor: int | None
+    own_watermark: int | None
     held_by: str | None
     cut: frozenset[str] = frozenset()
 
@@ -166,7 +166,7 @@ def plan(
         ends={v.id: ends.get(v.id, v.position) for v in views},
         states=states,
         fronts=fronts,
-        floor=None if least is None else least - out_of_orderness - 1,
+        own_watermark=None if least is None else least - out_of_orderness - 1,
         held_by=holder if held else None,
         cut=cut,
     )

@@ -166,7 +166,7 @@ def plan_in_columns(
         ends=dict(zip(splits.ids, ends, strict=True)),
         states=_states(splits.ids, paused, idle, finished),
         fronts=dict(zip(splits.ids, known_times(fronts), strict=True)),
-        floor=None if least is None else least - out_of_orderness - 1,
+        own_watermark=None if least is None else least - out_of_orderness - 1,
         held_by=holder if horizon == cap and paused.any() else None,
         cut=cut,
     )

@@ -338,7 +338,7 @@ class PositioningRequest:
 
     @property
     def latest_plausible(self) -> int | None:
-        """The former name of :attr:`plausible_until`."""
+        """The former name of :attr:`plausible_until`, for sources that were written before release 0.1.0."""
         return self.plausible_until
 
 

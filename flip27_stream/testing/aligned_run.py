@@ -18,7 +18,7 @@ from flip27_stream.testing.task_rows import Row
 from watermark_alignment.options import AlignmentOptions
 
 _IDLE_TIMEOUT_MS = 60_000
-_MAX_FUTURE_MS = 86_400_000
+MAX_FUTURE_MS = 86_400_000
 _EMPTY_BATCHES = 20
 
 
@@ -61,7 +61,7 @@ class AlignedRun:
         splits: The plausible event times of each split, by id; empty to check no drift.
         exact: Whether the source supports positions by event time, so that the drift is bounded after each batch.
         splits_finish: Whether a split that is read to its end no longer counts.
-        latest_plausible: Event times (ms) a day after this and later are implausible; ``None`` for no bound.
+        plausible_until: Event times after this time (ms) are implausible; ``None`` for no bound.
         implausible: What happens to records with an implausible event time: ``fail``, ``skip`` or ``pass``.
     """
 
@@ -73,7 +73,7 @@ class AlignedRun:
     splits: Mapping[str, SplitTimes]
     exact: bool
     splits_finish: bool = False
-    latest_plausible: int | None = None
+    plausible_until: int | None = None
     implausible: str = "fail"
     rows: list[Row] = field(default_factory=list)
     batches: list[tuple[Document, Document, list[list[PlannedRange]]]] = field(default_factory=list)
@@ -122,7 +122,7 @@ class AlignedRun:
             for split, start, end in (piece for task in tasks for piece in task):
                 if split.split_id in self.splits:
                     read = event_times(query, split, start, end, self.strategy)
-                    self.splits[split.split_id].read += len(believed(read, self.latest_plausible))
+                    self.splits[split.split_id].read += len(believed(read, self.plausible_until))
             query.offset = batch[1]
             self.batches.append((*batch, tasks))
             vain, empty = (0, 0) if tasks else (vain, empty + 1)
@@ -160,7 +160,7 @@ class AlignedRun:
                 "scan.watermark.alignment.table": folder,
                 "scan.watermark.idle-timeout": f"{_IDLE_TIMEOUT_MS} ms",
                 "scan.watermark.max-out-of-orderness": f"{self.strategy.max_out_of_orderness_ms} ms",
-                "scan.watermark.max-future": f"{_MAX_FUTURE_MS if self.latest_plausible else 0} ms",
+                "scan.watermark.max-future": f"{0 if self.plausible_until is None else MAX_FUTURE_MS} ms",
                 "scan.watermark.implausible-event-time": self.implausible,
             }
         )
@@ -169,9 +169,9 @@ class AlignedRun:
             yield query
 
 
-def believed(times: Sequence[int], latest_plausible: int | None) -> list[int]:
-    """Returns the plausible event times (ms): after the epoch, and at most a day after ``latest_plausible``."""
-    return [t for t in times if 0 < t <= (latest_plausible or t) + _MAX_FUTURE_MS]
+def believed(times: Sequence[int], plausible_until: int | None) -> list[int]:
+    """Returns the plausible event times (ms): after the epoch, and not after ``plausible_until``."""
+    return [t for t in times if t > 0 and (plausible_until is None or t <= plausible_until)]
 
 
 def event_times(

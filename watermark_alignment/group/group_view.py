@@ -334,12 +334,12 @@ def watermark_to_publish(
     is not if all splits are idle or finished, or if no split will come.
 
     Args:
-        plan: The plan; its floor includes splits that are not assigned yet.
+        plan: The plan; its own watermark includes splits that are not assigned yet.
         last: The watermark that the member published before.
         has_pending: Whether the source has splits that are not assigned yet.
         no_more: Whether the source has said that no more splits will come.
     """
-    if plan.floor is not None:
-        return plan.floor
+    if plan.own_watermark is not None:
+        return plan.own_watermark
     is_over = not any(state.counts for state in plan.states.values()) if plan.states else no_more
     return None if is_over and not has_pending else last

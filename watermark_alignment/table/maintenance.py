@@ -180,7 +180,8 @@ class Maintenance:
             if not {file.path for file in small} <= {file.path for file in self._files()}:
                 return  # another member's round was faster; the next vacuum removes our file
         raise CommitFailedError(
-            f"given up after {_ATTEMPTS} attempts, because other processes committed each time"
+            f"Maintenance of the table gave up after {_ATTEMPTS} attempts, because each time another process had "
+            "committed first. It tries again later."
         )
 
     def _merge(self, files: Sequence[_File]) -> AddAction:

@@ -88,7 +88,10 @@ class KafkaSource(LogSource[KafkaPartitionSplit, KafkaEnumeratorState]):
     def adopt_offset(
         self, document: Mapping[str, Any]
     ) -> AdoptedOffset[KafkaPartitionSplit, KafkaEnumeratorState] | None:
-        """Returns the state at an offset of Spark's Kafka source, so that a query goes on from its checkpoint."""
+        """Returns the enumerator state and the splits for an offset of Spark's Kafka source.
+
+        A query that used that source continues from its checkpoint with them.
+        """
         from flip27_stream.connectors.kafka.planning.spark_offsets import adopted, first_begins_by
 
         return adopted(document, first_begins_by(self._options))

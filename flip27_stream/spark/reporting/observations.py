@@ -12,7 +12,7 @@ from watermark_alignment.table.batch_note import Observed
 log = logging.getLogger("flip27_stream.spark.reporting.recorder")
 
 _MANY = 100
-"""The number of records of a split in a row, none with an event time, that is a mistake. A few can be deletions."""
+"""So many consecutive records without an event time count as a mistake in the option. A few can be deletions."""
 
 _MOST_SPLITS = 10_000
 """The number of splits whose records without event times are counted: a source of files has ever new splits."""

@@ -158,7 +158,7 @@ class BatchRecorder:
         for counted in self._running.metrics.values():
             self._reader_metrics.update(counted)
         metadata = {
-            "watermark": "" if after.floor is None else str(after.floor),
+            "watermark": "" if after.own_watermark is None else str(after.own_watermark),
             NOTE: self._note(self._ledger, self._running, implausible, behind).to_text(),
         }
         self._warn_of_silence(self._running)

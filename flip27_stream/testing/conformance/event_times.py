@@ -15,7 +15,7 @@ from flip27_stream.api import (
     WatermarkStrategy,
 )
 from flip27_stream.errors import ImplausibleEventTimeError
-from flip27_stream.testing.aligned_run import AlignedRun, SplitTimes, believed, event_times
+from flip27_stream.testing.aligned_run import MAX_FUTURE_MS, AlignedRun, SplitTimes, believed, event_times
 from flip27_stream.testing.conformance.checks import RECORDS, Checks, check_rows
 from flip27_stream.testing.conformance.survey import survey
 from flip27_stream.testing.conformance.system import ExternalSystem
@@ -61,30 +61,31 @@ class EventTimeChecks(Checks):
         skipped, passed on, or fails the query.
         """
         now = time.time_ns() // 1_000_000
+        plausible_until = now + MAX_FUTURE_MS
         with closing(self.create_system()) as system:
             written = [system.write_at(split, times) for split, times in enumerate(_odd_times(now))]
-            self._check_positions(system, now)
+            self._check_positions(system, plausible_until)
             future = {row for split, i in _FUTURE for row in [written[split][i]]}
             expected = sum(map(len, written))
             for policy, kept in (("pass", written), ("skip", _without(written, future))):
-                rows = self._align(system, expected, sum(map(len, kept)), policy, now)
+                rows = self._align(system, expected, sum(map(len, kept)), policy, plausible_until)
                 assert rows is not None
                 check_rows(system, rows.rows, kept)
-            self._check_refusal(system, expected, now)
+            self._check_refusal(system, expected, plausible_until)
 
-    def _check_refusal(self, system: ExternalSystem, expected: int, now: int) -> None:
+    def _check_refusal(self, system: ExternalSystem, expected: int, plausible_until: int) -> None:
         try:
-            self._align(system, expected, expected, "fail", now)
+            self._align(system, expected, expected, "fail", plausible_until)
         except ImplausibleEventTimeError:
             return
         raise AssertionError("a record from far in the future was read, and nothing failed")
 
-    def _check_positions(self, system: ExternalSystem, latest_plausible: int | None) -> None:
+    def _check_positions(self, system: ExternalSystem, plausible_until: int | None) -> None:
         with SourceQuery(system.source) as query, query.enumerator() as (enumerator, splits):
             if isinstance(enumerator, SupportsEventTimePositions):
                 found = enumerator.split_ranges(dict.fromkeys(splits))
                 ranges = {s: found[s.split_id] for s in splits if s.split_id in found}
-                _check_event_times(query, enumerator, ranges, self.strategy, self.unit_ms, latest_plausible)
+                _check_event_times(query, enumerator, ranges, self.strategy, self.unit_ms, plausible_until)
 
     def _align(
         self,
@@ -92,13 +93,15 @@ class EventTimeChecks(Checks):
         there: int,
         expected: int | None = None,
         policy: str = "fail",
-        now: int | None = None,
+        plausible_until: int | None = None,
     ) -> AlignedRun | None:
         """Reads all rows aligned. Returns ``None`` if they have no event times."""
         with SourceQuery(system.source, strategy=self.strategy) as query, query.enumerator() as (found, _):
             known = survey(query, there)
             exact = isinstance(found, SupportsEventTimePositions)
-        splits = {name: SplitTimes(believed(split.times, now)) for name, split in known.splits.items()}
+        splits = {
+            name: SplitTimes(believed(split.times, plausible_until)) for name, split in known.splits.items()
+        }
         times = [t for split in splits.values() for t in split.times]
         if not times:
             return None
@@ -111,7 +114,7 @@ class EventTimeChecks(Checks):
             splits=splits,
             exact=exact,
             splits_finish=self.splits_finish,
-            latest_plausible=now,
+            plausible_until=plausible_until,
             implausible=policy,
         )
         run.run(there if expected is None else expected)
@@ -146,11 +149,11 @@ def _check_event_times(
     ranges: dict[Any, SplitRange],
     strategy: WatermarkStrategy,
     unit_ms: int,
-    latest_plausible: int | None,
+    plausible_until: int | None,
 ) -> None:
     request = PositioningRequest(
         {s.split_id: r for s, r in ranges.items()},
-        plausible_until=latest_plausible,
+        plausible_until=plausible_until,
         timestamp_assigner=strategy.timestamp_assigner,
         max_out_of_orderness_ms=strategy.max_out_of_orderness_ms,
     )
@@ -158,7 +161,7 @@ def _check_event_times(
 
     @cache  # most answers are the same few positions
     def read(split: Any, start: int, end: int) -> list[int]:
-        return believed(event_times(query, split, start, end, strategy), latest_plausible)
+        return believed(event_times(query, split, start, end, strategy), plausible_until)
 
     seen = {s.split_id: read(s, r.position, r.end) for s, r in ranges.items()}
     for split_id, known in view.event_times().items():

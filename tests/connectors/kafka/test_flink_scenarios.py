@@ -140,9 +140,9 @@ def test_ki04_no_record_is_behind_the_watermark(broker: KafkaBroker, topic: Make
     with running(made) as query:
         while len(found) < 6:
             planned = one_record(query, read_max)
-            assert planned.floor is not None
-            assert planned.floor >= watermark
-            watermark = planned.floor
+            assert planned.own_watermark is not None
+            assert planned.own_watermark >= watermark
+            watermark = planned.own_watermark
             ranges = {i: SplitRange(r.position, planned.ends[i]) for i, r in query.ranges().items()}
             output = query.read(ranges)
             (time,) = output.timestamps

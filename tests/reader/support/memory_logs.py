@@ -51,11 +51,13 @@ class Logs:
     gone: set[int] = field(default_factory=set)
     fails: bool = False
 
-    def known(self, log: int, first: int, end: int, latest: int | None) -> list[tuple[int, int]]:
-        """Returns positions and event times of the records of a range that have an event time up to ``latest``."""
+    def known(self, log: int, first: int, end: int, plausible_until: int | None) -> list[tuple[int, int]]:
+        """Returns positions and event times of the records of a range with a plausible event time."""
         times = self.times[log][first:end]
         return [
-            (i, t) for i, t in enumerate(times, first) if t is not None and (latest is None or t <= latest)
+            (i, t)
+            for i, t in enumerate(times, first)
+            if t is not None and (plausible_until is None or t <= plausible_until)
         ]
 
 
@@ -291,9 +293,9 @@ class Positions(EventTimePositions):
         self._ranges = request.ranges
         self._fault = fault
         self._asked = 0
-        latest = None if fault == "believes any time" else request.plausible_until
+        plausible_until = None if fault == "believes any time" else request.plausible_until
         self._known = {
-            name: logs.known(int(name.removeprefix("log-")), r.position, r.end, latest)
+            name: logs.known(int(name.removeprefix("log-")), r.position, r.end, plausible_until)
             for name, r in request.ranges.items()
         }
         self._first_null = {

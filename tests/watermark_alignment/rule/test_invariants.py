@@ -227,7 +227,7 @@ def test_i11_members_of_a_group_never_hold_each_other_for_ever(rng: Random) -> N
         if quiet == 4:  # long enough for every split that can be idle
             break
     assert [v for b in rounds for v in b.views.values() if v.position < v.end] == []
-    assert {b.plan.floor for b in rounds} == {None}
+    assert {b.plan.own_watermark for b in rounds} == {None}
     assert world.breaches == []
 
 

@@ -32,7 +32,7 @@ def test_a_split_more_than_the_drift_above_the_least_is_not_read_further() -> No
     planned = plan(slow, on_it, above)
     assert planned.ends == {"slow": 9, "on it": 9, "above": 3}
     assert planned.states["above"] is SplitStatus.PAUSED
-    assert (planned.held_by, planned.floor) == ("slow", 99)
+    assert (planned.held_by, planned.own_watermark) == ("slow", 99)
 
 
 def test_an_unread_split_is_read_and_holds_nobody() -> None:

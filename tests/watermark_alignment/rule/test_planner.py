@@ -80,7 +80,7 @@ def test_idle_stops_counting_and_comes_back() -> None:
 def test_a_plan_of_idle_splits_is_unbounded() -> None:
     """If all splits are idle there is neither a horizon nor a floor, and nothing overflows (AL-04, WM-27)."""
     idle = plan_of(caught_up("r0", 42, quiet_since=0), caught_up("r1", 44, quiet_since=0), now=11)
-    assert (idle.horizon, idle.floor) == (None, None)
+    assert (idle.horizon, idle.own_watermark) == (None, None)
     assert set(idle.states.values()) == {IDLE}
 
 
@@ -102,9 +102,9 @@ def test_floor_is_the_least_watermark_that_counts() -> None:
     A watermark is front - B - 1 (AO-09, WM-09, WM-02).
     """
     views = caught_up("a", 2), caught_up("b", 5), caught_up("c", 1, quiet_since=0)
-    assert plan_of(*views, now=11).floor == 1
+    assert plan_of(*views, now=11).own_watermark == 1
     member = Member(Settings(out_of_orderness=10, max_drift=0), {"s": Log([1337])})
-    assert member.round(1).plan.floor == 1326
+    assert member.round(1).plan.own_watermark == 1326
 
 
 def test_a_split_without_reports_does_not_block() -> None:
@@ -115,7 +115,7 @@ def test_a_split_without_reports_does_not_block() -> None:
     unknown = caught_up("r0", None)
     assert plan_of(unknown, caught_up("r1", 44)).horizon == 1045
     alone = plan_of(unknown)
-    assert (alone.horizon, alone.floor, alone.fronts, alone.states) == (
+    assert (alone.horizon, alone.own_watermark, alone.fronts, alone.states) == (
         None,
         None,
         {"r0": None},
@@ -126,7 +126,7 @@ def test_a_split_without_reports_does_not_block() -> None:
 def test_a_plan_without_splits_has_no_limit() -> None:
     """A plan without splits has no limit, no idle state and no watermark (AL-16, WM-12)."""
     nobody = plan_of()
-    assert (nobody.horizon, nobody.floor, nobody.held_by, nobody.ends) == (None, None, None, {})
+    assert (nobody.horizon, nobody.own_watermark, nobody.held_by, nobody.ends) == (None, None, None, {})
     assert plan_of(floor=41).horizon == 1043
 
 
@@ -206,7 +206,7 @@ def test_a_finished_split_is_not_considered() -> None:
     member.freeze()
     first, second = member.round(1), member.round(2)
     assert first.rows == {"s0": [5], "s1": [9, 20]}
-    assert (second.plan.states, second.plan.floor) == ({"s0": FINISHED, "s1": FINISHED}, None)
+    assert (second.plan.states, second.plan.own_watermark) == ({"s0": FINISHED, "s1": FINISHED}, None)
     assert plan_of(SplitView("s0", 1, 1, 5, final=True), floor=allowing(4)).states == {"s0": FINISHED}
 
 
@@ -280,7 +280,7 @@ def test_an_idle_split_comes_back_with_its_own_front() -> None:
     member.logs["a"].entries += [3, 400]
     member.logs["b"].entries += [501]
     back = member.round(103)
-    assert (back.plan.fronts, back.plan.floor, paused(back.plan)) == ({"a": 3, "b": 501}, 2, {"b"})
+    assert (back.plan.fronts, back.plan.own_watermark, paused(back.plan)) == ({"a": 3, "b": 501}, 2, {"b"})
     assert back.rows == {"a": [3, 400], "b": []}
 
 
@@ -289,7 +289,7 @@ def test_a_removed_split_no_longer_counts() -> None:
     lower, higher = caught_up("lower", 156765), caught_up("higher", 156775)
     assert plan_of(lower, higher, drift=0).horizon == 156766
     assert plan_of(higher, drift=0).horizon == 156776
-    assert plan_of(drift=0).floor is None
+    assert plan_of(drift=0).own_watermark is None
 
 
 def test_a_plan_without_splits_is_not_idle() -> None:
@@ -320,7 +320,7 @@ def test_records_without_progress_are_activity() -> None:
 def test_a_split_is_idle_beside_one_that_never_reports() -> None:
     """If one split is idle and the other has never reported, there is neither a floor nor a horizon (WM-29)."""
     both = plan_of(caught_up("idle", 5, quiet_since=0), caught_up("silent", None), now=11)
-    assert (both.states, both.floor, both.horizon) == ({"idle": IDLE, "silent": ACTIVE}, None, None)
+    assert (both.states, both.own_watermark, both.horizon) == ({"idle": IDLE, "silent": ACTIVE}, None, None)
 
 
 # Rules without a scenario of Flink

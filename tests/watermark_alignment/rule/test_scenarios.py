@@ -56,7 +56,7 @@ def test_al_08_the_floor_is_the_minimum_of_the_latest_fronts(logs: dict[str, lis
     """
     ascending = {name: sorted(log) for name, log in logs.items()}
     found = planned(ascending, dict.fromkeys(logs, 0))
-    assert found.floor == min((log[0] - 1 for log in ascending.values() if log), default=None)
+    assert found.own_watermark == min((log[0] - 1 for log in ascending.values() if log), default=None)
 
 
 def test_ao_12_the_lead_over_the_slow_one_stays_within_the_drift() -> None:
@@ -117,7 +117,7 @@ def test_wm_22_nothing_moves_past_a_split_that_is_silent_but_has_data() -> None:
     for _ in range(5):
         found = planned(logs, positions, limit=1)
         positions = dict(found.ends)
-        floors.append(found.floor)
+        floors.append(found.own_watermark)
     assert floors == [99, 149, 199, 299, 299]
 
 
@@ -141,7 +141,7 @@ def test_wm_25_the_combined_watermark_is_that_of_the_splits_that_are_not_idle() 
             idle_timeout=10,
             now=100,
             floor=None,
-        ).floor
+        ).own_watermark
 
     assert [floor(), floor(a=0), floor(a=0, b=0)] == [149, 199, None]
 
@@ -150,7 +150,7 @@ def watermark(front: int | None, out_of_orderness: int) -> int | None:
     """Returns the watermark of a source with one split, whose greatest event time read is ``front``."""
     view = SplitView("a", 5, 5, read_max=front)
     how = {"limit": None, "max_drift": 10, "idle_timeout": 0, "now": 0, "floor": None}
-    return plan([view], lambda _: {}, out_of_orderness=out_of_orderness, **how).floor  # type: ignore[arg-type]
+    return plan([view], lambda _: {}, out_of_orderness=out_of_orderness, **how).own_watermark  # type: ignore[arg-type]
 
 
 def test_wm_01_no_watermark_before_the_first_record() -> None:
@@ -169,4 +169,4 @@ def test_wm_04_an_older_record_does_not_take_the_watermark_back() -> None:
     member = Member(Settings(limit=1, idle_timeout=0), {"a": Log([12345, 12340, 12346])})
     rounds = [member.round(now) for now in range(4)]
     assert [batch.rows["a"] for batch in rounds] == [[12345], [12340], [12346], []]
-    assert [batch.plan.floor for batch in rounds] == [12344, 12344, 12345, 12345]
+    assert [batch.plan.own_watermark for batch in rounds] == [12344, 12344, 12345, 12345]

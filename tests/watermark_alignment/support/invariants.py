@@ -132,8 +132,8 @@ def checks(b: Batch, last: Batch | None) -> Iterator[str]:
         ):
             yield f"I10 front of {s} fell from {last.plan.fronts[s]} to {b.plan.fronts[s]}"
     least = min((f for v in b.counted if (f := front(v)) is not None), default=None)
-    if b.plan.floor != (None if least is None else least - b.settings.out_of_orderness - 1):
-        yield f"I11 others are told the floor {b.plan.floor}, the least front that counts is {least}"
+    if b.plan.own_watermark != (None if least is None else least - b.settings.out_of_orderness - 1):
+        yield f"I11 others are told the floor {b.plan.own_watermark}, the least front that counts is {least}"
     readable = any(v.position < v.end for v in b.views.values())
     if readable and b.moved() == 0 and b.plan.held_by not in holders(b):
         yield f"I11 nothing moves, held by {b.plan.held_by}, not by one of {holders(b)}"
@@ -240,7 +240,7 @@ def what_others_see(batch: Batch, littered: str) -> tuple[object, ...]:
     """Returns what is the same with and without entries that do not count in the log of a split, save its own state."""
     plan = batch.plan
     states = {s: state for s, state in plan.states.items() if s != littered}
-    return batch.rows, plan.horizon, plan.fronts, plan.floor, plan.cut, states
+    return batch.rows, plan.horizon, plan.fronts, plan.own_watermark, plan.cut, states
 
 
 def littered_world(rng: Random) -> World:

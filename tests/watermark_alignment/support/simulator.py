@@ -322,8 +322,8 @@ class Member:
     def _publish(self, plan: Plan) -> None:
         """Publishes the floor. While no split counts, the last floor is kept, unless all splits rest."""
         at_rest = all(s in (SplitStatus.IDLE, SplitStatus.FINISHED) for s in plan.states.values())
-        if plan.floor is not None or at_rest:
-            self.published = plan.floor
+        if plan.own_watermark is not None or at_rest:
+            self.published = plan.own_watermark
 
     def _keep(self, view: SplitView, end: int, rows: list[int], now: int, answered: bool) -> None:
         at_log_end = answered and end == len(self.logs[view.id].entries)

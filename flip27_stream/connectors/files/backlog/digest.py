@@ -47,9 +47,10 @@ class Rest(NamedTuple):
         return Rest(max(self.files - 1, 0), self.digest ^ identity(file))
 
     def are_among(self, files: Collection[FoundFile]) -> bool:
-        """Returns whether these files are all in ``files``.
+        """Returns whether ``files`` contain all of these files.
 
-        If ``files`` are more than these, they are assumed to contain them; only an equal number is compared by digest.
+        With more files in ``files`` the answer is true, without a check. With an equal number the digests are
+        compared. With fewer it is false.
         """
         return len(files) > self.files or Rest.of(files) == self
 
@@ -172,7 +173,7 @@ class AwayBucket(NamedTuple):
     files: Rest
 
     def has(self, file: FoundFile) -> bool:
-        """Whether the modification time of a file lies in the bucket."""
+        """Returns whether the modification time of a file lies in the bucket."""
         return self.after < file.modified <= self.until
 
 

@@ -244,7 +244,7 @@ class ProcessedFiles:
         return [file for file in new if file.path not in self._taken]
 
     def returned(self, file: FoundFile) -> bool:
-        """Whether a file that is listed again was taken in this version before it disappeared, by its mark."""
+        """Returns whether a file that is listed again was taken in this version before it disappeared, by its mark."""
         was_taken = self._gone.returned(file)
         if was_taken:
             self._remember(file, mark_of(file))

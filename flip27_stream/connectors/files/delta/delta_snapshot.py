@@ -69,19 +69,19 @@ def _partitions(actions: pa.Table, own: ColumnMapping | None) -> Sequence[Partit
 
 def _least(actions: pa.Table, column: str | None) -> tuple[Sequence[int | None], Sequence[bool]]:
     """Returns the least event time (ms) of each file, and whether the log has it."""
-    none: tuple[Sequence[int | None], Sequence[bool]] = (
+    no_statistics: tuple[Sequence[int | None], Sequence[bool]] = (
         [None] * actions.num_rows,
         [False] * actions.num_rows,
     )
     at = find_column(actions.column_names, f"min.{column}") if column is not None else None
     if at is None:
-        return none
+        return no_statistics
     least = actions.column(at)
     nulls = find_column(actions.column_names, f"null_count.{column}")
     if pa.types.is_timestamp(least.type):
         least = least.cast(pa.timestamp("ms"), safe=False).cast(pa.int64())
     elif not pa.types.is_int64(least.type):
-        return none
+        return no_statistics
     known = pc.greater_equal(least, 0).fill_null(False)
     if nulls is not None:
         empty = pc.equal(actions.column(nulls), actions.column("num_records"))

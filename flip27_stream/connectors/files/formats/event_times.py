@@ -71,10 +71,10 @@ class Divided:
         return Divided(max(self.greatest, other.greatest), min(self.until, other.until))
 
     @classmethod
-    def of_times(cls, times: pa.Int64Array, latest: int) -> Divided:
-        """Divides event times (ms) at ``latest``, the last plausible one. Null and negative times are ignored."""
+    def of_times(cls, times: pa.Int64Array, plausible_until: int) -> Divided:
+        """Divides event times (ms) at the last plausible one. Null and negative times are ignored."""
         found = times.drop_null().to_numpy()
-        believed, others = found[(found >= 0) & (found <= latest)], found[found > latest]
+        believed, others = found[(found >= 0) & (found <= plausible_until)], found[found > plausible_until]
         return cls(int(believed.max(initial=-1)), int(others.min(initial=NEVER)))
 
 

@@ -228,16 +228,22 @@ class FileStatistics:
         return None if index is None else TimeRange.of_column(pa.array([list(fixed.values())[index]]))
 
     def divided(
-        self, path: str, start: int, end: int, latest: int, order: EventTimeOrder, layout: FileLayout = PLAIN
+        self,
+        path: str,
+        start: int,
+        end: int,
+        plausible_until: int,
+        order: EventTimeOrder,
+        layout: FileLayout = PLAIN,
     ) -> Divided:
-        """Reads the event times between two positions, and divides them at ``latest`` (ms).
+        """Reads the event times between two positions, and divides them at ``plausible_until`` (ms).
 
         Raises:
             Flip27Error: The errors of :class:`FileFormat`.
         """
         found = Divided()
         for times in self._read_times(path, start, end, order.assigner, layout):
-            found |= Divided.of_times(times, latest)
+            found |= Divided.of_times(times, plausible_until)
         return found
 
     def _with_event_times(

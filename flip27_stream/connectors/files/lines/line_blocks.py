@@ -79,7 +79,8 @@ def whole_lines(read: Callable[[int], bytes], offset: int, path: str) -> Iterato
         rest.append(piece[cut:])
         if len(rest) * BLOCK > LONGEST_LINE:
             raise RecordFormatError(
-                f"Line at byte {offset} of file {path} is longer than {LONGEST_LINE} bytes. Is it a file of lines?"
+                f"Line at byte {offset} of file {path} is longer than {LONGEST_LINE} bytes, the longest "
+                "line that is read. If the file does not consist of lines, set option 'files.format' to its format."
             )
     last = b"".join(rest)
     if last:

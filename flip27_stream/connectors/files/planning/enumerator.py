@@ -95,7 +95,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         self._ahead = UnitsAhead(statistics)
         self._opened = OpenedFiles(context, backlog, statistics)
         self._positions: Mapping[str, int] = {}
-        self._latest: int | None = None
+        self._plausible_until: int | None = None
         self._ends: dict[str, int] = {}
 
     def start(self) -> None:
@@ -142,9 +142,9 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
             if request.ranges:  # else the assigned files that are not processed are unknown
                 with suppress(FileAwayError):  # its event times are unknown in this plan
                     self._opened.open_begun(self._positions)
-        self._latest = request.plausible_until
+        self._plausible_until = request.plausible_until
         opened = self._opened.files
-        times = {n: opened[n].plausible(self._latest) for n in request.ranges if n in opened}
+        times = {n: opened[n].plausible(self._plausible_until) for n in request.ranges if n in opened}
         return FilePositions(times, request, self._least_to_come(request))
 
     def snapshot_state(self) -> FilesState:
@@ -251,7 +251,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         rest = []
         for name, position in self._opened.open_begun(self._positions):
             opened = self._opened.files[name]
-            rest.append((opened.key(position, self._latest, by_event_time=by_event_time), opened))
+            rest.append((opened.key(position, self._plausible_until, by_event_time=by_event_time), opened))
         rest.sort(key=lambda one: one[0])
         return iter(rest)
 

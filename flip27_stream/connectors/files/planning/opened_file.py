@@ -39,34 +39,40 @@ class OpenedFile:
         """The event times of the units."""
         return UnitTimes.of(self.units)
 
-    def plausible(self, latest: int | None) -> UnitTimes:
-        """Returns the event times of the units up to ``latest`` (ms). Later ones are implausible and left out."""
-        if latest is None or not len(self.units) or int(self.times.greatest.max()) <= latest:
+    def plausible(self, plausible_until: int | None) -> UnitTimes:
+        """Returns the event times of the units, without those after ``plausible_until`` (ms)."""
+        if (
+            plausible_until is None
+            or not len(self.units)
+            or int(self.times.greatest.max()) <= plausible_until
+        ):
             return self.times
-        times = self.times.plausible(latest)
-        mixed = np.flatnonzero((self.times.least <= latest) & (self.times.greatest > latest)).tolist()
+        times = self.times.plausible(plausible_until)
+        mixed = np.flatnonzero(
+            (self.times.least <= plausible_until) & (self.times.greatest > plausible_until)
+        ).tolist()
         greatest = times.greatest.copy()
         for unit in mixed:
-            greatest[unit] = self._greatest(unit, latest)
+            greatest[unit] = self._greatest(unit, plausible_until)
         return replace(times, greatest=greatest)
 
-    def key(self, position: int, latest: int | None, *, by_event_time: bool) -> OrderKey:
+    def key(self, position: int, plausible_until: int | None, *, by_event_time: bool) -> OrderKey:
         """Returns the place of the unread rest of the file in reading order. A rest without event times comes first.
 
         Args:
             position: The position up to which the file was read.
-            latest: The latest plausible event time (ms); ``None`` if all are plausible.
+            plausible_until: Event times after this time (ms) are implausible; ``None`` if all are plausible.
             by_event_time: Whether files are read by event time, not by modification time.
         """
         if not by_event_time:
             return self.split.modified, self.split.path
-        least = self.times.plausible(latest).from_position(position).first
+        least = self.times.plausible(plausible_until).from_position(position).first
         return (NO_TIME if least is None else least), self.split.path
 
-    def _greatest(self, unit: int, latest: int) -> int:
-        """Returns the greatest event time (ms) up to ``latest`` in a unit that also has later ones."""
+    def _greatest(self, unit: int, plausible_until: int) -> int:
+        """Returns the greatest event time (ms) up to ``plausible_until`` in a unit that also has later ones."""
         known = self._divided.get(unit)
-        if known is None or not known.greatest <= latest < known.until:
+        if known is None or not known.greatest <= plausible_until < known.until:
             start, end = self.units.borders[unit : unit + 2].tolist()
-            known = self._divided[unit] = self.look(start, end, latest)
+            known = self._divided[unit] = self.look(start, end, plausible_until)
         return known.greatest

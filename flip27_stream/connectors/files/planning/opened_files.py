@@ -90,9 +90,9 @@ class OpenedFiles:
         """Adds a file with the units that were read."""
         order, statistics, layout = self._backlog.order, self._statistics, self._backlog.layout(split)
 
-        def look(start: int, end: int, latest: int) -> Divided:
+        def look(start: int, end: int, plausible_until: int) -> Divided:
             assert order is not None
-            return statistics.divided(split.path, start, end, latest, order, layout)
+            return statistics.divided(split.path, start, end, plausible_until, order, layout)
 
         self.files[split.split_id] = OpenedFile(split, units, look)
 
@@ -115,7 +115,7 @@ class OpenedFiles:
         return found
 
     def _was_replaced(self, split: FileSplit, units: FileUnits) -> bool:
-        """Whether another file is in the place of a begun one, and is skipped.
+        """Returns whether another file is in the place of a begun one, and is skipped.
 
         Raises:
             DataLossError: Such files are not skipped.

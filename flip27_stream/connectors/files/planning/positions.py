@@ -23,16 +23,18 @@ class UnitTimes:
     def of(units: FileUnits) -> UnitTimes:
         return UnitTimes(units.borders, units.least, units.greatest)
 
-    def plausible(self, latest: int | None) -> UnitTimes:
-        """Returns the times without those after ``latest`` (ms).
+    def plausible(self, plausible_until: int | None) -> UnitTimes:
+        """Returns the times without those after ``plausible_until`` (ms).
 
         The least time of a unit that has earlier ones is unchanged.
         """
-        if latest is None or max(self.greatest.tolist(), default=-1) <= latest:
+        if plausible_until is None or max(self.greatest.tolist(), default=-1) <= plausible_until:
             return self
-        least = np.where(self.least > latest, NEVER, self.least)
+        least = np.where(self.least > plausible_until, NEVER, self.least)
         inside = np.where(least == NEVER, -1, least)
-        return UnitTimes(self.borders, least, np.where(self.greatest > latest, inside, self.greatest))
+        return UnitTimes(
+            self.borders, least, np.where(self.greatest > plausible_until, inside, self.greatest)
+        )
 
     def from_position(self, position: int) -> UnitTimes:
         """Returns the units from ``position`` on, including a unit that was read in part."""
@@ -103,13 +105,15 @@ class FilePositions(EventTimePositions):
         request: PositioningRequest,
         waiting: int | None = None,
     ) -> None:
-        latest = request.plausible_until
+        plausible_until = request.plausible_until
         self._ranges = request.ranges
         self._rests = {
-            name: unit_times.plausible(latest).from_position(request.ranges[name].position)
+            name: unit_times.plausible(plausible_until).from_position(request.ranges[name].position)
             for name, unit_times in times.items()
         }
-        self._waiting = waiting if waiting is not None and (latest is None or waiting <= latest) else None
+        if waiting is not None and plausible_until is not None and waiting > plausible_until:
+            waiting = None
+        self._waiting = waiting
 
     def event_times(self) -> Mapping[str, EventTimes]:
         return {name: self._times_of(name, rest) for name, rest in self._rests.items()}

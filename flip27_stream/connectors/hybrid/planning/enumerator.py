@@ -78,7 +78,7 @@ class HybridSourceSplitEnumerator(
     def start(self) -> None:
         c = self._checkpoint
         active = self._sources.active(0) if c is None else self._sources.active(c.index, c.end_position)
-        self._open(active, c.seam if c else None, c.known if c else {}, at_once=False)
+        self._open(active, c.source_end if c else None, c.known if c else {}, at_once=False)
         if c is None:
             self._child = active.source.create_enumerator(self._child_context)
         else:
@@ -182,7 +182,7 @@ class HybridSourceSplitEnumerator(
             data=self._snapshot[1],
             source=source.fingerprint,
             end_position=self._active.end_position,
-            seam=SourceEnd() if self._active.is_last else self._end.end(),
+            source_end=SourceEnd() if self._active.is_last else self._end.end(),
             known=self._known_of_new_splits(),
         )
 
@@ -221,18 +221,23 @@ class HybridSourceSplitEnumerator(
             child.close()
 
     def _open(
-        self, active: ActiveSource, seam: SourceEnd | None, known: Mapping[str, Intervals], *, at_once: bool
+        self,
+        active: ActiveSource,
+        source_end: SourceEnd | None,
+        known: Mapping[str, Intervals],
+        *,
+        at_once: bool,
     ) -> None:
         overlap = self._sources.overlap_after(active.index)
-        if seam is None:
-            seam = SourceEnd(ends=None if active.seam is None else {})
-        elif active.seam is not None and seam.ends is None:
+        if source_end is None:
+            source_end = SourceEnd(ends=None if active.seam is None else {})
+        elif active.seam is not None and source_end.ends is None:
             raise OptionError(
                 f"{active.name} was begun without an exact seam to the next source, so the positions of its last rows "
                 "are not known. Leave the seam out, or start with another checkpointLocation."
             )
         self._active = active
-        self._end = SourceEndRecorder(seam, overlap.ms if overlap else None)
+        self._end = SourceEndRecorder(source_end, overlap.ms if overlap else None)
         self._child_context = ChildContext(self._context, active, known, at_once=at_once)
         self._ends = {}
         self._snapshot = None
@@ -251,8 +256,8 @@ class HybridSourceSplitEnumerator(
         """Reads the event times of ranges as alignment does, to find the end position of the source."""
         unseen = self._end.unseen(ranges)
         if unseen and isinstance(self._child, SupportsEventTimePositions):
-            latest = time.time_ns() // 1_000_000 + _MAX_FUTURE_MS
-            request = PositioningRequest(unseen, plausible_until=latest, timestamp_assigner=assigner)
+            plausible_until = time.time_ns() // 1_000_000 + _MAX_FUTURE_MS
+            request = PositioningRequest(unseen, plausible_until=plausible_until, timestamp_assigner=assigner)
             self._end.saw(unseen, self._child.event_time_positions(request).event_times())
 
     def _is_finished(self) -> bool:
@@ -303,19 +308,19 @@ class HybridSourceSplitEnumerator(
 
         These are the positions in the overlap; at an exact seam, all positions up to the seam.
         """
-        overlap, seam = self._sources.overlap_after(active.index), self._end.end()
-        rows = read_again(active, seam.tail.values(), self._child.snapshot_state())
+        overlap, source_end = self._sources.overlap_after(active.index), self._end.end()
+        rows = read_again(active, source_end.tail.values(), self._child.snapshot_state())
         if active.seam is not None:
-            return active.seam.known(seam.ends or {}, rows)
+            return active.seam.known(source_end.ends or {}, rows)
         return overlap.positions(rows) if overlap else {}
 
     def _end_position(self) -> tuple[JsonValue, str | None]:
         """Returns the end position of the active source, and ``None`` or the reason why the end position is unknown."""
         if isinstance(self._child, SupportsEndPosition):
             return self._child.end_position(), None
-        seam = self._end.end()
-        if not seam.blind:
-            return seam.greatest, None
+        source_end = self._end.end()
+        if not source_end.blind:
+            return source_end.greatest, None
         return None, (
             f"{self._active.name} ({self._active.source.fingerprint}) was read without a look at its event times, so "
             "it is not known where it ends. Name the column of event time (event_time) when it is added, or read with "

@@ -24,7 +24,7 @@ class HybridEnumeratorState:
         data: The serialized state of the active source's enumerator.
         source: The fingerprint of the active source.
         end_position: The end position of the previous source.
-        seam: What is known of the end of the active source.
+        source_end: What is known of the end of the active source.
         known: By split of the active source, the positions whose rows the previous source has. Only splits that are in
             no offset yet are listed.
     """
@@ -34,7 +34,7 @@ class HybridEnumeratorState:
     data: JsonValue
     source: str
     end_position: JsonValue = None
-    seam: SourceEnd = field(default_factory=SourceEnd)
+    source_end: SourceEnd = field(default_factory=SourceEnd)
     known: Mapping[str, Intervals] = field(default_factory=dict)
 
 
@@ -52,17 +52,17 @@ class HybridEnumeratorStateSerializer(SimpleVersionedSerializer[HybridEnumerator
     def serialize(self, value: HybridEnumeratorState) -> JsonValue:
         tail: dict[str, JsonValue] = {
             name: [t.split.version, t.split.data, t.begin, t.end, t.reach]
-            for name, t in value.seam.tail.items()
+            for name, t in value.source_end.tail.items()
         }
         known: dict[str, JsonValue] = {
             split: [list(pair) for pair in intervals] for split, intervals in value.known.items()
         }
         optional: dict[str, JsonValue] = {
             "end": value.end_position,
-            "greatest": value.seam.greatest,
-            "blind": value.seam.blind or None,
+            "greatest": value.source_end.greatest,
+            "blind": value.source_end.blind or None,
             "tail": tail or None,
-            "ends": None if value.seam.ends is None else dict(value.seam.ends),
+            "ends": None if value.source_end.ends is None else dict(value.source_end.ends),
             "known": known or None,
         }
         return {
@@ -77,7 +77,7 @@ class HybridEnumeratorStateSerializer(SimpleVersionedSerializer[HybridEnumerator
         match data:
             case {"index": int(index), "source": str(source), "state": [int(state_version), state]}:
                 more = _object(data)
-                seam = SourceEnd(
+                source_end = SourceEnd(
                     _time(more.get("greatest")),
                     bool(more.get("blind")),
                     _tail(more.get("tail")),
@@ -85,7 +85,7 @@ class HybridEnumeratorStateSerializer(SimpleVersionedSerializer[HybridEnumerator
                 )
                 known = {split: intervals_of(pairs) for split, pairs in _object(more.get("known")).items()}
                 return HybridEnumeratorState(
-                    index, state_version, state, source, more.get("end"), seam, known
+                    index, state_version, state, source, more.get("end"), source_end, known
                 )
         raise CorruptCheckpointError(f"The state of the hybrid enumerator has an unknown form: {data!r}.")
 

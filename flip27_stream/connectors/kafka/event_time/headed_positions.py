@@ -24,7 +24,7 @@ class HeadedPositions:
         positions: The first offset of the range of each log.
         ends: The end of each range, exclusively.
         budget: How many records of a log can be read at most; ``None`` for no limit.
-        latest_plausible: The greatest event time (ms) that is not ignored as implausible; ``None`` for no bound.
+        plausible_until: Event times after this time (ms) are ignored as implausible; ``None`` for no bound.
 
     Attributes:
         known: Whether the headers tell the first and the greatest event time of each range.
@@ -38,13 +38,13 @@ class HeadedPositions:
         positions: Longs,
         ends: Longs,
         budget: int | None,
-        latest_plausible: int | None,
+        plausible_until: int | None,
     ) -> None:
         self._positions = positions
         self._limits = ends if budget is None else np.minimum(ends, positions + budget)
         inside = heads.only(heads.stops <= ends[heads.logs])
         data = inside.only(inside.has_data)
-        self.known = _covered(inside, ends) & _plausible(data, latest_plausible, len(ends))
+        self.known = _covered(inside, ends) & _plausible(data, plausible_until, len(ends))
         self.next, self.reach = np.full((2, len(ends)), -1, np.int64)
         first = _firsts(data.logs)
         logs = data.logs[first]
@@ -87,10 +87,12 @@ def _covered(inside: LogHeads, ends: Longs) -> Flags:
     return covered
 
 
-def _plausible(data: LogHeads, latest: int | None, logs: int) -> Flags:
+def _plausible(data: LogHeads, plausible_until: int | None, logs: int) -> Flags:
     """Returns for each log whether all its batches have timestamps, and no implausible ones."""
     plausible = np.ones(logs, bool)
-    wrong = data.greatest < 0 if latest is None else (data.greatest < 0) | (data.greatest > latest)
+    wrong = data.greatest < 0
+    if plausible_until is not None:
+        wrong |= data.greatest > plausible_until
     plausible[data.logs[wrong]] = False
     return plausible
 

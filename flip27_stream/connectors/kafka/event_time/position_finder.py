@@ -132,12 +132,12 @@ class PositionFinder:
         self._read_committed = read_committed
         self._by_headers = by_headers
         self._headed: HeadedLogs | None = None
-        self._scanned: dict[TopicPartition, EventTimeCache] = {}
+        self._caches: dict[TopicPartition, EventTimeCache] = {}
         self._topic_ids: Mapping[TopicPartition, str] = {}
 
     def forget(self, tp: TopicPartition) -> None:
         """Drops the known event times of a partition, because its log was replaced or has lost records."""
-        self._scanned.pop(tp, None)
+        self._caches.pop(tp, None)
         if self._headed is not None:
             self._headed.forget(tp)
 
@@ -175,7 +175,7 @@ class PositionFinder:
         return {
             tp: span.position
             for split, tp in partitions.items()
-            if (span := ranges[split]).position < span.end and tp not in self._scanned
+            if (span := ranges[split]).position < span.end and tp not in self._caches
         }
 
     def read_heads(self, offsets: Mapping[TopicPartition, int]) -> HeadedLogs:
@@ -194,13 +194,13 @@ class PositionFinder:
 
     def search(self, tp: TopicPartition, span: SplitRange, request: PositioningRequest) -> SplitSearch:
         """Returns the search in the range ``span`` of a partition, with what is known of its records."""
-        scanned = self._known(tp)
+        cache = self._known(tp)
         if self._headed is not None and tp in self._headed:
-            scanned.add(self._headed.chunk(tp))
-        return SplitSearch(span.position, span.end, request, scanned, self._locator)
+            cache.add(self._headed.chunk(tp))
+        return SplitSearch(span.position, span.end, request, cache, self._locator)
 
     def _known(self, tp: TopicPartition) -> EventTimeCache:
-        return self._scanned.setdefault(tp, EventTimeCache())
+        return self._caches.setdefault(tp, EventTimeCache())
 
     def _keep(self, ranges: Mapping[TopicPartition, SplitRange]) -> None:
         """Keeps what is known of records that are still to be read, and drops the rest."""
@@ -210,10 +210,10 @@ class PositionFinder:
                 if (span := ranges.get(tp)) is not None and span.position < stop:
                     self._known(tp).add(headed.chunk(tp))
         share = _CACHED_RECORDS // max(1, len(ranges))
-        for tp in self._scanned.keys() & ranges.keys():
-            self._scanned[tp].trim(ranges[tp].position, share)
-            if self._scanned[tp].is_empty:
-                del self._scanned[tp]
+        for tp in self._caches.keys() & ranges.keys():
+            self._caches[tp].trim(ranges[tp].position, share)
+            if self._caches[tp].is_empty:
+                del self._caches[tp]
 
     def run(self, searches: Mapping[TopicPartition, Search[T]]) -> dict[TopicPartition, T]:
         """Runs searches to their ends, and returns their results.

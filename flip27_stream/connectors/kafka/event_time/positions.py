@@ -94,16 +94,16 @@ class SplitSearch:
     Args:
         position: The first offset of the range.
         end: The end of the range, exclusively.
-        request: The budget in records and the greatest plausible event time (ms).
-        scanned: The event times of the partition that are known.
+        request: The budget in records, and the bound on plausible event times.
+        cache: The event times of the partition that are known.
         locator: Finds where to begin reading.
 
     Attributes:
         position: The first offset of the range.
         end: The end of the range, exclusively.
         limit: The greatest position that a search returns: ``end``, or less if the request has a budget.
-        latest_plausible: The greatest event time (ms) that is not ignored as implausible; ``None`` for no bound.
-        scanned: The event times of the partition that are known.
+        plausible_until: Event times after this time (ms) are ignored as implausible; ``None`` for no bound.
+        cache: The event times of the partition that are known.
     """
 
     def __init__(
@@ -111,14 +111,14 @@ class SplitSearch:
         position: int,
         end: int,
         request: PositioningRequest,
-        scanned: EventTimeCache,
+        cache: EventTimeCache,
         locator: Locator,
     ) -> None:
         self.position = position
         self.end = end
         self.limit = end if request.budget is None else min(end, position + request.budget)
-        self.latest_plausible = request.plausible_until
-        self.scanned = scanned
+        self.plausible_until = request.plausible_until
+        self.cache = cache
         self._locator = locator
         self._known = KnownPositions(position, self.limit)
 
@@ -128,9 +128,9 @@ class SplitSearch:
         if first.time is None:
             return EventTimes(None, None) if first.offset >= self.end else None
         self._learn(0, first)
-        if self.scanned.known_until(first.offset) < self.end:
+        if self.cache.known_until(first.offset) < self.end:
             yield from self._locator.look_for_greatest(self, first.offset)
-        return EventTimes(first.time, self.scanned.greatest(self.position, self.end, self.latest_plausible))
+        return EventTimes(first.time, self.cache.greatest(self.position, self.end, self.plausible_until))
 
     def first_at_or_after(self, event_time: int) -> Search[int]:
         """Returns the first position with an event time at or above ``event_time`` (ms), at most :attr:`limit`."""
@@ -138,7 +138,7 @@ class SplitSearch:
         low, high = self._known.bounds(event_time)
         if low >= high:
             return min(low, self.limit)
-        if self.latest_plausible is not None and event_time > self.latest_plausible:
+        if self.plausible_until is not None and event_time > self.plausible_until:
             return high
         hit = self.known(low, high, event_time)
         if hit.time is None and hit.offset < high:
@@ -152,7 +152,7 @@ class SplitSearch:
 
         If there is none before the first unknown offset, the hit is at that offset, or at ``high``, without a time.
         """
-        return self.scanned.first(low, high, event_time, self.latest_plausible)
+        return self.cache.first(low, high, event_time, self.plausible_until)
 
     def scan(self, low: int, high: int, event_time: int) -> Search[Hit]:
         """Reads forward from ``low`` and returns the first record at or above ``event_time`` (ms).
@@ -175,7 +175,7 @@ class SplitSearch:
         chunk = yield Read(offset, max_bytes)
         if not isinstance(chunk, Chunk):
             return False
-        self.scanned.add(chunk)
+        self.cache.add(chunk)
         return True
 
     def look_at_tail(self, first: int) -> Search[None]:
@@ -183,7 +183,7 @@ class SplitSearch:
         back = _TAIL_RECORDS
         for _ in range(_TAIL_TRIES):
             start = max(first, self.end - back)
-            if start == first or self.scanned.greatest(start, self.end, self.latest_plausible) is not None:
+            if start == first or self.cache.greatest(start, self.end, self.plausible_until) is not None:
                 return
             gap = self.known(start, self.end, 0).offset
             if gap < self.end and not (yield from self.read(gap)):
@@ -248,18 +248,18 @@ class Bisection(Locator):
     def skip(self, search: SplitSearch, low: int, high: int, event_time: int) -> Search[int]:
         floor = event_time - self._bound
         start, band = low, high
-        for chunk in search.scanned.within(low, high):
+        for chunk in search.cache.within(low, high):
             below = chunk.last_below(floor)
             low = low if below is None else below + 1
-        for chunk in search.scanned.within(low, high):
-            if chunk.first(floor, search.latest_plausible) is not None:
+        for chunk in search.cache.within(low, high):
+            if chunk.first(floor, search.plausible_until) is not None:
                 band = max(low, chunk.start)
                 break
         while band - low > _NEAR:
             middle = (low + band) // 2
-            if search.scanned.known_until(middle) == middle and not (yield from search.read(middle)):
+            if search.cache.known_until(middle) == middle and not (yield from search.read(middle)):
                 break
-            chunk = next(search.scanned.within(middle, band))
+            chunk = next(search.cache.within(middle, band))
             below = chunk.last_below(floor)
             if below is None:
                 band = middle

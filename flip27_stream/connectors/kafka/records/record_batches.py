@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from crc32c import crc32c
 
-from flip27_stream.connectors.kafka.records import records_v0_v1 as legacy
+from flip27_stream.connectors.kafka.records import records_v0_v1
 from flip27_stream.connectors.kafka.records.batch_headers import (
     HEADER_SIZE,
     BatchHeader,
@@ -95,7 +95,7 @@ def decode(
             part, taken, size = _read_v2(view, group, wanted, source, enough)
         else:
             before = batches[read - 1].last_offset if read else -1
-            part, taken, size = _read_legacy(view, group, wanted, source, check_crcs, enough, before)
+            part, taken, size = _read_v0_v1(view, group, wanted, source, check_crcs, enough, before)
         parts.append(part)
         read += taken
         inflated += size
@@ -231,7 +231,7 @@ def _payloads(
     return inflated.bytes, found
 
 
-def _read_legacy(
+def _read_v0_v1(
     view: memoryview,
     batches: list[BatchHeader],
     wanted: Wanted,
@@ -246,11 +246,11 @@ def _read_legacy(
         CorruptRecordError: The data is damaged, or an offset is not above ``before``. The header of compressed messages
             does not tell their first offset, so this is checked here.
     """
-    messages: list[legacy.Message] = []
+    messages: list[records_v0_v1.Message] = []
     inflated = taken = 0
     try:
         while taken < len(batches) and inflated < enough:
-            found = legacy.read_messages(view, batches[taken], check_crcs)
+            found = records_v0_v1.read_messages(view, batches[taken], check_crcs)
             if found[0].offset <= before:
                 raise MalformedError(
                     f"it begins at offset {found[0].offset}, the one before it ends at {before}"
@@ -261,14 +261,14 @@ def _read_legacy(
             taken += 1
     except MalformedError as error:
         raise corrupt(source, batches[taken].base_offset, error) from error
-    return legacy.records(messages, wanted), taken, inflated
+    return records_v0_v1.records(messages, wanted), taken, inflated
 
 
 def _concatenated(parts: list[RecordColumns], wanted: Wanted) -> RecordColumns:
     if len(parts) == 1:
         return parts[0]
     if not parts:
-        return legacy.records([], wanted)
+        return records_v0_v1.records([], wanted)
     # fmt: off
     return RecordColumns(
         np.concatenate([part.offsets for part in parts]),

@@ -14,11 +14,11 @@ _TRY_AGAIN: Final = frozenset({408, 425, 429})
 
 
 class HttpRefusal(Exception):  # noqa: N818 - it is an answer, and its caller makes the error
-    """An answer of a server that another try would not change.
+    """An HTTP error response that a retry would not change.
 
     Attributes:
-        code: The status.
-        reason: The words of the status.
+        code: The HTTP status code.
+        reason: The reason phrase.
         body: The body of the answer.
     """
 

@@ -349,7 +349,9 @@ def _with_backlog(planned: Plan, backlog: int | None, group: int | None) -> Plan
         return planned
     is_bound = planned.held_by == GROUP and (group is None or backlog <= group)
     return replace(
-        planned, floor=_least(planned.floor, backlog), held_by=BACKLOG if is_bound else planned.held_by
+        planned,
+        own_watermark=_least(planned.own_watermark, backlog),
+        held_by=BACKLOG if is_bound else planned.held_by,
     )
 
 

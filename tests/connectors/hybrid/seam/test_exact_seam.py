@@ -240,7 +240,7 @@ def test_the_seam_survives_in_the_state() -> None:
     state = query.offset["enumerator"]
     serializer = HybridEnumeratorStateSerializer()
     read = serializer.deserialize(*state)
-    assert read.seam.ends == {"a": 1}
+    assert read.source_end.ends == {"a": 1}
     assert [state[0], serializer.serialize(read)] == state
     with pytest.raises(CorruptCheckpointError, match="ends"):
         serializer.deserialize(1, {**state[1], "ends": {"a": "1"}})
