@@ -41,10 +41,10 @@ check-python:
 
 check-java:
 	@command -v "$(JAVA)" >/dev/null || { \
-	  echo "Java not found ('$(JAVA)'). Install a Java 17 or 25 runtime (Debian and Ubuntu: openjdk-17-jre-headless), or set JAVA_HOME." >&2; exit 1; }
+	  echo "Java not found ('$(JAVA)'). Install a Java 17, 21 or 25 runtime (Debian and Ubuntu: openjdk-17-jre-headless), or set JAVA_HOME." >&2; exit 1; }
 	@found=$$("$(JAVA)" -XshowSettings:properties -version 2>&1 | sed -n 's/^ *java.specification.version = //p'); \
 	  [ "$${found%%.*}" -ge 17 ] 2>/dev/null || { \
-	  echo "'$(JAVA)' is Java $${found:-of an unknown version}. Install a Java 17 or 25 runtime (Debian and Ubuntu: openjdk-17-jre-headless), or set JAVA_HOME." >&2; exit 1; }
+	  echo "'$(JAVA)' is Java $${found:-of an unknown version}. Install a Java 17, 21 or 25 runtime (Debian and Ubuntu: openjdk-17-jre-headless), or set JAVA_HOME." >&2; exit 1; }
 
 $(VENV_READY): requirements.lock setup.cfg pyproject.toml | check-python
 	@echo "Packages at locked versions into .venv (some 500 MB to fetch the first time)"

@@ -19,6 +19,6 @@ def java() -> str:
     found = shutil.which(wanted)
     if found is None:
         raise ConnectorError(
-            f"Java not found ('{wanted}'). Install a Java 17 or 25 runtime, or set JAVA_HOME."
+            f"Java not found ('{wanted}'). Install a Java 17, 21 or 25 runtime, or set JAVA_HOME."
         )
     return found
