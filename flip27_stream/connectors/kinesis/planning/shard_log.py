@@ -24,6 +24,8 @@ _PAGES, _STEPS = 1, 4
 each of them."""
 _PAGES_TO_FREEZE, _STEPS_TO_FREEZE = 40, 40
 """The same numbers if the end must be found in this plan."""
+_HELD_S = 60.0
+"""The time for which the end of a busy shard is kept while the horizon lies before it."""
 _CLOSING_S = 30.0
 _CLOSING_POLL_S = 0.05
 _NO_END = 1 << 256
@@ -34,7 +36,8 @@ class ShardLog:
 
     * A shard that gets few records is polled behind its last record, with one call in each plan.
     * For a shard that gets many records, the first record that arrived within the last ``settling_ms`` is looked up,
-      with two calls in each plan. The records before it can be read.
+      with two calls in each plan. The records before it can be read. While alignment holds back records before the
+      end that was found last, the end is looked up once a minute.
     * If no records arrived recently and more than a page is left to read, the end is searched, with some calls in each
       plan.
 
@@ -48,6 +51,8 @@ class ShardLog:
         self._marks = Landmarks(TRIM_HORIZON)
         self._pages = ShardPages(client, split)
         self._busy = False
+        self._probed_at = float("-inf")
+        self._cut: int | None = None
         self._skipping = False
         self._frozen: int | None = None
         self.closed = False
@@ -187,13 +192,22 @@ class ShardLog:
         return last.position if self._marks.reach(last.position) is not None else last.behind
 
     def _find_end(self) -> None:
+        if self._is_held():
+            return
         if self._marks.tail is not None or not self._busy or self._marks.last is None:
             self._read_page(_LOOK_AHEAD)
             if self._marks.tail is not None:
                 return
+        self._probed_at = time.monotonic()
         self._busy = bool(self._probe(_now() - self._settling_ms))
         if not self._busy:
             self._search_tail(_PAGES, _STEPS)
+
+    def _is_held(self) -> bool:
+        """Returns whether the last plan cut the shard at its horizon, before the end that is known."""
+        cut, self._cut = self._cut, None
+        is_before_end = cut is not None and cut < self._known_end()
+        return self._busy and is_before_end and time.monotonic() < self._probed_at + _HELD_S
 
     def _search_tail(self, pages: int, steps: int) -> None:
         """Looks for the end of a shard that got no records recently: bisects the time, then reads a page, and so on.
@@ -313,7 +327,8 @@ class ShardLog:
         if found is None:
             self._probe(moment, is_there=True)
             found = self._marks.first_at_or_after(moment, end)
-        return min(self._known_before(moment), end) if found is None else found
+        self._cut = min(self._known_before(moment), end) if found is None else found
+        return self._cut
 
     def rows_before(self, moment: int, end: int) -> int:
         """Estimates how many records before ``end`` arrived before ``moment`` (ms)."""
