@@ -37,6 +37,7 @@ def shared_client(options: PulsarConnectionOptions) -> Any:
             operation_timeout_seconds=max(round(options.operation_timeout_ms / 1000), 1),
             connection_timeout_ms=options.connection_timeout_ms,
             io_threads=options.io_threads,
+            concurrent_lookup_requests=options.concurrent_lookups,
             tls_trust_certs_file_path=options.tls_trust_certs,
             tls_allow_insecure_connection=options.tls_allow_insecure,
             tls_validate_hostname=options.tls_validate_hostname,

@@ -17,6 +17,7 @@ class PulsarConnectionOptions:
         operation_timeout_ms: The time limit (ms) of all attempts of an operation.
         connection_timeout_ms: The time limit (ms) of an attempt to connect.
         io_threads: The number of threads of the client.
+        concurrent_lookups: The greatest number of lookups at the same time.
         tls_trust_certs: The path of a file with trusted certificates, in PEM.
         tls_allow_insecure: Whether any certificate is accepted.
         tls_validate_hostname: Whether the host name in the certificate is checked.
@@ -30,6 +31,7 @@ class PulsarConnectionOptions:
     operation_timeout_ms: int = 30_000
     connection_timeout_ms: int = 10_000
     io_threads: int = 1
+    concurrent_lookups: int = 50_000
     tls_trust_certs: str | None = None
     tls_allow_insecure: bool = False
     tls_validate_hostname: bool = False

@@ -135,6 +135,12 @@ CONNECTION_TIMEOUT: Final = Option(
     "How long (ms) a connection is tried before it fails.",
 )
 IO_THREADS: Final = Option("pulsar.client.numIoThreads", whole(most=1024), "1", "Threads of the client.")
+CONCURRENT_LOOKUPS: Final = Option(
+    "pulsar.client.concurrentLookupRequest",
+    whole(),
+    "50000",
+    "How many lookups a client makes at the same time.",
+)
 TLS_TRUST_CERTS: Final = Option(
     "pulsar.client.tlsTrustCertsFilePath",
     _FILE,
@@ -180,6 +186,7 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     OPERATION_TIMEOUT,
     CONNECTION_TIMEOUT,
     IO_THREADS,
+    CONCURRENT_LOOKUPS,
     TLS_TRUST_CERTS,
     TLS_ALLOW_INSECURE,
     TLS_HOSTNAME,
@@ -192,6 +199,8 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
 WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "waitingForNonExistedTopic": "a topic must exist when the query starts",
     "pulsar.client.useTls": "pulsar+ssl:// in option 'service.url' says so",
+    "pulsar.client.numListenerThreads": "messages are received without a listener",
+    "pulsar.reader.readerName": "each plan and each task has readers of its own; 'subscriptionPrefix' names them",
     "allowDifferentTopicSchemas": "values are bytes, whatever schema a topic has",
     "useParquetSchemaForBatchRead": "values are bytes, whatever schema a topic has",
 }

@@ -164,6 +164,7 @@ def _connection(given: Given) -> PulsarConnectionOptions:
         operation_timeout_ms=names.OPERATION_TIMEOUT.require(given),
         connection_timeout_ms=names.CONNECTION_TIMEOUT.require(given),
         io_threads=names.IO_THREADS.require(given),
+        concurrent_lookups=names.CONCURRENT_LOOKUPS.require(given),
         tls_trust_certs=names.TLS_TRUST_CERTS.get(given),
         tls_allow_insecure=names.TLS_ALLOW_INSECURE.require(given),
         tls_validate_hostname=names.TLS_HOSTNAME.require(given),
