@@ -1,4 +1,4 @@
-"""The names of Spark, delta-rs and boto3 that the project uses although their documentation does not have them.
+"""The names of Spark, delta-rs, boto3 and pulsar-client that the project uses although they are not documented.
 
 A new version that moves one of them fails here. The names of kafka-python have tests of their own in
 ``tests/connectors/kafka/kafka_python``.
@@ -70,6 +70,15 @@ def test_a_session_of_boto3_takes_credentials_that_renew_themselves() -> None:
 
     found = session.get_credentials()
     assert found.get_frozen_credentials().access_key == "AKIA27", "botocore.session.Session._credentials"
+
+
+def test_a_reader_of_pulsar_is_asked_without_blocking_whether_a_message_is_available() -> None:
+    """``flip27_stream/connectors/pulsar/client/client.py`` does so, as the public call can block without end."""
+    import _pulsar
+    import pulsar
+
+    assert "._reader = " in inspect.getsource(pulsar.Client.create_reader), "pulsar.Reader._reader"
+    assert hasattr(_pulsar.Reader, "has_message_available_async"), "_pulsar.Reader"
 
 
 def used(path: Path) -> Iterator[tuple[str, str]]:
