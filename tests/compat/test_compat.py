@@ -49,7 +49,9 @@ def test_the_page_has_a_table_of_the_pairs() -> None:
     begin, end = table([])
     rows = page.split(f"{begin}\n{end}\n")[1].split("\n\n")[0].splitlines()
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
-    assert [(row[0], row[1]) for row in cells if row[2] == "17"] == [(pair.spark, pair.python) for pair in PAIRS]
+    assert [(row[0], row[1]) for row in cells if row[2] == "17"] == [
+        (pair.spark, pair.python) for pair in PAIRS
+    ]
 
 
 def test_a_report_becomes_a_row() -> None:

@@ -19,11 +19,14 @@ from tests.connectors.kinesis.support.answers import error
 from tests.connectors.kinesis.support.kit import numbers_of
 from tests.connectors.kinesis.support.memory_service import MemoryService, MemoryShard, numbered_records
 
-NOW = time.time_ns() // 1_000_000
+
+def now() -> int:
+    """Returns the present time (ms)."""
+    return time.time_ns() // 1_000_000
 
 
 def records(first: int, count: int) -> list[tuple[int, int]]:
-    return numbered_records(count, NOW - 60_000, first=first)
+    return numbered_records(count, now() - 60_000, first=first)
 
 
 def first_page_empty() -> Any:
@@ -133,7 +136,7 @@ def test_first_records_that_are_about_to_expire_are_warned_of(
         with SourceQuery(service.source()) as query:
             assert query.run(0) == []
         assert query.offset["splits"]["clicks/a"][0] == TRIM_HORIZON
-        service.shards["a"].records += numbered_records(10, NOW - hours * 3_600_000 + 600_000)
+        service.shards["a"].records += numbered_records(10, now() - hours * 3_600_000 + 600_000)
         with SourceQuery(service.source(), query.offset) as resumed, caplog.at_level(logging.WARNING):
             assert numbers_of(resumed.run(10)) == list(range(10))
     assert caplog.text.count("Shard clicks/a was empty when it was last planned") == (hours == 24)
@@ -246,7 +249,7 @@ def test_records_that_expire_between_two_pages_of_a_task_are_data_loss(
     hours: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The retention period is 24 hours. Nothing more is asked where it leaves more than an hour."""
-    first_time = NOW - hours * 3_600_000 + 600_000
+    first_time = now() - hours * 3_600_000 + 600_000
     service = MemoryService(a=MemoryShard(numbered_records(20, first_time)))
     tolerant = service.source(failOnDataLoss="false", maxRecordsPerFetch="5")
     with service.running(), SourceQuery(tolerant) as query, caplog.at_level(logging.WARNING):
