@@ -69,8 +69,8 @@ def test_a_last_record_that_has_expired_is_warned_of(
 def test_a_cut_behind_which_no_record_is_left_is_data_loss(
     is_closed: bool, is_refused: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A row limit cut the shard before record 5, which planning saw. It expired with all that followed it. The service
-    refuses the position, or goes on silently."""
+    """A row limit cut the shard before record 5, which planning saw. Then record 5 and all later records expired. The
+    service refuses the position, or goes on silently."""
     service = MemoryService(a=MemoryShard(records(0, 10)))
 
     def refuse(operation: str, asked: dict[str, Any]) -> Any:

@@ -72,7 +72,7 @@ def test_a_run_ends_while_a_producer_goes_on(
 def test_an_entry_that_is_hidden_during_a_run_loses_nothing(
     enumerator: PulsarSourceEnumerator, partition: Partition
 ) -> None:
-    """The messages that a look does not read are no messages that are gone."""
+    """Messages that a look has not read, because it stopped at its limit, are not reported as lost."""
     ends = FrozenEnds([NAME])
     partition.messages += [Message(10, entry) for entry in range(COUNT, 30_000)]
     partition.hidden = None
