@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Generic
+from typing import Any, Generic
 
 from flip27_stream.api.enumerator import CheckpointT
 from flip27_stream.api.split import SplitT
@@ -83,3 +83,9 @@ class Offset(Generic[SplitT, CheckpointT]):
         """
         here = {split: (position, self.batch) for split, position in self.begin.items()}
         return {split: begin for split, begin in {**self.earlier_begins, **here}.items() if begin[1] > batch}
+
+
+AnyOffset = Offset[Any, Any]
+"""An offset whose splits and enumerator checkpoint are opaque, as they are to the Spark adapter."""
+AnyState = SplitState[Any]
+"""A split state whose split is opaque."""

@@ -10,15 +10,12 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from flip27_stream.api import ReadLimits, Source, SplitEnumerator, WatermarkStrategy
-from offsets import Offset, SplitState
 from watermark_alignment.options import EVENT_TIME, AlignmentOptions
 
 _EVENT_TIME = ", event time "
 
-# The adapter treats splits and checkpoints as opaque.
 AnyEnumerator = SplitEnumerator[Any, Any]
-AnyOffset = Offset[Any, Any]
-AnyState = SplitState[Any]
+"""An enumerator whose splits and checkpoint the adapter treats as opaque."""
 
 
 @dataclass(frozen=True)

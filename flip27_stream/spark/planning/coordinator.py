@@ -37,8 +37,8 @@ from flip27_stream.spark.planning.run import QueryRun
 from flip27_stream.spark.planning.stall_detector import StallDetector
 from flip27_stream.spark.reporting.registered_readers import Readers
 from flip27_stream.spark.source_contract import check_source, described
-from flip27_stream.spark.source_spec import AnyEnumerator, AnyOffset, AnyState, SourceSpec
-from offsets import ranges
+from flip27_stream.spark.source_spec import AnyEnumerator, SourceSpec
+from offsets import AnyOffset, AnyState, ranges
 from offsets.ranges import spans
 from watermark_alignment.states import SplitStatus
 

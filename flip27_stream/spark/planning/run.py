@@ -9,7 +9,8 @@ from flip27_stream.spark.planning.available_now import FrozenEnds
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.spark.planning.stall_detector import Stall, find_stall
 from flip27_stream.spark.source_contract import pending_splits
-from flip27_stream.spark.source_spec import AnyEnumerator, AnyState, SourceSpec
+from flip27_stream.spark.source_spec import AnyEnumerator, SourceSpec
+from offsets import AnyState
 
 
 class QueryRun:

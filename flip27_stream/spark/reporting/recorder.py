@@ -16,8 +16,8 @@ from flip27_stream.errors import ConnectorError, shortened
 from flip27_stream.spark.reporting.batch_ledger import BatchRecord, Ledger, PlannedSplit
 from flip27_stream.spark.reporting.observations import Observations
 from flip27_stream.spark.reporting.reports import TaskReport
-from flip27_stream.spark.source_spec import AnyOffset
 from flip27_stream.threads import start
+from offsets import AnyOffset
 from watermark_alignment.options import AlignmentOptions
 from watermark_alignment.planner import Plan
 from watermark_alignment.states import SplitStatus

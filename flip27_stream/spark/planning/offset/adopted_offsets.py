@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from flip27_stream.errors import ForeignCheckpointError
-from flip27_stream.spark.source_spec import AnyOffset, SourceSpec
-from offsets import INITIAL, Offset, SplitState
+from flip27_stream.spark.source_spec import SourceSpec
+from offsets import INITIAL, AnyOffset, Offset, SplitState
 from offsets.codec import MARKER
 
 _BEFORE, _ADOPTED = 0, 1

@@ -10,8 +10,8 @@ from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.spark.planning.micro_batch.batch_planner import PlanInput, PlannedBatch
 from flip27_stream.spark.planning.micro_batch.split_tracker import SplitTracker
 from flip27_stream.spark.planning.offset.offset_log import OffsetLog
-from flip27_stream.spark.source_spec import AnyEnumerator, AnyOffset, AnyState, SourceSpec
-from offsets import Offset, SplitState
+from flip27_stream.spark.source_spec import AnyEnumerator, SourceSpec
+from offsets import AnyOffset, AnyState, Offset, SplitState
 
 
 class NextOffset:

@@ -10,8 +10,8 @@ from typing import Any
 from flip27_stream.api import Source
 from flip27_stream.errors import CheckpointError, ContractError, shortened
 from flip27_stream.spark.planning.offset.adopted_offsets import AdoptedOffsets
-from flip27_stream.spark.source_spec import AnyOffset, SourceSpec
-from offsets import INITIAL, OffsetCodec
+from flip27_stream.spark.source_spec import SourceSpec
+from offsets import INITIAL, AnyOffset, OffsetCodec
 
 Document = dict[str, Any]
 
