@@ -19,7 +19,7 @@ JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 help:
 	@echo "make setup      packages at locked versions into .venv, Java libraries into .jars"
 	@echo "make servers    Kinesis emulators and a Pulsar server for the tests into .servers; make test calls it"
-	@echo "make demo       one job, built-in Kafka source beside flip27_kafka, on a real broker"
+	@echo "make demo       one query, built-in Kafka source beside flip27_kafka, on a real broker"
 	@echo "make demo-hybrid   one query over a Delta table of history and a live topic"
 	@echo "make demo-join  two topics joined, hours apart: the state with and without alignment"
 	@echo "make test       the whole suite;  make test-fast: what needs no server and is not long"

@@ -114,7 +114,7 @@ def _planning(stage: Stage, folder: Path, *, aligned: bool) -> Iterator[Result]:
         _write_many(folder, count)
     seconds, largest = [], 0
     with temporary_folder() as table:
-        spec = _job({"path": str(folder)}, table if aligned else None)
+        spec = _spec({"path": str(folder)}, table if aligned else None)
         coordinator = SourceCoordinator(spec)
         offset: dict[str, Any] = dict(INITIAL)
         for _ in range(2 + stage.sizes.batches):
@@ -144,7 +144,7 @@ def _write_many(folder: Path, count: int) -> None:
         os.link(folder / f"{number % kinds:06}.parquet", folder / f"{number:06}.parquet")
 
 
-def _job(options: dict[str, str], table: str | None) -> SourceSpec:
+def _spec(options: dict[str, str], table: str | None) -> SourceSpec:
     strategy, alignment = WatermarkStrategy.for_monotonous_timestamps(), None
     schema = FileSource(options).schema
     if table is not None:

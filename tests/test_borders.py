@@ -19,7 +19,7 @@ FOR_ALL = re.compile(r"""\b(?:setattr|patch(?:\.object)?)\(\s*(?:[\w.]*\btime,|[
 PURE = (
     "flip27_stream/api",
     "flip27_stream/errors.py",
-    "flip27_stream/connectors/kinesis/planning/landmarks.py",
+    "flip27_stream/connectors/kinesis/planning/known_records.py",
     "offsets",
     "watermark_alignment/event_time_checks.py",
     "watermark_alignment/group/group_reads.py",

@@ -148,7 +148,8 @@ def plan(
         out_of_orderness: How far (ms) event times fall back within a split.
         idle_timeout: After which time (ms) a split is idle; 0 for never.
         now: The query's clock (ms).
-        floor: The least watermark (ms) of the other members of the group; ``None`` if there is none.
+        floor: The lower bound of the event times (ms) that the other members of the group have still to read, which is
+            their least watermark; ``None`` if there is none. It bounds the horizon from above (rule 2).
         sparse: The functions for positions that do not count records; ``None`` if positions count records.
     """
     views = sorted(splits, key=lambda v: v.id)
@@ -198,7 +199,8 @@ def cap_of(
 
     Args:
         counting: The splits that count.
-        floor: The least watermark (ms) of the other members of the group; ``None`` if there is none.
+        floor: The lower bound of the event times (ms) that the other members of the group have still to read, which is
+            their least watermark; ``None`` if there is none. It bounds the horizon from above (rule 2).
         max_drift: See :func:`plan`.
         out_of_orderness: See :func:`plan`.
     """

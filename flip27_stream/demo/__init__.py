@@ -1,4 +1,4 @@
-"""Demos on a real Kafka broker. Each is a folder with its data, its job, its terminal output and its picture.
+"""Demos on a real Kafka broker. Each is a folder with its data, its query, its terminal output and its picture.
 
 - ``skew``: one partition is hours behind the others; ``python -m flip27_stream.demo`` runs it.
 - ``join``: two topics joined, hours apart in event time.

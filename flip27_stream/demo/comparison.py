@@ -1,4 +1,4 @@
-"""Runs a job with Spark's own Kafka source, then with ``flip27_kafka``, and shows both runs side by side."""
+"""Runs a query with Spark's own Kafka source, then with ``flip27_kafka``, and shows both runs side by side."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RunT = TypeVar("RunT", bound="ComparedRun[Any]")
 
 
 class ComparedRun(DemoRun[BatchT]):
-    """A run of the job with one of the sources. Only the options of alignment differ."""
+    """A run of the query with one of the sources. Only the options of alignment differ."""
 
     @property
     @abstractmethod
@@ -58,7 +58,7 @@ class ComparedRun(DemoRun[BatchT]):
 
 
 def compare(resources: DemoResources, runs: Sequence[RunT], shown: Callable[[], RenderableType]) -> None:
-    """Runs the job once for each run, and shows ``shown()`` meanwhile.
+    """Runs the query once for each run, and shows ``shown()`` meanwhile.
 
     Raises:
         StreamingQueryException: A query failed.

@@ -14,7 +14,7 @@ from flip27_stream.demo.event_time import HOUR, MINUTE
 from flip27_stream.demo.skew.backlog import SkewedTopic
 from flip27_stream.demo.skew.demo import verdict
 from flip27_stream.demo.skew.display import result
-from flip27_stream.demo.skew.job import SkewRun
+from flip27_stream.demo.skew.query import SkewRun
 from flip27_stream.demo.windowed_count import WINDOW
 
 NOW = 1_700_000_000_000

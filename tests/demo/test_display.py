@@ -13,13 +13,13 @@ from flip27_stream.demo.comparison import ALIGNED, BUILT_IN
 from flip27_stream.demo.display import Screen
 from flip27_stream.demo.event_time import HOUR
 from flip27_stream.demo.hybrid import display as hybrid
-from flip27_stream.demo.hybrid import job as hybrid_job
+from flip27_stream.demo.hybrid import query as hybrid_query
 from flip27_stream.demo.hybrid.clicks import Clicks
 from flip27_stream.demo.join import display as join
-from flip27_stream.demo.join import job as join_job
+from flip27_stream.demo.join import query as join_query
 from flip27_stream.demo.join.shop import Shop
 from flip27_stream.demo.skew import display as skew
-from flip27_stream.demo.skew import job as skew_job
+from flip27_stream.demo.skew import query as skew_query
 from flip27_stream.demo.skew.backlog import SkewedTopic
 
 NOW = 1_700_000_000_000
@@ -28,9 +28,9 @@ MANY = 1_234_567
 
 def skewed() -> list[RenderableType]:
     backlog = SkewedTopic.skewed("clicks", MANY, NOW)
-    batch = skew_job.SkewBatch(MANY, dict.fromkeys(backlog.splits, 200000), MANY, NOW)
+    batch = skew_query.SkewBatch(MANY, dict.fromkeys(backlog.splits, 200000), MANY, NOW)
     runs = [
-        skew_job.SkewRun(name, [batch] * 123, started=1.0, seconds=1234.5) for name in (BUILT_IN, ALIGNED)
+        skew_query.SkewRun(name, [batch] * 123, started=1.0, seconds=1234.5) for name in (BUILT_IN, ALIGNED)
     ]
     return [skew.live(backlog, runs), skew.result(backlog, runs)]
 
@@ -38,16 +38,16 @@ def skewed() -> list[RenderableType]:
 def joined() -> list[RenderableType]:
     shop = Shop.skewed(3_900, 78, NOW)
     positions = {split: len(records.times) for split, records in shop.records.items()}
-    batch = join_job.JoinBatch(positions, NOW, 98_765, 98_765, MANY, 1_234_567_890, 12_345)
+    batch = join_query.JoinBatch(positions, NOW, 98_765, 98_765, MANY, 1_234_567_890, 12_345)
     runs = [
-        join_job.JoinRun(name, [batch] * 123, started=1.0, seconds=1234.5) for name in (BUILT_IN, ALIGNED)
+        join_query.JoinRun(name, [batch] * 123, started=1.0, seconds=1234.5) for name in (BUILT_IN, ALIGNED)
     ]
     return [join.live(shop, runs), join.result(shop, runs)]
 
 
 def history_and_topic() -> list[RenderableType]:
     clicks = Clicks.make("clicks", Path("history"), 4_800, NOW)
-    done = [hybrid_job.HybridBatch(index, MANY, 0, NOW, NOW, {}, NOW - HOUR) for index in (0, 1)]
+    done = [hybrid_query.HybridBatch(index, MANY, 0, NOW, NOW, {}, NOW - HOUR) for index in (0, 1)]
     return [hybrid.live(clicks, done, NOW), hybrid.result(clicks, done, clicks.counts())]
 
 

@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from flip27_stream.demo.hybrid.clicks import COLUMNS, PARTITIONS, Clicks
-from flip27_stream.demo.hybrid.job import clicks_source
+from flip27_stream.demo.hybrid.query import clicks_source
 from flip27_stream.demo.windowed_count import WINDOW
 from tests.demo.support.small_run import shown_by
 

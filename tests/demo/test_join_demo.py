@@ -14,8 +14,8 @@ from flip27_stream.demo.comparison import ALIGNED, BUILT_IN
 from flip27_stream.demo.event_time import HOUR, MINUTE
 from flip27_stream.demo.join.demo import verdict
 from flip27_stream.demo.join.display import live, result
-from flip27_stream.demo.join.job import DELAY, MAX_DRIFT, JoinBatch, JoinRun
 from flip27_stream.demo.join.picture import draw
+from flip27_stream.demo.join.query import DELAY, MAX_DRIFT, JoinBatch, JoinRun
 from flip27_stream.demo.join.shop import PAID_WITHIN, PLACED, Shop, ShopRecords
 from flip27_stream.demo.run import positions_of
 from tests.demo.support.small_run import PNG, shown_by

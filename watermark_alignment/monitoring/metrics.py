@@ -11,8 +11,8 @@ from typing import Final
 from flip27_stream.errors import AlignmentError
 from watermark_alignment.monitoring.status import SplitMetrics, Status, StatusReader
 from watermark_alignment.states import SplitStatus
-from watermark_alignment.table.behind import METRICS as BEHIND
-from watermark_alignment.table.behind import Behind
+from watermark_alignment.table.offsets_behind import METRICS as BEHIND
+from watermark_alignment.table.offsets_behind import OffsetsBehind
 from watermark_alignment.table.recordings import Member
 
 PREFIX: Final = "flip27"
@@ -154,5 +154,5 @@ def _of_source(status: Status, member: Member, now: int) -> Iterator[tuple[str, 
     if told.note is not None:
         yield "max_drift_ms", told.note.max_drift_ms
         yield "unreported", told.note.unreported
-    behind = told.note.behind if told.note is not None else Behind()
+    behind = told.note.behind if told.note is not None else OffsetsBehind()
     yield from ((name, behind.metrics()[name]) for name in BEHIND)

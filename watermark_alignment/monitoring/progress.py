@@ -13,7 +13,7 @@ from typing import Any
 
 from offsets import FORMAT_VERSION, MARKER
 from watermark_alignment.formatting import duration, event_time
-from watermark_alignment.table.behind import Behind
+from watermark_alignment.table.offsets_behind import OffsetsBehind
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class SourceProgress:
     moved: int
     read_max: Sequence[int]
     batch: int
-    behind: Behind
+    behind: OffsetsBehind
 
     @property
     def is_aligned(self) -> bool:
@@ -132,5 +132,5 @@ def _source(start: Mapping[str, Any], end: Mapping[str, Any], latest: Mapping[st
         moved=sum(entry[0] > begin[split] for split, entry in splits.items()),
         read_max=[entry[1] for entry in splits.values() if entry[1] is not None],
         batch=int(end["batch"]),
-        behind=Behind.of([p - splits[name][0] for name, p in _positions(latest) if name in splits]),
+        behind=OffsetsBehind.of([p - splits[name][0] for name, p in _positions(latest) if name in splits]),
     )

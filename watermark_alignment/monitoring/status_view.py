@@ -16,7 +16,7 @@ from watermark_alignment.formatting import duration, event_time, name
 from watermark_alignment.group.member_news import MemberNews
 from watermark_alignment.monitoring.status import SplitMetrics, Status, Wait
 from watermark_alignment.states import SplitStatus
-from watermark_alignment.table.behind import Behind
+from watermark_alignment.table.offsets_behind import OffsetsBehind
 
 _COLOURS = {
     SplitStatus.ACTIVE: "green",
@@ -61,7 +61,7 @@ def _object(
         "held_by": told.entry.held_by if told.entry is not None else None,
         "is_there": status.is_there(split.member, now),
         "name": status.names[split.member],
-        **(told.note.behind if told.note is not None else Behind()).metrics(),
+        **(told.note.behind if told.note is not None else OffsetsBehind()).metrics(),
     }
 
 

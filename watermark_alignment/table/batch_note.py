@@ -9,7 +9,7 @@ from typing import Any
 
 from watermark_alignment.event_time_checks import no_event_time, no_event_time_in_split, wrong_unit
 from watermark_alignment.formatting import name
-from watermark_alignment.table.behind import Behind
+from watermark_alignment.table.offsets_behind import OffsetsBehind
 
 KEY = "flip27.batch"
 """The key of the note in the commit's metadata."""
@@ -106,7 +106,7 @@ class BatchNote:
     max_out_of_orderness_ms: int = 0
     observed: Observed = field(default_factory=Observed)
     reads: str = ""
-    behind: Behind = field(default_factory=Behind)
+    behind: OffsetsBehind = field(default_factory=OffsetsBehind)
     metrics: Mapping[str, int] = field(default_factory=dict)
 
     def to_text(self) -> str:
@@ -124,7 +124,7 @@ class BatchNote:
         behind = _object(told.get("behind", {}))
         parts = {
             "observed": Observed(**_known(Observed, observed)),
-            "behind": Behind(**_known(Behind, behind)),
+            "behind": OffsetsBehind(**_known(OffsetsBehind, behind)),
         }
         note = BatchNote(**{**_known(BatchNote, told), **parts})
         _check(note)

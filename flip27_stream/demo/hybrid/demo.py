@@ -11,7 +11,7 @@ from flip27_stream.demo.display import Screen
 from flip27_stream.demo.event_time import MINUTE, clock
 from flip27_stream.demo.hybrid import display, picture
 from flip27_stream.demo.hybrid.clicks import Clicks
-from flip27_stream.demo.hybrid.job import FORMAT, HybridRun, clicks_source
+from flip27_stream.demo.hybrid.query import FORMAT, HybridRun, clicks_source
 from flip27_stream.demo.windowed_count import DELAY, WINDOW
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from rich.table import Table
 from flip27_stream.demo.display import alarm, mark
 from flip27_stream.demo.event_time import clock
 from flip27_stream.demo.hybrid.clicks import Clicks
-from flip27_stream.demo.hybrid.job import HybridBatch
+from flip27_stream.demo.hybrid.query import HybridBatch
 from flip27_stream.demo.run import count_of_batches
 from flip27_stream.demo.windowed_count import Counts
 

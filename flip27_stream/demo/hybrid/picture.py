@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from flip27_stream.demo.event_time import to_numpy
 from flip27_stream.demo.hybrid.clicks import Clicks
-from flip27_stream.demo.hybrid.job import HybridBatch
+from flip27_stream.demo.hybrid.query import HybridBatch
 from flip27_stream.demo.picture import ARROW, DPI, batch_axis, event_time_axis, tidy
 
 if TYPE_CHECKING:

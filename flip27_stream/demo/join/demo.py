@@ -9,7 +9,7 @@ from flip27_stream.demo.command import DemoResources
 from flip27_stream.demo.comparison import ALIGNED, BUILT_IN, compare
 from flip27_stream.demo.event_time import MINUTE, clock
 from flip27_stream.demo.join import display, picture
-from flip27_stream.demo.join.job import DELAY, MAX_DRIFT, JoinRun
+from flip27_stream.demo.join.query import DELAY, MAX_DRIFT, JoinRun
 from flip27_stream.demo.join.shop import ORDERS, PAID_WITHIN, PAYMENTS, Shop
 
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from flip27_stream.demo.comparison import section, side_by_side
 from flip27_stream.demo.display import alarm
 from flip27_stream.demo.event_time import HOUR, clock
-from flip27_stream.demo.join.job import JoinBatch, JoinRun
+from flip27_stream.demo.join.query import JoinBatch, JoinRun
 from flip27_stream.demo.join.shop import ORDERS, PAYMENTS, Shop
 
 _LATEST = 5

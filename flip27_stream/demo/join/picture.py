@@ -11,7 +11,7 @@ import numpy as np
 from flip27_stream.demo import picture
 from flip27_stream.demo.event_time import HOUR, MINUTE, to_numpy
 from flip27_stream.demo.join.display import megabytes
-from flip27_stream.demo.join.job import MAX_DRIFT, JoinBatch, JoinRun
+from flip27_stream.demo.join.query import MAX_DRIFT, JoinBatch, JoinRun
 from flip27_stream.demo.join.shop import ORDERS, PAYMENTS, Shop
 from flip27_stream.demo.picture import ARROW, DROPPED
 

@@ -1,4 +1,4 @@
-"""The course of the demo: write the backlog, run the job with both sources, compare, draw."""
+"""The course of the demo: write the backlog, run the query with both sources, compare, draw."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flip27_stream.demo.comparison import ALIGNED, BUILT_IN, compare
 from flip27_stream.demo.event_time import MINUTE, clock
 from flip27_stream.demo.skew import display, picture
 from flip27_stream.demo.skew.backlog import SkewedTopic
-from flip27_stream.demo.skew.job import MAX_DRIFT, TOPIC, SkewRun
+from flip27_stream.demo.skew.query import MAX_DRIFT, TOPIC, SkewRun
 from flip27_stream.demo.windowed_count import DELAY, WINDOW
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 

@@ -12,7 +12,7 @@ from flip27_stream.demo.comparison import section, side_by_side
 from flip27_stream.demo.display import alarm
 from flip27_stream.demo.event_time import clock
 from flip27_stream.demo.skew.backlog import SkewedTopic
-from flip27_stream.demo.skew.job import SkewRun
+from flip27_stream.demo.skew.query import SkewRun
 
 
 def live(backlog: SkewedTopic, runs: Sequence[SkewRun]) -> RenderableType:

@@ -15,7 +15,7 @@ from flip27_stream.demo.comparison import ALIGNED, BUILT_IN
 from flip27_stream.demo.picture import ARROW, DPI, DROPPED, shade_dropped, title_with_lost
 from flip27_stream.demo.run import Positions
 from flip27_stream.demo.skew.backlog import SkewedTopic
-from flip27_stream.demo.skew.job import GROUP, SkewRun
+from flip27_stream.demo.skew.query import GROUP, SkewRun
 from flip27_stream.demo.windowed_count import DELAY
 from watermark_alignment import plot
 from watermark_alignment.states import SplitStatus

@@ -13,9 +13,9 @@ import pyarrow as pa
 from flip27_stream.api import MetricGroup
 from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.errors import ConnectorError, shortened
-from flip27_stream.spark.reporting.batch_ledger import BatchRecord, Ledger, PlannedSplit
 from flip27_stream.spark.reporting.observations import Observations
 from flip27_stream.spark.reporting.reports import TaskReport
+from flip27_stream.spark.reporting.table_rows import BatchRecord, PlannedSplit, TableRows
 from flip27_stream.threads import start
 from offsets import AnyOffset
 from watermark_alignment.options import AlignmentOptions
@@ -23,8 +23,8 @@ from watermark_alignment.planner import Plan
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.batch_note import KEY as NOTE
 from watermark_alignment.table.batch_note import BatchNote
-from watermark_alignment.table.behind import Behind
 from watermark_alignment.table.catalog_spool import CatalogSpool
+from watermark_alignment.table.offsets_behind import OffsetsBehind
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 from watermark_alignment.table.table_writer import RowStore, TableWriter
 
@@ -54,7 +54,7 @@ class BatchRecorder:
         self._enumerator_metrics = metrics
         self._reader_metrics = Counter[str]()
         self._running: BatchRecord | None = None
-        self._ledger: Ledger | None = None
+        self._table_rows: TableRows | None = None
         self._writer: TableWriter | None = None
         self._lineage = ""
         self._silent_batches = 0
@@ -75,7 +75,7 @@ class BatchRecorder:
         """
         source = self._alignment.name_of_source(fingerprint, lineage)
         table = self._open_table(source)
-        self._ledger = Ledger(self._alignment.group, source, self._alignment.max_out_of_orderness_ms)
+        self._table_rows = TableRows(self._alignment.group, source, self._alignment.max_out_of_orderness_ms)
         self._writer = TableWriter(table, f"{source}:{lineage}")
         self._lineage = lineage
 
@@ -150,31 +150,31 @@ class BatchRecorder:
         """
         if self._running is None or self._running.batch > start.batch:
             return
-        assert self._ledger is not None
+        assert self._table_rows is not None
         assert self._writer is not None
-        rows = self._ledger.table(self._running, after, read_max, floor, now)
+        rows = self._table_rows.of_batch(self._running, after, read_max, floor, now)
         implausible = self._running.implausible()
         self._implausible += implausible
         for counted in self._running.metrics.values():
             self._reader_metrics.update(counted)
         metadata = {
             "watermark": "" if after.own_watermark is None else str(after.own_watermark),
-            NOTE: self._note(self._ledger, self._running, implausible, behind).to_text(),
+            NOTE: self._note(self._table_rows, self._running, implausible, behind).to_text(),
         }
         self._warn_of_silence(self._running)
-        self._observations.warn(self._alignment.source_id or self._reads or self._ledger.source, now)
+        self._observations.warn(self._alignment.source_id or self._reads or self._table_rows.source, now)
         if implausible:
             metadata["implausible"] = str(implausible.total())
         self._writer.submit(self._running.batch, rows, metadata)
         self._running = None
 
     def _note(
-        self, ledger: Ledger, batch: BatchRecord, implausible: Counter[str], behind: Collection[int]
+        self, table_rows: TableRows, batch: BatchRecord, implausible: Counter[str], behind: Collection[int]
     ) -> BatchNote:
         observed = self._observations.after(batch.reports.values())
         return BatchNote(
-            group=ledger.group,
-            source=ledger.source,
+            group=table_rows.group,
+            source=table_rows.source,
             lineage=self._lineage,
             batch=batch.batch,
             max_drift_ms=self._alignment.max_drift_ms,
@@ -184,7 +184,7 @@ class BatchRecorder:
             max_out_of_orderness_ms=self._alignment.max_out_of_orderness_ms,
             reads=self._reads,
             observed=observed,
-            behind=Behind.of(behind, observed.bytes_per_row),
+            behind=OffsetsBehind.of(behind, observed.bytes_per_row),
             metrics=_most(self._reader_metrics + Counter(self._enumerator_metrics.snapshot())),
         )
 

@@ -9,7 +9,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
-from flip27_stream.testing.faulty_network.applied import Application, Applied
+from flip27_stream.testing.faulty_network.applied_faults import Application, AppliedFaults
 from flip27_stream.testing.faulty_network.faults import HEAD, Direction, End, Side
 
 _PIECE = 1 << 16
@@ -43,7 +43,7 @@ class Pipe:
     """
 
     def __init__(
-        self, direction: Direction, source: socket.socket, sink: socket.socket, faults: Applied
+        self, direction: Direction, source: socket.socket, sink: socket.socket, faults: AppliedFaults
     ) -> None:
         self.direction, self.head, self.passed = direction, b"", 0
         self._source, self._sink, self._faults = source, sink, faults
@@ -124,7 +124,7 @@ class LinkConnection:
         severed_by: The fault that closed one end or did not open it; ``None`` if the connection is intact.
     """
 
-    def __init__(self, client: socket.socket, server: socket.socket | None, faults: Applied) -> None:
+    def __init__(self, client: socket.socket, server: socket.socket | None, faults: AppliedFaults) -> None:
         self._sockets: dict[Side, socket.socket] = {"client": client}
         self._pumps: list[asyncio.Task[None]] = []
         self.pipes: list[Pipe] = []

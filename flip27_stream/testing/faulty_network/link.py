@@ -8,10 +8,10 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from flip27_stream.testing.faulty_network.applied import Application, Applied, Counted
+from flip27_stream.testing.faulty_network.applied_faults import Application, AppliedFaults, Counted
 from flip27_stream.testing.faulty_network.connection import LinkConnection
-from flip27_stream.testing.faulty_network.door import Door
 from flip27_stream.testing.faulty_network.faults import Admission, End, Fault
+from flip27_stream.testing.faulty_network.link_listener import LinkListener
 from flip27_stream.testing.faulty_network.schedule import PlannedFault
 
 if TYPE_CHECKING:
@@ -111,12 +111,12 @@ class Link:
         self._run(self._end(applications))
 
     async def _open(self) -> None:
-        self._faults = Applied()
-        self._door = Door(self.host, self.port, self._enter)
-        await self._door.set(Admission.PASS)
+        self._faults = AppliedFaults()
+        self._listener = LinkListener(self.host, self.port, self._enter)
+        await self._listener.set(Admission.PASS)
 
     async def _close(self) -> None:
-        await self._door.close()
+        await self._listener.close()
         await self._cut(End.RESET, lambda connection: True)
         for task in list(self._serving):
             task.cancel()
@@ -151,7 +151,7 @@ class Link:
         """Changes what happens to new connections, if the faults now require another treatment."""
         now, open_to_all = self._faults.admission, (Admission.PASS, Admission.SILENCE)
         if now is not before and not (now in open_to_all and before in open_to_all):
-            await self._door.set(now)
+            await self._listener.set(now)
 
     async def _cut(self, how: End, which: Callable[[LinkConnection], bool]) -> None:
         for connection in [each for each in self._connections if which(each)]:

@@ -24,7 +24,7 @@ from watermark_alignment.group.group_log import KEY as MEMBER
 from watermark_alignment.monitoring.metrics import DROPPED, NAMES, PREFIX, samples_of
 from watermark_alignment.monitoring.status import StatusReader
 from watermark_alignment.table.batch_note import KEY, BatchNote
-from watermark_alignment.table.behind import Behind
+from watermark_alignment.table.offsets_behind import OffsetsBehind
 from watermark_alignment.table.recordings import LOG_REACH_MS
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
@@ -44,7 +44,7 @@ def table(tmp_path: Path) -> SplitWatermarkTable:
         2500,
         0,
         metrics={"malformed_records": 2},
-        behind=Behind.of([7, 1, 4, 0], 10.0),
+        behind=OffsetsBehind.of([7, 1, 4, 0], 10.0),
     )
     made.append("clicks", 0, split_rows(0), {})
     made.append("clicks", 1, split_rows(1), {KEY: note.to_text()})

@@ -7,14 +7,14 @@ from typing import Any
 
 from watermark_alignment.monitoring.progress import SourceProgress
 from watermark_alignment.monitoring.query_sources import QuerySources
-from watermark_alignment.table.behind import Behind
+from watermark_alignment.table.offsets_behind import OffsetsBehind
 
 PROGRESS: Mapping[str, Any] = {"id": "q", "name": "q", "batchId": 3, "sources": []}
 DROPPED: Mapping[str, Any] = {**PROGRESS, "stateOperators": [{"numRowsDroppedByWatermark": 7}]}
 
 
 def source(lineage: str, read_max: Sequence[int]) -> SourceProgress:
-    return SourceProgress(lineage, lineage, 2, 2, read_max, 0, Behind())
+    return SourceProgress(lineage, lineage, 2, 2, read_max, 0, OffsetsBehind())
 
 
 def remedy(*batches: Sequence[SourceProgress], groups: Mapping[str, str]) -> str:

@@ -23,9 +23,9 @@ from flip27_stream.connectors.files.backlog.backlog import Backlog, Waiting
 from flip27_stream.connectors.files.backlog.processed_files import OrderKey
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
 from flip27_stream.connectors.files.formats.units import FileUnits
-from flip27_stream.connectors.files.planning.absences import FileAwayError
 from flip27_stream.connectors.files.planning.budget import Budget
 from flip27_stream.connectors.files.planning.enumerator_state import FilesState
+from flip27_stream.connectors.files.planning.missing_files import FileMissingError
 from flip27_stream.connectors.files.planning.opened_file import OpenedFile
 from flip27_stream.connectors.files.planning.opened_files import OpenedFiles
 from flip27_stream.connectors.files.planning.positions import FilePositions
@@ -116,7 +116,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         self._ends = {}
         self._ahead.begin(self._backlog.order)
         new: dict[int, list[FileSplit]] = {}
-        with suppress(FileAwayError):  # the files after it wait
+        with suppress(FileMissingError):  # the files after it wait
             self._fill(self._budget(limits), new)
         self._context.assign_splits(SplitsAssignment(new))
         self._taken = sum(map(len, new.values()))
@@ -140,7 +140,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
             self._backlog.order_by(order)
             self._opened.files.clear()
             if request.ranges:  # else the assigned files that are not processed are unknown
-                with suppress(FileAwayError):  # its event times are unknown in this plan
+                with suppress(FileMissingError):  # its event times are unknown in this plan
                     self._opened.open_begun(self._positions)
         self._plausible_until = request.plausible_until
         opened = self._opened.files
@@ -222,7 +222,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         """Assigns files in reading order until the limits are used up.
 
         Raises:
-            FileAwayError: The next file is missing.
+            FileMissingError: The next file is missing.
             Flip27Error: The next file cannot be read.
         """
         begun = self._begun()

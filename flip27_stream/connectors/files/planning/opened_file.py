@@ -15,7 +15,7 @@ from flip27_stream.connectors.files.formats.units import FileUnits
 from flip27_stream.connectors.files.planning.positions import UnitTimes
 from flip27_stream.connectors.files.split import FileSplit
 
-Look = Callable[[int, int, int], Divided]
+ReadTimes = Callable[[int, int, int], Divided]
 """Reads the event times between two positions, and divides them at a time (ms) into plausible and implausible ones."""
 
 
@@ -26,12 +26,12 @@ class OpenedFile:
     Attributes:
         split: The split of the file.
         units: The units of the file.
-        look: Reads the event times of a unit that has both plausible and implausible ones.
+        read_times: Reads the event times of a unit that has both plausible and implausible ones.
     """
 
     split: FileSplit
     units: FileUnits
-    look: Look
+    read_times: ReadTimes
     _divided: dict[int, Divided] = field(default_factory=dict)
 
     @cached_property
@@ -74,5 +74,5 @@ class OpenedFile:
         known = self._divided.get(unit)
         if known is None or not known.greatest <= plausible_until < known.until:
             start, end = self.units.borders[unit : unit + 2].tolist()
-            known = self._divided[unit] = self.look(start, end, plausible_until)
+            known = self._divided[unit] = self.read_times(start, end, plausible_until)
         return known.greatest

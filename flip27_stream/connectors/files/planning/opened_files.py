@@ -12,7 +12,7 @@ from flip27_stream.connectors.files.formats.event_times import Divided
 from flip27_stream.connectors.files.formats.file_format import written_anew
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
 from flip27_stream.connectors.files.formats.units import FileUnits
-from flip27_stream.connectors.files.planning.absences import Absences
+from flip27_stream.connectors.files.planning.missing_files import MissingFiles
 from flip27_stream.connectors.files.planning.opened_file import OpenedFile
 from flip27_stream.connectors.files.split import FileSplit
 from flip27_stream.connectors.files.tolerance import UNREADABLE
@@ -39,7 +39,7 @@ class OpenedFiles:
         self._context = context
         self._backlog = backlog
         self._statistics = statistics
-        self._absences = Absences()
+        self._missing = MissingFiles()
 
     def open_begun(self, positions: Mapping[str, int]) -> list[tuple[str, int]]:
         """Returns the ids and positions of assigned files that are not processed to their end, and opens these files.
@@ -48,7 +48,7 @@ class OpenedFiles:
             positions: The positions up to which files are processed, by split id.
 
         Raises:
-            FileAwayError: A file is missing.
+            FileMissingError: A file is missing.
             Flip27Error: A file cannot be read. If such files are skipped, it is retired instead.
         """
         splits = self._context.assigned_splits()
@@ -69,20 +69,20 @@ class OpenedFiles:
         """Returns the units of a file, or ``None`` if the file is skipped.
 
         Raises:
-            FileAwayError: The file is missing.
+            FileMissingError: The file is missing.
             Flip27Error: The file cannot be read.
         """
         try:
             units = look()
-            self._absences.found(path)
+            self._missing.found(path)
             return units
         except UnreachableError as error:
-            self._absences.note(path, error)
+            self._missing.note(path, error)
             raise
         except UNREADABLE as error:
             tolerance = self._statistics.tolerance
             if isinstance(error, DataLossError) and not tolerance.missing:
-                self._absences.note(path, error)
+                self._missing.note(path, error)
             tolerance.skip(path, error, self._context.metric_group())
             return None
 
@@ -100,18 +100,18 @@ class OpenedFiles:
         """Returns the units of files, by split id, without files that cannot be read.
 
         Raises:
-            FileAwayError: The storage does not answer.
+            FileMissingError: The storage does not answer.
             ConnectorError: The storage refused access, or has not answered for too long.
         """
         try:
             files = {one.split_id: (one.path, self._backlog.layout(one)) for one in splits}
             found = self._statistics.units_of(files, order)
         except UnreachableError as error:
-            self._absences.note(splits[0].path, error)
+            self._missing.note(splits[0].path, error)
             raise
         for one in splits:
             if one.split_id in found:
-                self._absences.found(one.path)
+                self._missing.found(one.path)
         return found
 
     def _was_replaced(self, split: FileSplit, units: FileUnits) -> bool:

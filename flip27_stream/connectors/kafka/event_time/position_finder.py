@@ -22,11 +22,11 @@ from flip27_stream.connectors.kafka.event_time.headed_logs import HeadedLogs
 from flip27_stream.connectors.kafka.event_time.headed_positions import HeadedPositions
 from flip27_stream.connectors.kafka.event_time.positions import (
     PROBE_BYTES,
-    Answer,
     Locator,
+    LogRead,
     Lookup,
-    Read,
     Search,
+    SearchAnswer,
     SearchRequest,
     SplitSearch,
 )
@@ -222,7 +222,7 @@ class PositionFinder:
         """
         results: dict[TopicPartition, T] = {}
         running = dict(searches)
-        answers: dict[TopicPartition, Answer] = {}
+        answers: dict[TopicPartition, SearchAnswer] = {}
         while running:
             asked: dict[TopicPartition, SearchRequest] = {}
             for tp, search in list(running.items()):
@@ -234,14 +234,14 @@ class PositionFinder:
             answers = self._answer(asked)
         return results
 
-    def _answer(self, asked: Mapping[TopicPartition, SearchRequest]) -> dict[TopicPartition, Answer]:
+    def _answer(self, asked: Mapping[TopicPartition, SearchRequest]) -> dict[TopicPartition, SearchAnswer]:
         lookups = {tp: ask.timestamp for tp, ask in asked.items() if isinstance(ask, Lookup)}
         reads = {
             tp: FetchFrom(ask.offset, ask.max_bytes, self._topic_ids.get(tp, ""))
             for tp, ask in asked.items()
-            if isinstance(ask, Read)
+            if isinstance(ask, LogRead)
         }
-        answers: dict[TopicPartition, Answer] = {}
+        answers: dict[TopicPartition, SearchAnswer] = {}
         if lookups:
             answers.update(self._client.list_offsets(lookups, read_committed=self._read_committed)[0])
         if reads:

@@ -1,8 +1,8 @@
 """Searches for positions by event time in the log of one partition.
 
 The search of one split is a generator. It yields a request, a :class:`Lookup` in the time index of the broker or a
-:class:`Read` of the log, and receives the answer, or ``None`` if the leader gave no answer. Records that were read are
-kept in an :class:`EventTimeCache` for later searches and plans, so that they are not fetched twice.
+:class:`LogRead`, and receives the answer, or ``None`` if the leader gave no answer. Records that were read are kept in
+an :class:`EventTimeCache` for later searches and plans, so that they are not fetched twice.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ class Lookup:
 
 
 @dataclass(frozen=True)
-class Read:
+class LogRead:
     """A request to fetch records from ``offset`` on, ``max_bytes`` at most."""
 
     offset: int
     max_bytes: int = PROBE_BYTES
 
 
-SearchRequest = Lookup | Read
-Answer = OffsetAndTimestamp | Chunk | None
-Search = Generator[SearchRequest, Answer, T]
+SearchRequest = Lookup | LogRead
+SearchAnswer = OffsetAndTimestamp | Chunk | None
+Search = Generator[SearchRequest, SearchAnswer, T]
 
 
 class KnownPositions:
@@ -172,7 +172,7 @@ class SplitSearch:
 
     def read(self, offset: int, max_bytes: int = PROBE_BYTES) -> Search[bool]:
         """Reads some records at ``offset``, ``max_bytes`` at most. Returns whether the leader answered."""
-        chunk = yield Read(offset, max_bytes)
+        chunk = yield LogRead(offset, max_bytes)
         if not isinstance(chunk, Chunk):
             return False
         self.cache.add(chunk)

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.protocol import Fetched, FetchFrom, fetch_request, fetch_version
 from flip27_stream.connectors.kafka.fetching.broker_pauses import BrokerPauses
+from flip27_stream.connectors.kafka.fetching.connection_attempt import ConnectionAttempt
 from flip27_stream.connectors.kafka.fetching.fetch_connection import LARGEST_BATCH, FetchConnection
 from flip27_stream.connectors.kafka.fetching.fetch_responses import (
     LEAST_VERSION,
     FetchResponse,
     read_fetch_response,
 )
-from flip27_stream.connectors.kafka.fetching.opening import Opening
 from flip27_stream.connectors.kafka.kafka_python.messages import FetchRequest
 from flip27_stream.connectors.kafka.split import TopicPartition
 
@@ -116,7 +116,7 @@ class Fetcher:
         self._open: dict[int, FetchConnection] = {}
         self._kept: set[int] = set()
         self._in_flight: dict[int, _InFlight] = {}
-        self._opening: dict[int, tuple[Opening, _Fetch]] = {}
+        self._attempts: dict[int, tuple[ConnectionAttempt, _Fetch]] = {}
         self._failed: list[Answer] = []
         self._grown: set[TopicPartition] = set()
         self._pauses = BrokerPauses(client.options)
@@ -130,14 +130,14 @@ class Fetcher:
 
     def give_up(self) -> None:
         """Drops all fetches in flight, and closes their connections, which cannot be used for other requests."""
-        for node in [*self._in_flight, *self._opening]:
+        for node in [*self._in_flight, *self._attempts]:
             self._drop(node)
         self._failed.clear()
         self._kept = set(self._open)
 
     def is_busy(self, node: int) -> bool:
         """Returns whether a broker must not get a fetch now, because one is in flight or the broker is paused."""
-        return node in self._in_flight or node in self._opening or self._pauses.is_paused(node)
+        return node in self._in_flight or node in self._attempts or self._pauses.is_paused(node)
 
     def throttled_until(self, node: int) -> float:
         """Returns the end of the throttle time of a broker in monotonic seconds; 0 if the broker does not throttle."""
@@ -146,7 +146,7 @@ class Fetcher:
     def partitions_in_flight(self) -> set[TopicPartition]:
         """Returns the partitions of the fetches that are not answered yet."""
         asked: list[Iterable[TopicPartition]] = [sent.fetch.wanted for sent in self._in_flight.values()]
-        asked += [fetch.wanted for _, fetch in self._opening.values()]
+        asked += [fetch.wanted for _, fetch in self._attempts.values()]
         asked += [answer.partitions for answer in self._failed]
         return {tp for partitions in asked for tp in partitions}
 
@@ -215,17 +215,17 @@ class Fetcher:
             return FetchConnection(*endpoint, options, fetch.until - time.monotonic(), failures)
 
         try:
-            self._opening[node] = Opening(make), fetch
+            self._attempts[node] = ConnectionAttempt(make), fetch
         except OSError as error:  # the process has reached its limit of open files
             self._fail(node, fetch, error)
 
     def _send_over_new_connections(self) -> None:
-        for node, (opening, fetch) in list(self._opening.items()):
-            if not opening.is_over:
+        for node, (attempt, fetch) in list(self._attempts.items()):
+            if not attempt.is_over:
                 continue
-            del self._opening[node]
+            del self._attempts[node]
             try:
-                connection = self._open[node] = opening.take()
+                connection = self._open[node] = attempt.take()
             except OSError as error:
                 self._fail(node, fetch, error)
             else:
@@ -263,7 +263,7 @@ class Fetcher:
         """Waits up to ``seconds``, or until a connection is made, and returns the brokers that have sent something."""
         poll = select.poll()
         nodes = {sent.connection.fileno(): node for node, sent in self._in_flight.items()}
-        for descriptor in (*nodes, *(opening.fileno() for opening, _ in self._opening.values())):
+        for descriptor in (*nodes, *(attempt.fileno() for attempt, _ in self._attempts.values())):
             poll.register(descriptor, select.POLLIN)
         return [nodes[descriptor] for descriptor, _ in poll.poll(seconds * 1000) if descriptor in nodes]
 
@@ -325,9 +325,9 @@ class Fetcher:
     def _drop(self, node: int) -> None:
         self._in_flight.pop(node, None)
         self._kept.discard(node)
-        opening, _ = self._opening.pop(node, (None, None))
-        if opening is not None:
-            opening.abandon()
+        attempt, _ = self._attempts.pop(node, (None, None))
+        if attempt is not None:
+            attempt.abandon()
         connection = self._open.pop(node, None)
         if connection is not None:
             connection.close()

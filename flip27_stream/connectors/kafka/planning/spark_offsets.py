@@ -29,11 +29,11 @@ log = logging.getLogger(__name__)
 
 _NEW_PARTITION_BEGINS_AT = 0
 
-Positions = Mapping[TopicPartition, int]
+Offsets = Mapping[TopicPartition, int]
 
 
 def adopted(
-    document: Mapping[str, Any], first_begins: Callable[[Positions], Positions]
+    document: Mapping[str, Any], first_begins: Callable[[Offsets], Offsets]
 ) -> AdoptedOffset[KafkaPartitionSplit, KafkaEnumeratorState] | None:
     """Returns the state of this source at an offset of Spark's source; ``None`` if the document has another form.
 
@@ -61,7 +61,7 @@ def adopted(
     )
 
 
-def warn_of_skipped_records(options: KafkaOptions, starts: Positions) -> None:
+def warn_of_skipped_records(options: KafkaOptions, starts: Offsets) -> None:
     """Logs a warning if a query of a topic pattern begins at ``latest`` where there are records.
 
     Spark's source stores no offset while its pattern matches no topic, and reads topics that come later from their
@@ -84,10 +84,10 @@ def warn_of_skipped_records(options: KafkaOptions, starts: Positions) -> None:
         )
 
 
-def first_begins_by(options: KafkaOptions) -> Callable[[Positions], Positions]:
+def first_begins_by(options: KafkaOptions) -> Callable[[Offsets], Offsets]:
     """Returns a function that calls :func:`first_begins` with these options and with requests to their brokers."""
 
-    def ask(ends: Positions) -> Positions:
+    def ask(ends: Offsets) -> Offsets:
         with closing(KafkaClient(options.connection)) as client:
             lookups = ClusterOffsets(
                 client, options.read_committed, options.fetch_retries, options.fetch_retry_interval_ms
@@ -97,7 +97,7 @@ def first_begins_by(options: KafkaOptions) -> Callable[[Positions], Positions]:
     return ask
 
 
-def first_begins(ends: Positions, options: KafkaOptions, lookups: OffsetLookups) -> Positions:
+def first_begins(ends: Offsets, options: KafkaOptions, lookups: OffsetLookups) -> Offsets:
     """Returns where the first batch of a checkpoint begins, for the partitions for which this is certain.
 
     The offset log of Spark's source does not have these offsets. An offset that the options name is certain. The
@@ -126,7 +126,7 @@ def first_begins(ends: Positions, options: KafkaOptions, lookups: OffsetLookups)
     return begins
 
 
-def _asked(start: OffsetsInitializer, ends: Positions) -> Positions:
+def _asked(start: OffsetsInitializer, ends: Offsets) -> Offsets:
     """Returns the time (ms), or :data:`EARLIEST`, by which the begin of each partition in the first batch is found."""
     if isinstance(start, AtTimestamp):
         times = start.times

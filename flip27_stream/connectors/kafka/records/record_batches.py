@@ -23,7 +23,7 @@ from flip27_stream.connectors.kafka.records.batch_headers import (
     corrupt,
 )
 from flip27_stream.connectors.kafka.records.compression import LARGEST_BATCH, Inflated
-from flip27_stream.connectors.kafka.records.record_columns import RecordColumns, Wanted, read_records
+from flip27_stream.connectors.kafka.records.record_columns import RecordColumns, WantedColumns, read_records
 from flip27_stream.connectors.kafka.records.records_scalar import are_few, read_few
 from flip27_stream.connectors.kafka.records.varints import Bytes, MalformedError
 from flip27_stream.errors import CorruptRecordError
@@ -87,7 +87,7 @@ def decode(
     view = memoryview(data)[:_ARROW_LIMIT]
     enough = LARGEST_BATCH if enough is None else enough
     batches, next_offset = _data_batches(view, start, stop, source, aborted, check_crcs, enough)
-    wanted = Wanted(start, stop, keys, values, headers)
+    wanted = WantedColumns(start, stop, keys, values, headers)
     parts, read, inflated = [], 0, 0
     while read < len(batches) and inflated < enough:
         group = _alike(batches[read:])
@@ -162,7 +162,7 @@ def _is_abort_marker(view: memoryview, batch: BatchHeader, source: str) -> bool:
     """
     if batch.record_count == 0:
         return False
-    marker, _, _ = _read_v2(view, [batch], Wanted(0, batch.last_offset + 1, values=False), source)
+    marker, _, _ = _read_v2(view, [batch], WantedColumns(0, batch.last_offset + 1, values=False), source)
     key = marker.keys[0].as_py() if marker.keys else None
     if key is None or len(key) < 4:
         raise corrupt(source, batch.base_offset, f"a transaction marker with key {key!r}")
@@ -180,7 +180,11 @@ def _check_crc(view: memoryview, batch: BatchHeader, source: str) -> None:
 
 
 def _read_v2(
-    view: memoryview, batches: list[BatchHeader], wanted: Wanted, source: str, enough: int = LARGEST_BATCH
+    view: memoryview,
+    batches: list[BatchHeader],
+    wanted: WantedColumns,
+    source: str,
+    enough: int = LARGEST_BATCH,
 ) -> tuple[RecordColumns, int, int]:
     """Returns the records, the number of batches that were decoded, and their decompressed size in bytes."""
     buffer, spans = _payloads(view, batches, source, enough)
@@ -196,7 +200,11 @@ def _read_v2(
 
 
 def _damage(
-    buffer: Bytes, spans: list[tuple[int, int]], batches: list[BatchHeader], wanted: Wanted, source: str
+    buffer: Bytes,
+    spans: list[tuple[int, int]],
+    batches: list[BatchHeader],
+    wanted: WantedColumns,
+    source: str,
 ) -> CorruptRecordError | None:
     """Returns the error of the first batch that cannot be read; ``None`` for a single batch, or if all can be read."""
     if len(batches) == 1:
@@ -234,7 +242,7 @@ def _payloads(
 def _read_v0_v1(
     view: memoryview,
     batches: list[BatchHeader],
-    wanted: Wanted,
+    wanted: WantedColumns,
     source: str,
     check_crcs: bool,
     enough: int,
@@ -264,7 +272,7 @@ def _read_v0_v1(
     return records_v0_v1.records(messages, wanted), taken, inflated
 
 
-def _concatenated(parts: list[RecordColumns], wanted: Wanted) -> RecordColumns:
+def _concatenated(parts: list[RecordColumns], wanted: WantedColumns) -> RecordColumns:
     if len(parts) == 1:
         return parts[0]
     if not parts:

@@ -23,7 +23,7 @@ _LONG_VARINT = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedColumns:
     """The records and columns to decode. Offsets and timestamps are always decoded.
 
     Attributes:
@@ -67,7 +67,7 @@ class RecordColumns:
 
 
 def read_records(
-    buffer: Bytes, spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wanted: Wanted
+    buffer: Bytes, spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wanted: WantedColumns
 ) -> RecordColumns:
     """Returns the records of batches as columns.
 
@@ -89,7 +89,7 @@ def read_records(
 
 
 def _read(
-    buffer: Bytes, spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wanted: Wanted
+    buffer: Bytes, spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wanted: WantedColumns
 ) -> RecordColumns:
     counts = np.array([batch.record_count for batch in batches], np.int64)
     starts, ends = find_records(buffer, spans, counts)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from flip27_stream.connectors.kafka.records.batch_headers import BatchHeader
-from flip27_stream.connectors.kafka.records.record_columns import RecordColumns, Wanted
+from flip27_stream.connectors.kafka.records.record_columns import RecordColumns, WantedColumns
 from flip27_stream.connectors.kafka.records.record_headers import HEADERS
 from flip27_stream.connectors.kafka.records.varints import Bytes, MalformedError, read_varint, read_varlong
 
@@ -24,7 +24,7 @@ Row = tuple[int, int, int, bytes | None, bytes | None, list[dict[str, Any]] | No
 """Offset, timestamp (ms), timestamp type, key, value, headers."""
 
 
-def are_few(spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wanted: Wanted) -> bool:
+def are_few(spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wanted: WantedColumns) -> bool:
     """Returns whether :func:`read_few` is faster than reading columns with numpy."""
     if sum(batch.record_count for batch in batches) > _FEW:
         return False
@@ -33,7 +33,7 @@ def are_few(spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wa
 
 
 def read_few(
-    buffer: Bytes, spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wanted: Wanted
+    buffer: Bytes, spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wanted: WantedColumns
 ) -> RecordColumns:
     """Returns the same as :func:`~flip27_stream.connectors.kafka.records.record_columns.read_records`.
 
@@ -50,7 +50,7 @@ def read_few(
     return _columns([row for row in rows if wanted.start <= row[0] < wanted.stop], wanted)
 
 
-def _columns(rows: list[Row], wanted: Wanted) -> RecordColumns:
+def _columns(rows: list[Row], wanted: WantedColumns) -> RecordColumns:
     offsets, times, types, keys, values, headers = zip(*rows, strict=True) if rows else ((),) * 6
     return RecordColumns(
         np.array(offsets, np.int64),
@@ -62,7 +62,7 @@ def _columns(rows: list[Row], wanted: Wanted) -> RecordColumns:
     )
 
 
-def _read_batch(data: memoryview, batch: BatchHeader, wanted: Wanted, rows: list[Row]) -> None:
+def _read_batch(data: memoryview, batch: BatchHeader, wanted: WantedColumns, rows: list[Row]) -> None:
     at, appended = 0, batch.log_append_time
     is_light = not (wanted.keys or wanted.values or wanted.headers)
     for _ in range(batch.record_count):
@@ -81,7 +81,7 @@ def _read_batch(data: memoryview, batch: BatchHeader, wanted: Wanted, rows: list
 
 
 def _fields(
-    data: memoryview, at: int, end: int, wanted: Wanted, offset: int
+    data: memoryview, at: int, end: int, wanted: WantedColumns, offset: int
 ) -> tuple[bytes | None, bytes | None, list[dict[str, Any]] | None]:
     """Returns the key and the value of a record, and its headers if they are wanted."""
     key, at = _blob(data, at)

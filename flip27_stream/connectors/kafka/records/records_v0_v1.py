@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from flip27_stream.connectors.kafka.records.batch_headers import BatchHeader, batch_headers
 from flip27_stream.connectors.kafka.records.compression import Inflated
-from flip27_stream.connectors.kafka.records.record_columns import RecordColumns, Wanted
+from flip27_stream.connectors.kafka.records.record_columns import RecordColumns, WantedColumns
 from flip27_stream.connectors.kafka.records.record_headers import HEADERS
 from flip27_stream.connectors.kafka.records.varints import MalformedError
 from flip27_stream.errors import CorruptRecordError
@@ -53,7 +53,7 @@ def read_messages(data: bytes | memoryview, header: BatchHeader, check_crcs: boo
     return _absolute(messages, message, header)
 
 
-def records(messages: Iterable[Message], wanted: Wanted) -> RecordColumns:
+def records(messages: Iterable[Message], wanted: WantedColumns) -> RecordColumns:
     """Returns messages as columns."""
     rows = [message for message in messages if wanted.start <= message.offset < wanted.stop]
     return RecordColumns(

@@ -18,8 +18,8 @@ from flip27_stream.connectors.kinesis.client.errors import (
     NotThereError,
     SilentError,
 )
-from flip27_stream.connectors.kinesis.client.pace import Pace
 from flip27_stream.connectors.kinesis.client.session import shared_client
+from flip27_stream.connectors.kinesis.client.shard_limits import ShardLimits
 from flip27_stream.connectors.kinesis.options.connection_options import KinesisConnectionOptions
 from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, iterator_type, sequence_number
 from flip27_stream.errors import AuthenticationError, ConnectorError, MissingTopicError, UnreachableError
@@ -81,9 +81,9 @@ class KinesisClient:
         calls: The number of calls that were made, by operation, for benchmarks and tests.
     """
 
-    def __init__(self, options: KinesisConnectionOptions, pace: Pace) -> None:
+    def __init__(self, options: KinesisConnectionOptions, shard_limits: ShardLimits) -> None:
         self._options = options
-        self._pace = pace
+        self._shard_limits = shard_limits
         self._boto = shared_client(options)
         self.calls: dict[str, int] = {}
         self._silent_until: dict[tuple[str, str], float] = {}
@@ -214,12 +214,12 @@ class KinesisClient:
         raise AssertionError("unreachable")
 
     def _records(self, split_id: str, iterator: str, limit: int) -> Page:
-        self._pace.wait(split_id)
+        self._shard_limits.wait(split_id)
         asked = {"ShardIterator": iterator, "Limit": limit}
         answer = self.call(f"GetRecords of {split_id}", "GetRecords", asked, shard=split_id)
         records = answer["Records"]
         size = size_of(records)
-        self._pace.read(split_id, size)
+        self._shard_limits.read(split_id, size)
         following = answer.get("NextShardIterator")
         at_tip = following is None or (not answer.get("MillisBehindLatest") and len(records) < limit)
         return Page(records, following, at_tip, size)
@@ -301,7 +301,7 @@ class KinesisClient:
             time.sleep(random.uniform(0, wait))
             wait = min(2 * wait, _LONGEST_WAIT_S)
             if shard:
-                self._pace.wait(shard)
+                self._shard_limits.wait(shard)
 
     def _attempt(self, what: str, operation: str, call: Callable[[], Any]) -> Any:
         """Returns the answer, or a :class:`_Failure` if the call can be repeated.

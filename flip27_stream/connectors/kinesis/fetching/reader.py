@@ -16,7 +16,7 @@ from flip27_stream.connector_base.data_loss import report_data_loss
 from flip27_stream.connectors.kinesis.client.client import KinesisClient, Page, to_ms
 from flip27_stream.connectors.kinesis.client.consumers import Consumers
 from flip27_stream.connectors.kinesis.client.errors import NotThereError
-from flip27_stream.connectors.kinesis.client.pace import Pace
+from flip27_stream.connectors.kinesis.client.shard_limits import ShardLimits
 from flip27_stream.connectors.kinesis.client.shard_pages import ShardPages
 from flip27_stream.connectors.kinesis.client.subscription import Subscription
 from flip27_stream.connectors.kinesis.options.source_options import KinesisOptions, bytes_per_second
@@ -78,8 +78,8 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
         self._context = context
         self._options = options
         self._schema = schema
-        pace = Pace(options.min_fetch_period_ms / 1000, bytes_per_second(options))
-        self._client = KinesisClient(options.connection, pace)
+        shard_limits = ShardLimits(options.min_fetch_period_ms / 1000, bytes_per_second(options))
+        self._client = KinesisClient(options.connection, shard_limits)
         self._consumers = None if options.fan_out is None else Consumers(self._client, options.fan_out)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="flip27-kinesis")
         self._waiting: list[_Reading] = []

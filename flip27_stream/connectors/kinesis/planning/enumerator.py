@@ -23,8 +23,8 @@ from flip27_stream.connector_base.split_discovery import SplitDiscovery
 from flip27_stream.connectors.kinesis.client.client import KinesisClient, Shard, StreamIdentity
 from flip27_stream.connectors.kinesis.client.consumers import Consumers
 from flip27_stream.connectors.kinesis.client.errors import LostRecordError, NotThereError
-from flip27_stream.connectors.kinesis.client.pace import Pace
 from flip27_stream.connectors.kinesis.client.session import THREADS
+from flip27_stream.connectors.kinesis.client.shard_limits import ShardLimits
 from flip27_stream.connectors.kinesis.options.initial_position import Start
 from flip27_stream.connectors.kinesis.options.source_options import KinesisOptions, bytes_per_second
 from flip27_stream.connectors.kinesis.planning.enumerator_state import KinesisEnumeratorState, StreamState
@@ -67,8 +67,8 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         self._context = context
         self._options = options
         self._state = state
-        pace = Pace(options.min_fetch_period_ms / 1000, bytes_per_second(options))
-        self._client = KinesisClient(options.connection, pace)
+        shard_limits = ShardLimits(options.min_fetch_period_ms / 1000, bytes_per_second(options))
+        self._client = KinesisClient(options.connection, shard_limits)
         self._consumers = None if options.fan_out is None else Consumers(self._client, options.fan_out)
         self._pool = CallPool(THREADS, "flip27-kinesis")
         self._discovery = SplitDiscovery[DiscoveredShards](

@@ -9,7 +9,7 @@ from flip27_stream.api import SplitRange
 from flip27_stream.connectors.kinesis.client.client import KinesisClient, Page
 from flip27_stream.connectors.kinesis.client.errors import LostRecordError, NotThereError
 from flip27_stream.connectors.kinesis.client.shard_pages import LARGEST_PAGE, ShardPages, position_and_time
-from flip27_stream.connectors.kinesis.planning.landmarks import Gap, Landmark, Landmarks
+from flip27_stream.connectors.kinesis.planning.known_records import Gap, KnownRecord, KnownRecords
 from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, is_behind
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit
 from flip27_stream.errors import UnreachableError
@@ -48,7 +48,7 @@ class ShardLog:
         self._client = client
         self._split = split
         self._settling_ms = settling_ms
-        self._marks = Landmarks(TRIM_HORIZON)
+        self._known = KnownRecords(TRIM_HORIZON)
         self._pages = ShardPages(client, split)
         self._busy = False
         self._probed_at = float("-inf")
@@ -78,8 +78,8 @@ class ShardLog:
             LostRecordError: The record at the position does not exist any more.
         """
         self._pages.missing = None
-        self._marks.advance(position)
-        if self._frozen is None and not (self.closed and self._marks.tail is not None):
+        self._known.advance(position)
+        if self._frozen is None and not (self.closed and self._known.tail is not None):
             if frozen:
                 self._go_to_tip(is_closed=is_closed)
             else:
@@ -89,20 +89,20 @@ class ShardLog:
         end = max(self._frozen if self._frozen is not None else self._known_end(), start)
         if limit is not None and limit <= _COUNTED:
             self.cut_after(limit, end)
-        at_tail = end == self._marks.tail or (start == end == self._frozen)
+        at_tail = end == self._known.tail or (start == end == self._frozen)
         return SplitRange(
             position=start,
             end=end,
             drained=at_tail,
             final=self.closed and at_tail,
             limited=not at_tail and self._frozen is None,
-            rows=self._marks.rows_to(end),
+            rows=self._known.rows_to(end),
         )
 
     @property
     def is_start_missing(self) -> bool:
         """Whether the last look began behind a record that does not exist any more. What followed it may be lost."""
-        return self._pages.missing is not None and self._pages.missing == self._marks.start
+        return self._pages.missing is not None and self._pages.missing == self._known.start
 
     def begin_at(self, moment: int) -> int:
         """Returns the position of the first record that arrived at ``moment`` (ms) or later, or behind the last one.
@@ -114,15 +114,15 @@ class ShardLog:
         """
         is_unknown = not self._read_page(_LOOK_AHEAD) and not self._reaches(moment)
         if is_unknown and self._probe(moment, is_needed=True) is False:
-            while self._marks.tail is None and not self._reaches(moment):
+            while self._known.tail is None and not self._reaches(moment):
                 self._search_tail(_PAGES, _STEPS_TO_FREEZE)
-        found = self._marks.first_at_or_after(moment, _NO_END)
-        if found == _NO_END and self._marks.tail is not None:
-            return self._marks.tail
+        found = self._known.first_at_or_after(moment, _NO_END)
+        if found == _NO_END and self._known.tail is not None:
+            return self._known.tail
         return self._first_since(moment) if found is None or found == _NO_END else found
 
     def _reaches(self, moment: int) -> bool:
-        reach = self._marks.reach(_NO_END)
+        reach = self._known.reach(_NO_END)
         return reach is not None and reach >= moment
 
     def _first_since(self, moment: int) -> int:
@@ -146,18 +146,18 @@ class ShardLog:
 
     def _known_before(self, moment: int) -> int:
         """Returns the position behind the last known record before the first known one of ``moment`` (ms) or later."""
-        known = takewhile(lambda mark: mark.time < moment, self._marks.up_to(_NO_END))
-        return max((mark.behind for mark in known), default=self._marks.start)
+        known = takewhile(lambda record: record.time < moment, self._known.up_to(_NO_END))
+        return max((record.behind for record in known), default=self._known.start)
 
     def skip_lost(self, position: int) -> None:
         """Makes the next look begin at the first record that exists behind ``position``, whose own record is lost."""
-        self._marks, self._busy = Landmarks(position), False
+        self._known, self._busy = KnownRecords(position), False
         page = self._pages.anew(TRIM_HORIZON, _LOOK_AHEAD)
         is_empty = page.at_tip and not page.records
         self._pages.keep(position, page.next_iterator if is_empty else None)
         if is_empty:
-            self._marks.tail, self.closed = position, page.next_iterator is None
-        self._marks.add_page(
+            self._known.tail, self.closed = position, page.next_iterator is None
+        self._known.add_page(
             [seen for r in page.records if (seen := position_and_time(r))[0] > position], at_start=True
         )
         self._skipping = True
@@ -168,9 +168,9 @@ class ShardLog:
         Raises:
             LostRecordError: The record at the position does not exist any more.
         """
-        first = self._marks.first
+        first = self._known.first
         names_record = position != TRIM_HORIZON and not is_behind(position) and not self._skipping
-        if first is None and names_record and self._marks.tail is not None:
+        if first is None and names_record and self._known.tail is not None:
             raise LostRecordError("no record is left")
         if first is None or first.rows != 0 or first.position == position:
             return position
@@ -179,24 +179,24 @@ class ShardLog:
         if names_record:
             raise LostRecordError(f"the first record there is now has sequence number {first.position // 10}")
         self._skipping = False
-        self._marks.advance(first.position)
+        self._known.advance(first.position)
         return first.position
 
     def _known_end(self) -> int:
-        tail, last = self._marks.tail, self._marks.last
+        tail, last = self._known.tail, self._known.last
         if tail is not None:
             return tail
         if last is None:
-            return self._marks.start
+            return self._known.start
         # A range must contain a record whose event time is known.
-        return last.position if self._marks.reach(last.position) is not None else last.behind
+        return last.position if self._known.reach(last.position) is not None else last.behind
 
     def _find_end(self) -> None:
         if self._is_held():
             return
-        if self._marks.tail is not None or not self._busy or self._marks.last is None:
+        if self._known.tail is not None or not self._busy or self._known.last is None:
             self._read_page(_LOOK_AHEAD)
-            if self._marks.tail is not None:
+            if self._known.tail is not None:
                 return
         self._probed_at = time.monotonic()
         self._busy = bool(self._probe(_now() - self._settling_ms))
@@ -231,7 +231,7 @@ class ShardLog:
 
         The result is ``None`` if the end is probably within a page of the last known record.
         """
-        last, rate = self._marks.last, self._marks.rate
+        last, rate = self._known.last, self._known.rate
         if last is None or self._pages.times_are_silent:
             return None
         middle = (last.time + nothing_since) // 2
@@ -249,32 +249,32 @@ class ShardLog:
         """Freezes the end behind the last record. For a closed shard, waits until the service reports its end."""
         if self._busy:
             self._probe(_now() - self._settling_ms)
-        elif self._marks.last is None:
+        elif self._known.last is None:
             self._read_page(_LOOK_AHEAD)
-        while self._marks.tail is None:
+        while self._known.tail is None:
             self._search_tail(_PAGES_TO_FREEZE, _STEPS_TO_FREEZE)
         deadline = time.monotonic() + _CLOSING_S
         while is_closed and not self.closed and time.monotonic() < deadline:
             self._read_page(LARGEST_PAGE)
             time.sleep(0 if self.closed else _CLOSING_POLL_S)
-        self._frozen = self._marks.tail
+        self._frozen = self._known.tail
 
     def _read_page(self, limit: int) -> bool:
         """Reads a page behind the last known record. Returns whether no record follows the page now."""
-        last = self._marks.last
-        anchor = self._marks.start if last is None else last.behind
+        last = self._known.last
+        anchor = self._known.start if last is None else last.behind
         page = self._pages.at(anchor, limit)
         self._take(page, at_start=last is None)
         if page.at_tip:
-            last = self._marks.last
-            self._marks.tail = last.behind if last is not None else self._marks.start
+            last = self._known.last
+            self._known.tail = last.behind if last is not None else self._known.start
             self.closed = page.next_iterator is None
         else:
-            self._marks.tail = None
+            self._known.tail = None
         return page.at_tip
 
     def _take(self, page: Page, *, at_start: bool) -> None:
-        self._marks.add_page([*map(position_and_time, page.records)], at_start=at_start)
+        self._known.add_page([*map(position_and_time, page.records)], at_start=at_start)
         if page.records:
             self.bytes_per_row = page.size / len(page.records)
 
@@ -287,8 +287,8 @@ class ShardLog:
         if page is None or not page.records:
             return None if page is None else False
         position, arrived = position_and_time(page.records[0])
-        self._marks.add_probe(moment, position, arrived)
-        if (last := self._marks.last) is not None and last.position == position:
+        self._known.add_probe(moment, position, arrived)
+        if (last := self._known.last) is not None and last.position == position:
             self._pages.keep(last.behind, page.next_iterator)
         return True
 
@@ -296,15 +296,15 @@ class ShardLog:
 
     def _find_next(self) -> None:
         """Reads the next record to be read, if it is not known."""
-        if self._marks.next_time is not None or self._marks.last is None:
+        if self._known.next_time is not None or self._known.last is None:
             return
-        page = self._pages.anew(self._marks.start, _LOOK_AHEAD)
+        page = self._pages.anew(self._known.start, _LOOK_AHEAD)
         self._take(page, at_start=True)
 
     @property
     def next_time(self) -> int | None:
         """The time (ms) at which the next record arrived; ``None`` if it is not known."""
-        return self._marks.next_time
+        return self._known.next_time
 
     def first_time(self) -> int | None:
         """Returns the time (ms) at which the shard's first record arrived; ``None`` if the shard is empty or gone."""
@@ -312,64 +312,64 @@ class ShardLog:
             self._read_page(1)
         except NotThereError:
             return None
-        return self._marks.next_time
+        return self._known.next_time
 
     def reach(self, end: int) -> int | None:
         """Returns the greatest known arrival time (ms) of a record before ``end``."""
-        return self._marks.reach(end)
+        return self._known.reach(end)
 
     def cut_at(self, moment: int, end: int) -> int:
         """Returns the position of the first record that arrived at ``moment`` (ms) or later, or ``end``.
 
         It is an earlier position, behind the last known record before ``moment``, if the service does not say.
         """
-        found = self._marks.first_at_or_after(moment, end)
+        found = self._known.first_at_or_after(moment, end)
         if found is None:
             self._probe(moment, is_there=True)
-            found = self._marks.first_at_or_after(moment, end)
+            found = self._known.first_at_or_after(moment, end)
         self._cut = min(self._known_before(moment), end) if found is None else found
         return self._cut
 
     def rows_before(self, moment: int, end: int) -> int:
         """Estimates how many records before ``end`` arrived before ``moment`` (ms)."""
-        return self._marks.rows_before(moment, end)
+        return self._known.rows_before(moment, end)
 
     def rows_to(self, end: int) -> int:
         """Estimates how many records lie before ``end``."""
-        return self._marks.rows_to(end)
+        return self._known.rows_to(end)
 
     def cut_after(self, rows: int, end: int) -> int:
         """Returns the position ``rows`` records after the start, at most ``end``. A distant position is estimated."""
         for _ in range(_STEPS):
-            found = self._marks.after_rows(rows, end)
+            found = self._known.after_rows(rows, end)
             if not isinstance(found, Gap):
                 return found
             if found.rows > _COUNTED and self._jump(found, end):
-                return min(self._marks_behind(found.landmark, end), end)
+                return min(self._position_behind(found.record, end), end)
             self._count(found)
-        found = self._marks.after_rows(rows, end)
-        return min(found.landmark.behind, end) if isinstance(found, Gap) else found
+        found = self._known.after_rows(rows, end)
+        return min(found.record.behind, end) if isinstance(found, Gap) else found
 
     def _jump(self, gap: Gap, end: int) -> bool:
         """Looks up a record at the time when the wanted records probably end. Returns whether it found a later one."""
-        rate = self._marks.rate
+        rate = self._known.rate
         if rate is None:
             return False
-        moment = gap.landmark.time + max(int(gap.rows / rate), 1)
-        return bool(self._probe(moment)) and self._marks_behind(gap.landmark, end) > gap.landmark.position
+        moment = gap.record.time + max(int(gap.rows / rate), 1)
+        return bool(self._probe(moment)) and self._position_behind(gap.record, end) > gap.record.position
 
-    def _marks_behind(self, landmark: Landmark, end: int) -> int:
-        """Returns the position of the landmark that follows ``landmark``, or ``end``."""
-        following = (mark.position for mark in self._marks.up_to(end) if mark.position > landmark.position)
-        return next(following, end)
+    def _position_behind(self, record: KnownRecord, end: int) -> int:
+        """Returns the position of the known record that follows ``record``, or ``end``."""
+        later = (known.position for known in self._known.up_to(end) if known.position > record.position)
+        return next(later, end)
 
     def _count(self, gap: Gap) -> None:
-        page = self._pages.anew(gap.landmark.position, min(gap.rows, _COUNTED) + 1)
+        page = self._pages.anew(gap.record.position, min(gap.rows, _COUNTED) + 1)
         self._take(page, at_start=False)
 
     def note_rows(self, rows: int, first_time: int, last_time: int) -> None:
         """Records that a task read ``rows`` records, which arrived between these times (ms)."""
-        self._marks.note_rows(rows, first_time, last_time)
+        self._known.note_rows(rows, first_time, last_time)
 
 
 def _now() -> int:

@@ -22,8 +22,8 @@ from flip27_stream.spark.planning.micro_batch.checked_positions import (
 )
 from flip27_stream.spark.planning.micro_batch.rate_limit import PositionsAfter, proportional_ends
 from flip27_stream.spark.planning.micro_batch.sparse_ranges import rows_to, sparse_positions
-from flip27_stream.spark.planning.micro_batch.split_rows import SplitRows
 from flip27_stream.spark.planning.micro_batch.split_tracker import SplitTracker
+from flip27_stream.spark.planning.micro_batch.tracked_splits import TrackedSplits
 from flip27_stream.spark.reporting.reporting_splits import Reporting
 from flip27_stream.spark.source_spec import AnyEnumerator, SourceSpec
 from offsets import AnyOffset, AnyState
@@ -318,13 +318,13 @@ class BatchPlanner:
             )
         self._unaligned = frozenset(reasons)
 
-    def _rows(self, plan_input: PlanInput, times: Mapping[str, EventTimes]) -> SplitRows:
+    def _rows(self, plan_input: PlanInput, times: Mapping[str, EventTimes]) -> TrackedSplits:
         known, run = plan_input.known, plan_input.run
         ids = sorted([*run, *(name for name in known if name not in run)])
         rows = self._split_tracker.rows(
             ids, known, plan_input.log, run, times, seen_at=plan_input.seen_at, final=plan_input.final
         )
-        return SplitRows(ids, rows)
+        return TrackedSplits(ids, rows)
 
 
 def _plausible_until(alignment: AlignmentOptions, plan_input: PlanInput) -> int | None:

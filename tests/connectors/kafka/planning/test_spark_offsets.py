@@ -18,7 +18,7 @@ from flip27_stream.connectors.kafka.offsets_initializer import (
 )
 from flip27_stream.connectors.kafka.options.source_options import parse_kafka_options
 from flip27_stream.connectors.kafka.planning.spark_offsets import (
-    Positions,
+    Offsets,
     adopted,
     first_begins,
     warn_of_skipped_records,
@@ -82,7 +82,7 @@ A, B, C = TopicPartition("clicks", 0), TopicPartition("orders", 9), TopicPartiti
     ],
 )
 def test_the_first_batch_begins_where_the_options_say(
-    start: OffsetsInitializer, logs: Positions, begins: Positions
+    start: OffsetsInitializer, logs: Offsets, begins: Offsets
 ) -> None:
     """A first offset is known if the options give an offset, or a place that only deleted records can move."""
     options = replace(OPTIONS, starting_offsets=start)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from flip27_stream.connectors.kinesis.client.client import KinesisClient
-from flip27_stream.connectors.kinesis.client.pace import Pace
+from flip27_stream.connectors.kinesis.client.shard_limits import ShardLimits
 from flip27_stream.connectors.kinesis.options.connection_options import KinesisConnectionOptions
 
 BODY = b'{"Shards":[]}'
@@ -59,5 +59,5 @@ def test_a_truncated_response_is_asked_for_again(server: CuttingServer, missing:
         access_key="test",
         secret_key="test",
     )
-    assert KinesisClient(options, Pace(0, 1e6)).shards("clicks") == []
+    assert KinesisClient(options, ShardLimits(0, 1e6)).shards("clicks") == []
     assert server.asked == 2

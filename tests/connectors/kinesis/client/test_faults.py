@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from flip27_stream.connectors.kinesis import KinesisSource
-from flip27_stream.connectors.kinesis.client.pace import Pace
+from flip27_stream.connectors.kinesis.client.shard_limits import ShardLimits
 from flip27_stream.connectors.kinesis.options.source_options import parse_kinesis_options
 from flip27_stream.errors import (
     AuthenticationError,
@@ -261,12 +261,12 @@ def test_calls_and_bytes_keep_the_limits_of_the_service() -> None:
         waits.append(seconds)
         now += seconds
 
-    pace = Pace(0.2, 1000.0, lambda: now, sleep)
+    shard_limits = ShardLimits(0.2, 1000.0, lambda: now, sleep)
     for _ in range(7):
-        pace.wait("shard")
+        shard_limits.wait("shard")
     assert [wait for wait in waits if wait > 0.001] == [pytest.approx(0.2)] * 2
-    pace.read("other", 3000)
-    pace.wait("other")
+    shard_limits.read("other", 3000)
+    shard_limits.wait("other")
     assert waits[-1] == pytest.approx(2.0)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from flip27_stream.connectors.kinesis.client.client import KinesisClient
-from flip27_stream.connectors.kinesis.client.pace import Pace
 from flip27_stream.connectors.kinesis.client.record_pages import parsed
+from flip27_stream.connectors.kinesis.client.shard_limits import ShardLimits
 from flip27_stream.connectors.kinesis.options.connection_options import KinesisConnectionOptions
 from tests.connectors.kinesis.support.answers import answering
 
@@ -65,6 +65,6 @@ def test_answers_with_blanks_are_read() -> None:
         region="us-east-1", endpoint="http://127.0.0.1:9", access_key="test", secret_key="test"
     )
     with answering(options, "GetRecords", lambda _: (200, ANSWER)):
-        page = KinesisClient(options, Pace(0, 1e6)).page("shard", "AAAA", 10, lambda: "AAAA")
+        page = KinesisClient(options, ShardLimits(0, 1e6)).page("shard", "AAAA", 10, lambda: "AAAA")
     assert [record["Data"] for record in page.records] == DATA
     assert [record["PartitionKey"] for record in page.records] == KEYS

@@ -10,7 +10,7 @@ from typing import Any
 
 from flip27_stream.connectors.kinesis import KinesisSource
 from flip27_stream.connectors.kinesis.client.client import KinesisClient
-from flip27_stream.connectors.kinesis.client.pace import Pace
+from flip27_stream.connectors.kinesis.client.shard_limits import ShardLimits
 from flip27_stream.connectors.kinesis.options.connection_options import KinesisConnectionOptions
 from flip27_stream.connectors.kinesis.options.source_options import parse_kinesis_options
 from flip27_stream.connectors.kinesis.planning.shard_log import ShardLog
@@ -85,7 +85,7 @@ class MemoryService:
         return ShardLog(client or self.client(**more), KinesisShardSplit("clicks", shard_id), 1000)
 
     def client(self, **more: str) -> KinesisClient:
-        return KinesisClient(self.connection(**more), Pace(0, 1e9))
+        return KinesisClient(self.connection(**more), ShardLimits(0, 1e9))
 
     def times_asked(self) -> list[str]:
         """Returns the shards of which the first record at a time was asked for."""

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from flip27_stream.api import ReadLimits
 from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.spark.planning.micro_batch.packing import divided, evenly, pack, tasks_of
-from flip27_stream.spark.reporting.batch_ledger import BatchRecord, PlannedSplit
 from flip27_stream.spark.reporting.reports import SplitReport, TaskReport
+from flip27_stream.spark.reporting.table_rows import BatchRecord, PlannedSplit
 from tests.spark.support.sources.memory_source import MemorySplit
 from watermark_alignment.states import SplitStatus
 

@@ -11,7 +11,7 @@ from flip27_stream.errors import ConnectorError
 from flip27_stream.threads import start
 
 
-class Opening:
+class ConnectionAttempt:
     """One attempt to connect, in its own thread. If no thread can be started, it runs in the thread of the caller.
 
     Args:

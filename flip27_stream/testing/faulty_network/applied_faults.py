@@ -41,7 +41,7 @@ class Application:
         return self.fault.delay_s(direction, self._chance)
 
 
-class Applied:
+class AppliedFaults:
     """All faults that are applied now. Only the thread of the event loop uses it."""
 
     def __init__(self) -> None:

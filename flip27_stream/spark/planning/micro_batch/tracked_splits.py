@@ -15,7 +15,7 @@ from watermark_alignment.split_columns import SplitColumns, known_times, plan_in
 
 
 @dataclass(frozen=True)
-class SplitRows:
+class TrackedSplits:
     """The splits of a plan.
 
     Attributes:

@@ -13,7 +13,7 @@ _BACKLOG = 128
 _CONNECTS_S = 0.05  # on the loopback, a connection is made at once or not at all
 
 
-class Door:
+class LinkListener:
     """Accepts connections, leaves them without an answer, or refuses them. Its address stays reserved all the time.
 
     ``entered`` is called with the socket of each accepted connection.

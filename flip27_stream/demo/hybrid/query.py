@@ -1,4 +1,4 @@
-"""The job: one hybrid source, counted in windows, written to a Delta table."""
+"""The query: one hybrid source, counted in windows, written to a Delta table."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class HybridBatch:
 
 
 class HybridRun(run.DemoRun[HybridBatch]):
-    """The run of the job."""
+    """The run of the query."""
 
     def batch(self, progress: StreamingQueryProgress) -> HybridBatch | None:
         if not progress.numInputRows:

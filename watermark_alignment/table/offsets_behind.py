@@ -13,7 +13,7 @@ from watermark_alignment.formatting import data_size
 
 
 @dataclass(frozen=True, slots=True)
-class Behind:
+class OffsetsBehind:
     """The number of positions between what was read of the splits of a source and the ends of their logs.
 
     Attributes:
@@ -31,14 +31,14 @@ class Behind:
     bytes: int | None = None
 
     @staticmethod
-    def of(positions: Collection[int], bytes_per_row: float | None = None) -> Behind:
+    def of(positions: Collection[int], bytes_per_row: float | None = None) -> OffsetsBehind:
         """Returns the summary for the number of positions that each split is behind."""
         if not positions:
-            return Behind()
+            return OffsetsBehind()
         total = sum(positions)
-        return Behind(len(positions), min(positions), max(positions), total).sized(bytes_per_row)
+        return OffsetsBehind(len(positions), min(positions), max(positions), total).sized(bytes_per_row)
 
-    def sized(self, bytes_per_row: float | None) -> Behind:
+    def sized(self, bytes_per_row: float | None) -> OffsetsBehind:
         """Returns the same with the estimated bytes, by the mean size of a row; ``None`` if that is unknown."""
         return replace(self, bytes=None if bytes_per_row is None else round(self.total * bytes_per_row))
 

@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from flip27_stream.connectors.kafka.client.protocol import FetchFrom
+from flip27_stream.connectors.kafka.fetching.connection_attempt import ConnectionAttempt
 from flip27_stream.connectors.kafka.fetching.fetch_connection import FetchConnection
 from flip27_stream.connectors.kafka.fetching.fetcher import Answer, Fetcher
-from flip27_stream.connectors.kafka.fetching.opening import Opening
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.testing import wait_until
 from tests.connectors.kafka.support.fake_cluster import fake_cluster
@@ -71,8 +71,8 @@ def test_a_connection_that_is_made_too_late_is_closed() -> None:
         assert may_end.wait(30)
         return made
 
-    opening = Opening(make)
-    opening.abandon()
+    attempt = ConnectionAttempt(make)
+    attempt.abandon()
     may_end.set()
     wait_until(lambda: made.is_closed, "its end", 30)
 
@@ -85,6 +85,6 @@ def test_a_connection_is_made_in_the_caller_s_thread_if_no_thread_can_start(
 
     monkeypatch.setattr(threading.Thread, "start", start)
     made = Made()
-    opening = Opening(lambda: cast(FetchConnection, made))
-    assert opening.is_over
-    assert opening.take() is cast(object, made)
+    attempt = ConnectionAttempt(lambda: cast(FetchConnection, made))
+    assert attempt.is_over
+    assert attempt.take() is cast(object, made)

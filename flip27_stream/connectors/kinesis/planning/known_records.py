@@ -1,7 +1,7 @@
 """The known records of a shard, and estimates of the numbers of records between them. Pure: no clock, no I/O.
 
-A *landmark* is a record that was seen. The number of records between two landmarks is either counted, or estimated by
-the rate at which records arrive.
+Planning has seen these records in pages and probes. The number of records between two of them is either counted, or
+estimated by the rate at which records arrive.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _LEAST_SPAN_MS = 1000
 
 
 @dataclass(frozen=True)
-class Landmark:
+class KnownRecord:
     """A record that was seen.
 
     Attributes:
@@ -24,8 +24,8 @@ class Landmark:
         time: When the record arrived (ms).
         since: The least known time (ms) for which this is the first record that arrived then or later; greater than
             ``time`` if no such time is known.
-        rows: The number of records from the previous landmark, inclusive, to this one; for the first landmark, from the
-            start of :class:`Landmarks`. ``None`` if they were not counted.
+        rows: The number of records from the previous known record, inclusive, to this one; for the first known record,
+            from the start of :class:`KnownRecords`. ``None`` if they were not counted.
     """
 
     position: int
@@ -41,14 +41,14 @@ class Landmark:
 
 @dataclass(frozen=True)
 class Gap:
-    """The place where the count of records ends: unknown records follow ``landmark``, and ``rows`` more are wanted."""
+    """The place where the count of records ends: unknown records follow ``record``, and ``rows`` more are wanted."""
 
-    landmark: Landmark
+    record: KnownRecord
     rows: int
 
 
-class Landmarks:
-    """The landmarks of one shard from ``start`` on.
+class KnownRecords:
+    """The known records of one shard from ``start`` on.
 
     Attributes:
         start: The next position to read.
@@ -60,14 +60,14 @@ class Landmarks:
         self.start = start
         self.tail: int | None = None
         self.rate: float | None = None
-        self._seen: list[Landmark] = []
+        self._seen: list[KnownRecord] = []
 
     @property
-    def first(self) -> Landmark | None:
+    def first(self) -> KnownRecord | None:
         return self._seen[0] if self._seen else None
 
     @property
-    def last(self) -> Landmark | None:
+    def last(self) -> KnownRecord | None:
         return self._seen[-1] if self._seen else None
 
     @property
@@ -76,22 +76,22 @@ class Landmarks:
         return self._seen[0].time if self._seen and self._seen[0].rows == 0 else None
 
     def advance(self, position: int) -> None:
-        """Drops landmarks before ``position``. Drops all of them if the position is before ``start``."""
+        """Drops known records before ``position``. Drops all of them if the position is before ``start``."""
         if position == self.start:
             return
         if position < self.start:
             self._seen, self.tail = [], None
-        i = bisect_left(self._seen, position, key=lambda mark: mark.position)
+        i = bisect_left(self._seen, position, key=lambda record: record.position)
         if i < len(self._seen):
             self._seen[i] = replace(self._seen[i], rows=self._rows_from(position, i))
         del self._seen[:i]
         self.start = position
 
     def _rows_from(self, position: int, i: int) -> int | None:
-        mark = self._seen[i]
-        if mark.position == position or (i == 0 and mark.rows == 0):
+        record = self._seen[i]
+        if record.position == position or (i == 0 and record.rows == 0):
             return 0
-        follows = i > 0 and mark.rows == 1 and self._seen[i - 1].behind == position
+        follows = i > 0 and record.rows == 1 and self._seen[i - 1].behind == position
         return 0 if follows else None
 
     def add_page(self, records: Sequence[tuple[int, int]], *, at_start: bool) -> None:
@@ -99,20 +99,20 @@ class Landmarks:
 
         Args:
             records: The position and the arrival time (ms) of each record, in order.
-            at_start: Whether the first record is the one at ``start``. Otherwise it is a landmark, or follows one.
+            at_start: Whether the first record is the one at ``start``. Otherwise it is a known record, or follows one.
         """
         if not records:
             return
         first, last = records[0][0], records[-1][0]
-        low = bisect_left(self._seen, first, key=lambda mark: mark.position)
-        high = bisect_left(self._seen, last + 1, key=lambda mark: mark.position)
+        low = bisect_left(self._seen, first, key=lambda record: record.position)
+        high = bisect_left(self._seen, last + 1, key=lambda record: record.position)
         before, known, after = self._seen[:low], self._seen[low:high], self._seen[high:]
-        since = {mark.position: mark.since for mark in known}
+        since = {record.position: record.since for record in known}
         if known and known[0].position == first:
             rows: int | None = known[0].rows
         else:
             rows = 0 if at_start else (1 if before else None)
-        page: list[Landmark] = []
+        page: list[KnownRecord] = []
         step = max(len(records) // (_MOST_KEPT // 4), 1)
         skipped = 0
         for i, (position, time) in enumerate(records):
@@ -122,7 +122,7 @@ class Landmarks:
             counted = rows if i == 0 else 1 + skipped
             follows_older = bool(page) and not skipped and page[-1].time < time
             earliest = page[-1].time + 1 if follows_older else time + 1
-            page.append(Landmark(position, time, min(since.get(position, earliest), earliest), counted))
+            page.append(KnownRecord(position, time, min(since.get(position, earliest), earliest), counted))
             skipped = 0
         if after and not (known and known[-1].position == last):
             after[0] = replace(after[0], rows=None)
@@ -133,12 +133,12 @@ class Landmarks:
         """Adds the first record that arrived at ``asked`` (ms) or later: its position and its arrival time (ms)."""
         if position < self.start:
             return
-        i = bisect_left(self._seen, position, key=lambda mark: mark.position)
+        i = bisect_left(self._seen, position, key=lambda record: record.position)
         if i < len(self._seen) and self._seen[i].position == position:
             self._seen[i] = replace(self._seen[i], since=min(self._seen[i].since, asked))
             return
         rows = 0 if position == self.start else None
-        self._seen.insert(i, Landmark(position, time, min(asked, time), rows))
+        self._seen.insert(i, KnownRecord(position, time, min(asked, time), rows))
         if i + 1 < len(self._seen):
             self._seen[i + 1] = replace(self._seen[i + 1], rows=None)
 
@@ -150,64 +150,64 @@ class Landmarks:
         if rows > 1:
             self.rate = rows / max(last_time - first_time, _LEAST_SPAN_MS)
 
-    def up_to(self, end: int) -> Iterator[Landmark]:
-        """Yields the landmarks before ``end``."""
-        return (mark for mark in self._seen if mark.position < end)
+    def up_to(self, end: int) -> Iterator[KnownRecord]:
+        """Yields the known records before ``end``."""
+        return (record for record in self._seen if record.position < end)
 
     def reach(self, end: int) -> int | None:
         """Returns the greatest known time (ms) of a record before ``end``."""
-        return max((mark.time for mark in self.up_to(end)), default=None)
+        return max((record.time for record in self.up_to(end)), default=None)
 
     def first_at_or_after(self, time: int, end: int) -> int | None:
         """Returns the position of the first record of ``time`` (ms) or later, or ``end``; ``None`` if it is unknown."""
-        for mark in self._seen:
-            if mark.time >= time:
-                is_first = mark.rows in (0, 1) or mark.since <= time
-                return min(mark.position, end) if is_first else None
+        for record in self._seen:
+            if record.time >= time:
+                is_first = record.rows in (0, 1) or record.since <= time
+                return min(record.position, end) if is_first else None
         return end
 
     def rows_before(self, time: int, end: int) -> int:
         """Estimates how many records before ``end`` arrived before ``time`` (ms). Never falls as the time grows."""
         count, last = 0.0, None
-        for mark in self._seen:
-            rows = self._between(last, mark)
-            if mark.time >= time or mark.position >= end:
-                span = mark.time - last.time if last is not None else 0
+        for record in self._seen:
+            rows = self._between(last, record)
+            if record.time >= time or record.position >= end:
+                span = record.time - last.time if last is not None else 0
                 if last is None or last.time >= time:
                     return _rounded_up(count)
                 part = min((time - last.time) / span, 1.0) if span > 0 else 1.0
                 return _rounded_up(count + rows * part)
-            count, last = count + rows, mark
+            count, last = count + rows, record
         return _rounded_up(count + (1 if last is not None else 0))
 
     def rows_to(self, end: int) -> int:
         """Estimates how many records lie before ``end``."""
         count, last = 0.0, None
-        for mark in self._seen:
-            if mark.position >= end:
-                return _rounded_up(count + self._between(last, mark))
-            count, last = count + self._between(last, mark), mark
+        for record in self._seen:
+            if record.position >= end:
+                return _rounded_up(count + self._between(last, record))
+            count, last = count + self._between(last, record), record
         return _rounded_up(count + (1 if last is not None else 0))
 
-    def _between(self, before: Landmark | None, mark: Landmark) -> float:
-        if mark.rows is not None:
-            return mark.rows
+    def _between(self, before: KnownRecord | None, record: KnownRecord) -> float:
+        if record.rows is not None:
+            return record.rows
         if before is None:
             return 1.0
-        return max((self.rate or 0.001) * (mark.time - before.time), 1.0)
+        return max((self.rate or 0.001) * (record.time - before.time), 1.0)
 
     def after_rows(self, rows: int, end: int) -> int | Gap:
         """Returns the position ``rows`` records after ``start``, at most ``end``; or the gap where the count ends."""
         count, last = 0, None
-        for mark in self._seen:
-            if mark.rows is None or (mark.rows > 1 and count + mark.rows > rows):
+        for record in self._seen:
+            if record.rows is None or (record.rows > 1 and count + record.rows > rows):
                 return end if last is None else Gap(last, rows - count)
-            count += mark.rows
-            if mark.position >= end:
+            count += record.rows
+            if record.position >= end:
                 return end
             if count >= rows:
-                return mark.position if count == rows else last.position if last is not None else end
-            last = mark
+                return record.position if count == rows else last.position if last is not None else end
+            last = record
         return end
 
 

@@ -96,7 +96,7 @@ class BatchRecord:
 
 
 @dataclass(frozen=True)
-class Ledger:
+class TableRows:
     """Makes the table's rows of one source.
 
     Attributes:
@@ -109,7 +109,7 @@ class Ledger:
     source: str
     out_of_orderness: int
 
-    def table(
+    def of_batch(
         self,
         batch: BatchRecord,
         after: Plan,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flip27_stream.spark.planning.micro_batch.split_rows import SplitRows
 from flip27_stream.spark.planning.micro_batch.split_tracker import TrackedRow
+from flip27_stream.spark.planning.micro_batch.tracked_splits import TrackedSplits
 from watermark_alignment.planner import Plan
 
 _TIMES = st.none() | st.integers(-3, 9) | st.sampled_from([2**63 - 1, -(2**63) + 1])
@@ -30,8 +30,8 @@ def test_greatest_event_time_read_is_the_same_in_columns(
     ids = [f"s{number}" for number in range(len(splits))]
     ends = dict(zip(ids, (end for _, end in splits), strict=True))
     large: TrackedRow = (_SEQUENCE_NUMBER, _SEQUENCE_NUMBER, None, None, None, None, False)
-    in_columns = SplitRows(ids, [row for row, _ in splits])
-    one_by_one = SplitRows([*ids, "shard"], [*(row for row, _ in splits), large])
+    in_columns = TrackedSplits(ids, [row for row, _ in splits])
+    one_by_one = TrackedSplits([*ids, "shard"], [*(row for row, _ in splits), large])
     assert in_columns.columns is not None
     assert one_by_one.columns is None
     expected = one_by_one.read_max_after(_plan({**ends, "shard": _SEQUENCE_NUMBER}, horizon))

@@ -1,4 +1,4 @@
-"""The job: orders joined with their payments, written to a table in memory."""
+"""The query: orders joined with their payments, written to a table in memory."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class JoinBatch:
 
 @dataclass
 class JoinRun(ComparedRun[JoinBatch]):
-    """The run of the job with one source on both sides.
+    """The run of the query with one source on both sides.
 
     Attributes:
         joined: The number of rows in the result, once it has ended.

@@ -12,11 +12,11 @@ from flip27_stream.errors import DataLossError, UnreachableError
 log = logging.getLogger(__name__)
 
 
-class FileAwayError(Exception):
+class FileMissingError(Exception):
     """The next file to read cannot be found now. The next plan looks for it again."""
 
 
-class Absences:
+class MissingFiles:
     """The files that cannot be found, and since when.
 
     A missing file is looked for during :attr:`Retries.time_limit_s`, as a failed listing is repeated.
@@ -30,7 +30,7 @@ class Absences:
         """Records that a file could not be found or read.
 
         Raises:
-            FileAwayError: It may come back.
+            FileMissingError: It may come back.
             DataLossError, UnreachableError: It was missing for too long. The message has the cause.
         """
         now, time_limit_s = time.monotonic(), Retries.time_limit_s
@@ -47,7 +47,7 @@ class Absences:
             )
         self._since[path] = since, now
         if now - since < time_limit_s:
-            raise FileAwayError(path) from error
+            raise FileMissingError(path) from error
         raise type(error)(
             f"{error} Reading the file was tried repeatedly for {now - since:.0f} s."
         ) from error

@@ -1,4 +1,4 @@
-"""The job: rows by window and partition, from Kafka to a Delta table."""
+"""The query: rows by window and partition, from Kafka to a Delta table."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class SkewBatch:
 
 @dataclass
 class SkewRun(ComparedRun[SkewBatch]):
-    """The run of the job with one source. ``counts`` is its result once it has ended."""
+    """The run of the query with one source. ``counts`` is its result once it has ended."""
 
     counts: Counts = field(default_factory=Counter)
 

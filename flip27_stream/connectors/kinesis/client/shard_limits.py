@@ -19,7 +19,7 @@ class _Allowance:
     bytes_paid_at: float = 0.0
 
 
-class Pace:
+class ShardLimits:
     """Keeps the calls of one process for each shard within limits. A few calls may come at once (token bucket).
 
     Args:
