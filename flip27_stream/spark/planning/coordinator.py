@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flip27_stream.api import ReadLimits, SplitEnumerator, SplitRange
+from flip27_stream.api import ReadLimits, SplitEnumerator
 from flip27_stream.api.contract import check_made
 from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.spark.execution.task import SplitTask
@@ -26,7 +26,7 @@ from flip27_stream.spark.planning.micro_batch.batch_planner import (
     Planner,
 )
 from flip27_stream.spark.planning.micro_batch.packing import for_readers, tasks_of
-from flip27_stream.spark.planning.micro_batch.rate_limit import UNLIMITED, LeastRows
+from flip27_stream.spark.planning.micro_batch.rate_limit import UNLIMITED
 from flip27_stream.spark.planning.micro_batch.split_tracker import SplitTracker
 from flip27_stream.spark.planning.offset.next_offset import NextOffset
 from flip27_stream.spark.planning.offset.offset_log import Document, OffsetLog
@@ -38,7 +38,7 @@ from flip27_stream.spark.planning.stall_detector import StallDetector
 from flip27_stream.spark.reporting.registered_readers import Readers
 from flip27_stream.spark.source_contract import check_source, described
 from flip27_stream.spark.source_spec import AnyEnumerator, SourceSpec
-from offsets import AnyOffset, AnyState, ranges
+from offsets import AnyOffset, ranges
 from offsets.ranges import spans
 from watermark_alignment.states import SplitStatus
 
@@ -90,10 +90,8 @@ class SourceCoordinator:
         self._run = QueryRun(spec)
         self._replayed_batch = ReplayedBatch()
         self._next_offset = NextOffset(spec, self._offset_log, self._context, self._split_tracker)
-        self._least_rows = LeastRows(spec.limits)
         self._enumerator: AnyEnumerator | None = None
         self._lookup = RangeLookup()
-        self._log: Mapping[str, SplitRange] = {}
         self._finished = False
 
     # ---- what Spark asks ------------------------------------------------------------------------------------------
@@ -148,9 +146,9 @@ class SourceCoordinator:
 
     def report_latest_offset(self) -> Document | None:
         """Returns the log ends that the last plan saw, as users write them; ``None`` before the first plan."""
-        if self._enumerator is None or not self._log:
+        if self._enumerator is None or not self._lookup.newest:
             return None
-        return described(self._enumerator, self._log)
+        return described(self._enumerator, self._lookup.newest)
 
     def tasks(self, start_document: Document, end_document: Document) -> list[SplitTask]:
         """Returns the tasks of the batch between two offsets. The same two offsets always give the same ranges."""
@@ -265,12 +263,12 @@ class SourceCoordinator:
                 silent |= planned.unknown
             self._split_tracker.record_silent(silent, plan_input.now)
             if planned is not None:
-                if self._has_too_few_rows(plan_input, planned):
+                if self._run.has_too_few_rows(plan_input, planned):
                     return None
                 states, begin = self._next_offset.states(plan_input, planned)
-                is_over = self._is_over(plan_input, planned, states, has_silent=bool(silent))
+                is_over = self._run.is_over(plan_input, planned, states, has_silent=bool(silent))
                 end = self._next_offset.make(plan_input, planned, self._enumerator, states, begin)
-                self._finished = end is None and self._is_all_read(plan_input)
+                self._finished = end is None and self._run.is_all_read(plan_input, self._context)
                 if end is not None and self._recorder is not None and planned.plan is not None:
                     self._recorder.plan_batch(end, spans(start, end), planned.plan.states)
                 if end is not None or is_over or not self._run.is_available_now:
@@ -293,7 +291,6 @@ class SourceCoordinator:
             known = {name: state for name, state in known.items() if name in assigned}
         positions = {name: state.position for name, state in known.items()}
         log = self._lookup.ranges(enumerator, assigned, positions)
-        self._log = log
         run = self._run.cut(enumerator, self._context, log)
         return PlanInput(
             start=start,
@@ -326,33 +323,3 @@ class SourceCoordinator:
             read_max = {**read_max, **retired}
         behind = [log[name].end - state.position for name, state in start.splits.items() if name in log]
         self._recorder.record_processed_batch(start, after, read_max, planned.floor, plan_input.wall, behind)
-
-    def _has_too_few_rows(self, plan_input: PlanInput, planned: PlannedBatch) -> bool:
-        """Returns whether the batch waits for more rows (``minOffsetsPerTrigger``); not under Once and AvailableNow."""
-        if self._run.is_available_now or planned.runs_empty or plan_input.limits.min_rows is None:
-            return False
-        return not self._least_rows.are_there(planned.waiting(plan_input.run), plan_input.now)
-
-    def _is_over(
-        self,
-        plan_input: PlanInput,
-        planned: PlannedBatch,
-        states: Mapping[str, AnyState],
-        *,
-        has_silent: bool,
-    ) -> bool:
-        """Returns whether the run has nothing more to read once the batch is processed."""
-        if plan_input.final:
-            return self._run.is_over(states)
-        is_held = planned.plan is not None and planned.plan.held_by is not None
-        return not has_silent and (is_held or not plan_input.has_pending)
-
-    def _is_all_read(self, plan_input: PlanInput) -> bool:
-        """Returns whether nothing is left to read, and no further split or record can come."""
-        ends = plan_input.log.values()
-        return (
-            self._context.has_all_splits
-            and not plan_input.has_pending
-            and len(ends) == len(self._context.splits)
-            and all(r.final and r.position == r.end for r in ends)
-        )

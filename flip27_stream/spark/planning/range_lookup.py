@@ -21,11 +21,16 @@ log = logging.getLogger(__name__)
 
 
 class RangeLookup:
-    """Calls ``split_ranges`` and counts the calls that failed in a row."""
+    """Calls ``split_ranges`` and counts the calls that failed in a row.
+
+    Attributes:
+        newest: What the last call returned, by split id; empty before the first call.
+    """
 
     def __init__(self) -> None:
         self._failing_since: float | None = None
         self._failed = 0
+        self.newest: Mapping[str, SplitRange] = {}
 
     def ranges(
         self,
@@ -46,6 +51,15 @@ class RangeLookup:
             ContractError: The result is not valid.
             UnreachableError: ``split_ranges`` has raised an ``OSError`` each time for 60 s, at least three times.
         """
+        self.newest = self._ranges(enumerator, assigned, positions)
+        return self.newest
+
+    def _ranges(
+        self,
+        enumerator: AnyEnumerator,
+        assigned: Mapping[str, SourceSplit],
+        positions: Mapping[str, int],
+    ) -> Mapping[str, SplitRange]:
         try:
             wanted = zip(assigned.values(), found_in(list(assigned), positions), strict=True)
             found = enumerator.split_ranges(dict(wanted))

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from flip27_stream.api import SplitRange
 from flip27_stream.spark.planning.available_now import FrozenEnds
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
+from flip27_stream.spark.planning.micro_batch.batch_planner import PlanInput, PlannedBatch
+from flip27_stream.spark.planning.micro_batch.rate_limit import LeastRows
 from flip27_stream.spark.planning.stall_detector import Stall, find_stall
 from flip27_stream.spark.source_contract import pending_splits
 from flip27_stream.spark.source_spec import AnyEnumerator, SourceSpec
@@ -25,6 +27,7 @@ class QueryRun:
         self._completes = spec.alignment is None or spec.alignment.available_now == "complete"
         self._frozen: FrozenEnds | None = None
         self._pending = 0
+        self._least_rows = LeastRows(spec.limits)
         self.is_available_now = False
         """Whether the run stops at the ends that its first plan finds (``Trigger.AvailableNow``)."""
 
@@ -60,11 +63,51 @@ class QueryRun:
         self._pending = pending_splits(enumerator)
         return log if self._frozen is None else self._frozen.cut(log)
 
-    def is_over(self, splits: Mapping[str, AnyState]) -> bool:
-        """Returns whether the run is complete once its splits have the states ``splits``, by split id."""
-        if self._frozen is None:
-            return True
-        return not self.has_pending and self._frozen.reached({name: s.position for name, s in splits.items()})
+    def has_too_few_rows(self, plan_input: PlanInput, planned: PlannedBatch) -> bool:
+        """Returns whether the batch waits for more rows (``minOffsetsPerTrigger``); not under Once and AvailableNow."""
+        if self.is_available_now or planned.runs_empty or plan_input.limits.min_rows is None:
+            return False
+        return not self._least_rows.are_there(planned.waiting(plan_input.run), plan_input.now)
+
+    def is_over(
+        self,
+        plan_input: PlanInput,
+        planned: PlannedBatch,
+        states: Mapping[str, AnyState],
+        *,
+        has_silent: bool,
+    ) -> bool:
+        """Returns whether the run has nothing more to read once the batch is processed.
+
+        Args:
+            plan_input: What the batch was planned from.
+            planned: The batch.
+            states: The states of the splits after the batch, by split id.
+            has_silent: Whether it is unknown of a split what can be read of it.
+        """
+        if plan_input.final:
+            if self._frozen is None:
+                return True
+            positions = {name: state.position for name, state in states.items()}
+            return not self.has_pending and self._frozen.reached(positions)
+        is_held = planned.plan is not None and planned.plan.held_by is not None
+        return not has_silent and (is_held or not plan_input.has_pending)
+
+    @staticmethod
+    def is_all_read(plan_input: PlanInput, context: CoordinatorContext) -> bool:
+        """Returns whether nothing is left to read, and no further split or record can come.
+
+        Args:
+            plan_input: What the last batch was planned from.
+            context: Has the assigned splits.
+        """
+        ends = plan_input.log.values()
+        return (
+            context.has_all_splits
+            and not plan_input.has_pending
+            and len(ends) == len(context.splits)
+            and all(r.final and r.position == r.end for r in ends)
+        )
 
     def stall(
         self,

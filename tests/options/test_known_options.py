@@ -1,0 +1,35 @@
+"""Tests of the check that all given options are known."""
+
+from __future__ import annotations
+
+import pytest
+
+from flip27_stream.errors import OptionError
+from flip27_stream.options.known_options import check_known
+from watermark_alignment.options import OPTIONS
+
+ALIGNMENT = "scan.watermark.alignment."
+KNOWN = {option.name: option.name for option in OPTIONS} | {"startingoffsets": "startingOffsets"}
+PREFIXES = ("kafka.", f"{ALIGNMENT}table.option.")
+
+
+def test_known_options_and_prefixes_pass() -> None:
+    check_known([*KNOWN, "kafka.bootstrap.servers", f"{ALIGNMENT}table.option.region"], KNOWN, PREFIXES)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("startingoffset", "Did you mean 'startingOffsets'?"),
+        (f"{ALIGNMENT}maxdrift", f"Did you mean '{ALIGNMENT}max-drift'?"),
+        ("scan.watermark.emit.strategy", "Did you mean 'scan.watermark."),
+        (f"{ALIGNMENT}table.option.", f"Did you mean '{ALIGNMENT}table'?"),
+        ("kafka.", "Known: "),
+        ("zzz", "startingOffsets"),
+    ],
+)
+def test_op_01_an_unknown_option_is_named_with_the_nearest(name: str, hint: str) -> None:
+    with pytest.raises(OptionError, match=f"Unknown option '{name}'") as raised:
+        check_known({name: "a secret", "startingoffsets": "earliest"}, KNOWN, PREFIXES)
+    assert hint in str(raised.value)
+    assert "a secret" not in str(raised.value)
