@@ -23,6 +23,7 @@ from flip27_stream.spark.function_source import FunctionSource
 from flip27_stream.spark.planning.batch_reader import Flip27BatchReader
 from flip27_stream.spark.planning.stream_reader import Flip27StreamReader
 from flip27_stream.spark.session.failing_reader import FailingStreamReader
+from flip27_stream.spark.session.first_batches import first_batches_of
 from flip27_stream.spark.session.spark_features import arrow_schema
 from flip27_stream.spark.source_contract import check_source
 from flip27_stream.spark.source_spec import Driver, SourceFactory, SourceSpec
@@ -285,4 +286,4 @@ def driver_of(spark: SparkSession | None) -> Driver:
         parallelism = spark.sparkContext.defaultParallelism
     except PySparkException:  # Spark Connect has no context
         parallelism = 0
-    return Driver(host, bind_address, parallelism, spool_root_of(spark))
+    return Driver(host, bind_address, parallelism, spool_root_of(spark), first_batches_of(spark))

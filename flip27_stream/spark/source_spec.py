@@ -28,12 +28,15 @@ class Driver:
         parallelism: The number of tasks that can run at the same time.
         spool_root: The driver's folder for rows of tables that the session writes; empty if it has none. See
             :mod:`watermark_alignment.table.catalog_spool`.
+        first_batches: Where the session tells where a first batch of Spark's own source begins; empty if it does not.
+            See :mod:`flip27_stream.spark.session.first_batches`.
     """
 
     host: str = "127.0.0.1"
     bind_address: str = "127.0.0.1"
     parallelism: int = 2
     spool_root: str = ""
+    first_batches: str = ""
 
 
 class SourceFactory(Protocol):

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flip27_stream.errors import ForeignCheckpointError
-from tests.spark.support.both_sources import BUILT_IN, OURS, collect, failure, positions
+from tests.spark.support.both_sources import BUILT_IN, OURS, collect, positions
 from tests.spark.support.kafka_queries import AVAILABLE_NOW, T0, KafkaQueries, Output, finish, records
 from tests.spark.support.programs.killed_query import driver, logged
 from tests.spark.takeover.support.counted_records import FOUR, MakeTopic, add_partitions, each_once, fill
@@ -87,24 +86,35 @@ def test_an_uncommitted_first_batch_is_read_again_if_its_records_exist(
     assert positions(batches) == each_once({(name, 0): 8, (name, 1): 8})
 
 
-def test_an_uncommitted_first_batch_of_unknown_begin_is_refused(
+def test_an_uncommitted_first_batch_begins_where_spark_noted_it(
     queries: KafkaQueries, topic: MakeTopic
 ) -> None:
-    """A first batch that was not committed can be read again only if the options say where it begins. Spark does not
-    store that in its offset log."""
-    name = topic(1)
-    fill(queries, name, 1, 5)
-    start = json.dumps({name: {"0": 2}})
-    planned = until_failed(queries.stream(name, {"startingOffsets": start}, BUILT_IN), queries, 0)
-    latest = {"startingOffsets": "latest"}
-    assert ForeignCheckpointError.__name__ in (
-        said := failure(lambda: collect(queries.stream(name, latest), queries.folder / "c"))
-    )
-    assert "sources/" in said
-    assert f"{name}-0" in said
-    told = (queries.folder / "c" / "sources" / "0" / "0").read_text().partition("\n")[2]
-    batches = collect(queries.stream(name, {"startingOffsets": told}), queries.folder / "c")
-    assert positions(batches) == positions(planned.batches) == Counter({(name, 0, n): 1 for n in (2, 3, 4)})
+    """Where a first batch begins that was not committed is not in Spark's offset log, and the options do not say it.
+    Spark's source noted it elsewhere in the checkpoint, for each source of the query."""
+    one, other = topic(1), topic(2)
+    fill(queries, one, 1, 5)
+    fill(queries, other, 1, 4)
+    starts = {one: {"0": 2}, other: {"0": 1, "1": 0}}
+
+    def stream(source: str) -> DataFrame:
+        streams = [
+            queries.stream(
+                name,
+                {"startingOffsets": json.dumps({name: start}) if source == BUILT_IN else "latest"},
+                source,
+            )
+            for name, start in starts.items()
+        ]
+        return streams[0].unionByName(streams[1])
+
+    planned = until_failed(stream(BUILT_IN), queries, 0)
+    fill(queries, other, 2, 2)
+    batches = collect(stream(OURS), queries.folder / "c")
+    wanted = {(one, 0): (2, 5), (other, 0): (1, 4)}
+    first = Counter((*at, n) for at, (begin, end) in wanted.items() for n in range(begin, end))
+    assert positions(batches[:1]) == positions(planned.batches) == first
+    later = Counter([(other, 0, 4), (other, 0, 5), (other, 1, 0), (other, 1, 1)])
+    assert positions(batches) == first + later
 
 
 def test_a_query_with_one_topic_twice_goes_on(queries: KafkaQueries, topic: MakeTopic) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import secrets
+import socket
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,8 +14,36 @@ from flip27_stream.spark.source_spec import SourceSpec
 from offsets import INITIAL, AnyOffset, Offset, SplitState
 from offsets.codec import MARKER
 
+log = logging.getLogger(__name__)
+
+_ANSWER_S = 30.0
+
 _BEFORE, _ADOPTED = 0, 1
 """The batch numbers of the offset before an adopted offset, and of the adopted offset."""
+
+
+def first_begin(address: str, end: Mapping[str, Any]) -> Any:
+    """Returns the offset at which the first batch that ends at ``end`` begins, as the session tells it.
+
+    Args:
+        address: Where the session answers; see :mod:`flip27_stream.spark.session.first_batches`.
+        end: An offset of Spark's own source.
+
+    Returns:
+        An offset of that source; ``None`` if the session does not know it or cannot be asked.
+    """
+    if not address:
+        return None
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(_ANSWER_S)
+            connection.connect(address)
+            connection.sendall(json.dumps(end).encode())
+            connection.shutdown(socket.SHUT_WR)
+            return json.loads(b"".join(iter(lambda: connection.recv(65536), b"")))
+    except (OSError, ValueError) as error:
+        log.warning("The session could not be asked where the first batch begins: %s", error)
+        return None
 
 
 class AdoptedOffsets:
@@ -44,10 +75,14 @@ class AdoptedOffsets:
         The batch is read again as it was planned.
 
         Raises:
-            ForeignCheckpointError: It is the first batch, and neither the log nor the options say where it begins.
+            ForeignCheckpointError: It is the first batch, and neither the session nor the options say where it begins.
         """
         if start == INITIAL:
-            return None, self._first(end)
+            told = first_begin(self._spec.driver.first_batches, end)
+            if not self.are_in(told):
+                return None, self._first(end)
+            assert told is not None
+            start = told
         before = self._offset(start, self._lineage, _BEFORE, {})
         adopted = self._spec.source.adopt_offset(end)
         assert adopted is not None

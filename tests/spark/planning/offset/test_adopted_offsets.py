@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flip27_stream.connectors.kafka import KafkaSource
-from flip27_stream.errors import CheckpointError
+from flip27_stream.errors import CheckpointError, ForeignCheckpointError
 from flip27_stream.spark.planning.offset.offset_log import OffsetLog
 from offsets import INITIAL, MARKER
 from tests.spark.support.driven_query import Query
@@ -35,3 +35,13 @@ def test_an_offset_of_another_kind_is_refused_in_words(log: OffsetLog, document:
         log.read(document)
     with pytest.raises(CheckpointError):
         log.batch(dict(INITIAL), document)
+
+
+@pytest.mark.parametrize("address", ["", "/no/such/socket"], ids=["no session", "a session that is gone"])
+def test_a_first_batch_of_unknown_begin_is_refused_in_words(make: Callable[..., Query], address: str) -> None:
+    """A session of Spark Connect cannot say where the first batch begins that Spark's source planned."""
+    source = KafkaSource({"kafka.bootstrap.servers": "there:1", "subscribe": "t"})
+    spec = make({}, aligned=False).spec
+    log = OffsetLog(replace(spec, source=source, driver=replace(spec.driver, first_batches=address)))
+    with pytest.raises(ForeignCheckpointError, match=r"t-0.*sources/.*'startingOffsets'"):
+        log.batch(dict(INITIAL), {"t": {"0": 5}})
