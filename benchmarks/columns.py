@@ -14,6 +14,7 @@ from pyspark.sql import functions as sf
 from benchmarks.support.backlog import JSON_SCHEMA, Backlog
 from benchmarks.support.command import run
 from benchmarks.support.marks import Result, at_least
+from benchmarks.support.metered import Metered, cpu_a_row
 from benchmarks.support.stage import Stage
 from benchmarks.support.streams import BUILTIN, OURS, drain, stream
 from benchmarks.support.turns import pairs, speeds
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 def measure(stage: Stage) -> Iterator[Result]:
     yield _two_columns(stage, Backlog(stage.sizes.records))
-    yield _json(stage, Backlog(stage.sizes.records, json=True))
+    yield from _json(stage, Backlog(stage.sizes.records, json=True))
 
 
 def _two_columns(stage: Stage, backlog: Backlog) -> Result:
@@ -42,7 +43,7 @@ def _two_columns(stage: Stage, backlog: Backlog) -> Result:
     return speeds("value and timestamp, by schema", backlog.records, size, seconds, at_least(4))
 
 
-def _json(stage: Stage, backlog: Backlog) -> Result:
+def _json(stage: Stage, backlog: Backlog) -> Iterator[Result]:
     size = stage.value_bytes(backlog)
     sums: dict[str, int] = {}
 
@@ -60,10 +61,12 @@ def _json(stage: Stage, backlog: Backlog) -> Result:
     def ours() -> float:
         return summed(OURS, stream(stage, OURS, backlog.topic, JSON_SCHEMA, **{"value.format": "json"}))
 
-    seconds = pairs(builtin, ours, stage.sizes.pairs, stage.sizes.warm_up)
+    beside, own = (Metered(work, stage.broker.pid) for work in (builtin, ours))
+    seconds = pairs(beside, own, stage.sizes.pairs, stage.sizes.warm_up)
     if sums[BUILTIN] != sums[OURS]:
         raise RuntimeError(f"the sums differ: {sums}")
-    return speeds("JSON, 6 fields, sum of one", backlog.records, size, seconds, at_least(3))
+    yield speeds("JSON, 6 fields, sum of one", backlog.records, size, seconds, at_least(3))
+    yield cpu_a_row("JSON, 6 fields, sum of one", backlog.records, beside, own, stage.sizes.pairs)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from benchmarks.support.backlog import JSON_SCHEMA, START_MS, json_values
 from benchmarks.support.command import run
 from benchmarks.support.folders import temporary_folder
 from benchmarks.support.marks import Mark, Result, at_least, at_most
+from benchmarks.support.metered import Metered, cpu_a_row
 from benchmarks.support.stage import Stage
 from benchmarks.support.streams import drain
 from benchmarks.support.turns import pairs, speeds
@@ -48,8 +49,8 @@ _UNLIMITED = 2**63 - 1
 def measure(stage: Stage) -> Iterator[Result]:
     with temporary_folder() as folder:
         root = Path(folder)
-        yield _reading(stage, root / "parquet", "parquet", at_least(1.0))
-        yield _reading(stage, root / "json", "json", at_least(1.2))
+        yield from _reading(stage, root / "parquet", "parquet", at_least(1.0))
+        yield from _reading(stage, root / "json", "json", at_least(1.2))
         yield from _planning(stage, root / "many", aligned=False)
         yield from _planning(stage, root / "many", aligned=True)
         yield from _history(stage, root)
@@ -58,7 +59,7 @@ def measure(stage: Stage) -> Iterator[Result]:
 # ---- speed
 
 
-def _reading(stage: Stage, folder: Path, form: str, mark: Mark) -> Result:
+def _reading(stage: Stage, folder: Path, form: str, mark: Mark) -> Iterator[Result]:
     """Measures the reading of files into the noop sink in one batch that takes seconds."""
     each = stage.sizes.records // _FILES
     rows = each * _FILES * _ROW_GROUPS
@@ -75,8 +76,10 @@ def _reading(stage: Stage, folder: Path, form: str, mark: Mark) -> Result:
         reader = stage.spark.readStream.schema(schema).format(OURS).option("files.format", form)
         return sum(drain(reader.load(str(folder)), rows))
 
-    seconds = pairs(builtin, ours, stage.sizes.pairs, stage.sizes.warm_up)
-    return speeds(f"{form} files", rows, size, seconds, mark)
+    beside, own = Metered(builtin), Metered(ours)
+    seconds = pairs(beside, own, stage.sizes.pairs, stage.sizes.warm_up)
+    yield speeds(f"{form} files", rows, size, seconds, mark)
+    yield cpu_a_row(f"{form} files", rows, beside, own, stage.sizes.pairs)
 
 
 def _write_events(path: Path, rows: int, seed: int, form: str) -> None:

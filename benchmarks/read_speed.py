@@ -22,7 +22,7 @@ from benchmarks.support.command import run
 from benchmarks.support.constant_source import constant_source
 from benchmarks.support.folders import temporary_folder
 from benchmarks.support.marks import Result, at_least
-from benchmarks.support.processes import CpuTime, cpu_time
+from benchmarks.support.metered import Metered, cpu_a_row
 from benchmarks.support.stage import Stage
 from benchmarks.support.streams import BUILTIN, OURS, drain, stream
 from benchmarks.support.turns import Contender, Pairs, pairs, speeds, take_turns
@@ -68,25 +68,6 @@ def measure(stage: Stage) -> Iterator[Result]:
         yield _aligned(stage, SHAPES[1].backlog(stage.sizes.records), table)
 
 
-class _Metered:
-    """A contender whose CPU time is measured in each round."""
-
-    def __init__(self, stage: Stage, work: Callable[[], float]) -> None:
-        self._stage = stage
-        self._work = work
-        self.used: list[CpuTime] = []
-
-    def __call__(self) -> float:
-        before = cpu_time(self._stage.broker.pid)
-        seconds = self._work()
-        self.used.append(cpu_time(self._stage.broker.pid).since(before))
-        return seconds
-
-    def median(self, rounds: int) -> CpuTime:
-        """Returns the median, by total, of the last ``rounds`` rounds."""
-        return sorted(self.used[-rounds:], key=sum)[rounds // 2]
-
-
 def _compare(stage: Stage, shape: Shape) -> Iterator[Result]:
     backlog = shape.backlog(stage.sizes.records)
     size = stage.value_bytes(backlog)
@@ -100,7 +81,7 @@ def _compare(stage: Stage, shape: Shape) -> Iterator[Result]:
         def ceiling() -> float:
             return sum(drain(stage.spark.readStream.format("constant").load(), backlog.records))
 
-        builtin, ours = _Metered(stage, kafka(BUILTIN)), _Metered(stage, kafka(OURS))
+        builtin, ours = (Metered(kafka(source), stage.broker.pid) for source in (BUILTIN, OURS))
         contenders: dict[str, Contender] = {BUILTIN: builtin, OURS: ours, _CEILING: ceiling}
         seconds = take_turns(contenders, stage.sizes.pairs, stage.sizes.warm_up)
     speed = Pairs(seconds[BUILTIN], seconds[OURS])
@@ -108,13 +89,7 @@ def _compare(stage: Stage, shape: Shape) -> Iterator[Result]:
     marks = (_SPEED[shape.value_bytes], _SHARE.get((shape.value_bytes, shape.batch_records)))
     yield speeds(f"{shape}", backlog.records, size, speed, marks[0])
     yield speeds(f"{shape}: share of the ceiling", backlog.records, size, share, marks[1], percent=True)
-    theirs, own = builtin.median(stage.sizes.pairs), ours.median(stage.sizes.pairs)
-    yield Result(
-        f"{shape}: CPU a row",
-        theirs.per_row(backlog.records),
-        own.per_row(backlog.records),
-        [sum(theirs) / sum(own)],
-    )
+    yield cpu_a_row(f"{shape}", backlog.records, builtin, ours, stage.sizes.pairs)
 
 
 def _aligned(stage: Stage, backlog: Backlog, table: str) -> Result:

@@ -29,13 +29,14 @@ class CpuTime(NamedTuple):
         return CpuTime(*(now - then for now, then in zip(self, before, strict=True)))
 
     def per_row(self, rows: int) -> str:
-        """Returns the CPU time per row as text."""
-        return ", ".join(f"{name} {1e6 * used / rows:.2f}" for name, used in self._asdict().items()) + " µs"
+        """Returns the CPU time per row as text, of the processes that used any."""
+        used = {name: 1e6 * seconds / rows for name, seconds in self._asdict().items() if seconds}
+        return ", ".join(f"{name} {microseconds:.2f}" for name, microseconds in used.items()) + " µs"
 
 
-def cpu_time(broker: int) -> CpuTime:
-    """Returns the CPU time used so far by the broker with this process id and by Spark below this process."""
-    of_broker, of_python, of_jvm = sum(_own(broker)), 0.0, 0.0
+def cpu_time(broker: int | None) -> CpuTime:
+    """Returns the CPU time used so far by the broker with this process id, if any, and by Spark below this process."""
+    of_broker, of_python, of_jvm = 0.0 if broker is None else sum(_own(broker)), 0.0, 0.0
     for pid in below(os.getpid()):
         if pid == broker or not _is_java(pid):
             continue

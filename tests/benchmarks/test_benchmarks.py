@@ -102,13 +102,13 @@ def test_layers_are_measured_without_a_broker() -> None:
     ("measure", "lines"),
     [
         pytest.param(read_speed.measure, 4, id="read_speed"),
-        pytest.param(columns.measure, 2, id="columns"),
+        pytest.param(columns.measure, 3, id="columns"),
         pytest.param(ceiling.measure, 1, id="ceiling"),
         pytest.param(small_batches.measure, 3, id="small_batches"),
         pytest.param(start.measure, 1, id="start"),
         pytest.param(with_broker.measure, 3, id="planning"),
         pytest.param(memory.measure, 12, id="memory"),
-        pytest.param(files.measure, 12, id="files"),
+        pytest.param(files.measure, 14, id="files"),
         pytest.param(layers.measure, 16, id="layers"),
     ],
 )
