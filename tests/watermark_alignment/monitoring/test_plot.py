@@ -59,6 +59,16 @@ def test_an_unknown_watermark_is_a_gap(table: SplitWatermarkTable) -> None:
     assert np.isnan(drawn(line)[:, 1]).tolist() == [False, True, False]
 
 
+def test_a_source_without_event_times_says_so(table: SplitWatermarkTable, tmp_path: Path) -> None:
+    """The panel of such a source, as with a wrong JSON pointer, says so in words; its axis has no times."""
+    table.append("clicks/1", 0, [replace(row, watermark=None) for row in split_rows(0)], {})
+    figure = plot(table)
+    panel = figure.axes[0]
+    assert [text.get_text() for text in panel.texts] == ["no event time was read, so no watermark is known"]
+    assert list(panel.get_yticks()) == []
+    figure.savefig(tmp_path / "picture.png")
+
+
 def test_states_are_strips_of_colour(table: SplitWatermarkTable, tmp_path: Path) -> None:
     """The state of a split is drawn from the batch before on.
 

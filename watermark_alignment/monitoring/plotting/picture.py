@@ -82,6 +82,8 @@ def _figure(runs: Sequence[SourceRun], over: Over) -> Figure:
             panel.set_ylabel("watermark of the split (event time, UTC)")
         _add_title(panel, run, words[n], max(map(len, words)))
     panels[0].set_ylim(*np.clip(panels[0].get_ylim(), *_CALENDAR))
+    if not any(map(_has_watermarks, runs)):
+        _hide_times(panels[0])
     names = _AXIS_LABELS
     for n, run in enumerate(runs):
         row, column = divmod(n, columns)
@@ -91,6 +93,10 @@ def _figure(runs: Sequence[SourceRun], over: Over) -> Figure:
     figure.set_size_inches(columns * (names + _WIDTH), rows * (_HEIGHT + strips_high))
     _add_legend(figure, styles, runs)
     return figure
+
+
+def _has_watermarks(run: SourceRun) -> bool:
+    return not np.isnat(run.watermarks).all()
 
 
 def _along(run: SourceRun, over: Over) -> NDArray[Any]:
@@ -178,6 +184,8 @@ def _draw_band(panel: Axes, run: SourceRun, runs: Sequence[SourceRun], over: Ove
 def _words(run: SourceRun) -> list[str]:
     """Returns what is said of a run, in lines."""
     words = []
+    if not _has_watermarks(run):
+        words.append("no event time was read, so no watermark is known")
     if (wait := run.last_wait) is not None:
         splits = "1 split waits" if wait.waiting == 1 else f"{wait.waiting:,} splits wait"
         words.append(f"at the end, {splits} for {_HOLDERS.get(wait.held_by) or _label(wait.held_by)}")
@@ -287,6 +295,14 @@ def _show_times(axes: Axes, which: Literal["x", "y"]) -> None:
     formatter.zero_formats = ["", "%Y", "%d %b", "%d %b", "%H:%M", "%H:%M:%S"]
     formatter.offset_formats = ["", "%Y", "%Y", "%Y-%m-%d", "%Y-%m-%d", "%Y-%m-%d"]
     axis.set_major_formatter(formatter)
+
+
+def _hide_times(panel: Axes) -> None:
+    """Removes the ticks of an axis without times. Matplotlib would show days of January 1970."""
+    from matplotlib.ticker import NullFormatter, NullLocator
+
+    panel.yaxis.set_major_locator(NullLocator())
+    panel.yaxis.set_major_formatter(NullFormatter())
 
 
 def _add_legend(figure: Figure, styles: dict[str, LineStyle], runs: Sequence[SourceRun]) -> None:
