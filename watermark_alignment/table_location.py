@@ -21,6 +21,7 @@ RENAME: Final = "allow_unsafe_rename"
 
 _WITHOUT_LINKS: Final = (errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV)
 _MOUNTS: Final = ("/dbfs", "/Volumes")
+_MISSPELT_MOUNT: Final = re.compile(r"/(?!Volumes/)(?i:volumes?)(?=/)")
 _DBFS_MOUNTS: Final = Path("/dbfs/mnt")
 _GRANTS: Final = (
     "Permissions granted in a catalog do not reach it: the process that opens the table needs credentials of its own, "
@@ -54,6 +55,13 @@ _RENEW: Final = (
     "A file of the table is damaged or missing. Put back a copy of the folder; or, if it has split watermarks only, "
     "delete it: queries create it anew and go on from their checkpoints, and only what status and pictures show of "
     "earlier batches is lost."
+)
+_UNKNOWN_FEATURES: Final = re.compile(
+    r"Feature '\w+' is not supported|Unsupported table features|Unsupported minimum \w+ version|Invalid protocol action"
+)
+_ANOTHER_WRITER: Final = (
+    "Another program has given the table features that delta-rs, which writes it, does not know. Give a path where no "
+    f"table is yet: queries create it there and go on from their checkpoints ({TABLE_OPTION})."
 )
 _OS_ERROR: Final = re.compile(r"os error (\d+)|Os \{ code: (\d+)")
 _NOT_HERE: Final = {
@@ -183,6 +191,13 @@ def check_folder(location: str) -> None:
             f"a folder on the driver's disk, which ends with the cluster. Write 'dbfs:{location}', or "
             f"'file:{location}' if you mean the driver's disk."
         )
+    misspelt = _MISSPELT_MOUNT.match(location)
+    if misspelt and not Path(misspelt[0]).is_dir():
+        raise AlignmentError(
+            f"Option '{TABLE_OPTION}' is '{location}', but this driver has no folder '{misspelt[0]}'. Volumes of "
+            f"Databricks are under /Volumes: write '/Volumes{location.removeprefix(misspelt[0])}', or create the "
+            "folder if you mean one."
+        )
     for mount in _MOUNTS:
         if location.startswith(f"{mount}/") and not Path(mount).is_dir():
             raise AlignmentError(
@@ -249,6 +264,8 @@ def remedy(location: str, cause: str) -> str:
     """
     if is_unknown_scheme(cause):
         return _SCHEMES
+    if _UNKNOWN_FEATURES.search(cause):
+        return _ANOTHER_WRITER
     if _DAMAGE.search(cause):
         return _RENEW
     for schemes, names in _CREDENTIALS.items():

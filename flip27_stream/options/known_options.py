@@ -8,6 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from flip27_stream.errors import OptionError, listed
 
+_OF_WRITERS = {name.lower(): name for name in ("checkpointLocation", "outputMode", "queryName")}
+
 
 def check_known(
     options: Collection[str],
@@ -33,6 +35,8 @@ def check_known(
     for name in sorted(options):
         if name in known or (name.startswith(starts) and name not in starts):
             continue
+        if name in _OF_WRITERS:
+            raise OptionError(f"Unknown option '{_OF_WRITERS[name]}'. It belongs to writeStream.")
         similar = difflib.get_close_matches(name, names, n=1)
         hint = (
             f"Did you mean '{names[similar[0]]}'?"

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
 CONNECTORS = ROOT / "flip27_stream" / "connectors"
-OF_PYTHON = (
+WITHOUT_A_CONDITION = (
+    "Python worker failed to connect back.",  # of Spark's PythonWorkerFactory
+    'Cannot invoke "String.getBytes(java.nio.charset.Charset)" because "str" is null',  # of Java, in Spark
     "ModuleNotFoundError: No module named 'flip27_stream'",
     "cannot import name 'OffsetCodec' from 'offsets'",
 )
@@ -46,7 +48,7 @@ def quoted() -> list[str]:
     return [*headings, *re.findall(r"^\| `([^`]+)`", "".join(tables), re.MULTILINE)]
 
 
-MESSAGES = [text for text in quoted() if text not in OF_PYTHON]
+MESSAGES = [text for text in quoted() if text not in WITHOUT_A_CONDITION]
 
 
 @cache

@@ -21,7 +21,7 @@ _ROUNDING_MS = 1000
 """Queries often round event times down to seconds."""
 _QUARTER_MS = 900_000
 _MOST_QUARTERS = 14 * 4  # no zone is further from UTC
-_ROUNDED = {"minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
+_ROUNDED = {"a minute": 60_000, "an hour": 3_600_000, "a day": 86_400_000}
 
 
 class QueryWatermark:
@@ -119,7 +119,7 @@ def _remedy(least: int, greatest: int, least_read: int, most_read: int) -> str:
     for unit, length in _ROUNDED.items():
         if [least, greatest] == [time // length * length for time in (least_read, most_read)]:
             return (
-                f"They are rounded down to whole {unit}s. Round after withWatermark, or make its delay longer by a "
+                f"They are rounded down to multiples of {unit}. Round after withWatermark, or make its delay longer by "
                 f"{unit}."
             )
     shift = greatest - most_read

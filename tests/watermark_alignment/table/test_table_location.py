@@ -5,6 +5,7 @@ stores.
 from __future__ import annotations
 
 import errno
+import json
 import os
 import platform
 import re
@@ -197,6 +198,44 @@ def test_a_dbfs_path_outside_databricks_is_refused(location: str) -> None:
     assert not Path("/dbfs").exists()
 
 
+@pytest.mark.parametrize("location", ["/volumes/main/s/v/t", "/Volume/main/s/v/t"])
+def test_a_misspelt_volume_is_no_new_folder_of_the_driver(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "is_dir", lambda _: False)
+    with pytest.raises(AlignmentError, match="write '/Volumes/main/s/v/t'"):
+        check_folder(location)
+
+
+def test_a_folder_of_such_a_name_that_is_there_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "is_dir", lambda path: str(path) == "/volumes")
+    check_folder("/volumes/data/t")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "opens"),
+    [
+        (
+            {"minReaderVersion": 3, "readerFeatures": ["superFeature"], "writerFeatures": ["superFeature"]},
+            False,
+        ),
+        ({"minReaderVersion": 1, "writerFeatures": ["superFeature"]}, True),
+    ],
+)
+def test_a_table_with_features_of_another_writer_has_its_own_remedy(
+    tmp_path: Path, protocol: dict[str, object], opens: bool
+) -> None:
+    table = SplitWatermarkTable(str(tmp_path), {})
+    table.append("clicks", 0, split_rows(0), {})
+    commit = {"protocol": {"minWriterVersion": 7, **protocol}}
+    (tmp_path / "_delta_log" / f"{table.delta.version() + 1:020}.json").write_text(json.dumps(commit))
+    upgraded = SplitWatermarkTable(str(tmp_path), {})
+    if opens:
+        upgraded.open()
+    with pytest.raises(AlignmentError, match=r"Another program has given .* no table is yet.*superFeature"):
+        upgraded.append("clicks", 1, split_rows(1), {})
+
+
 def test_other_paths_need_no_mount(tmp_path: Path) -> None:
     check_folder(str(tmp_path))
 
@@ -315,6 +354,16 @@ def test_a_store_without_credentials_names_the_options() -> None:
         ("/t", "Function not implemented (os error 38)", f"Set {OPTION}.option.allow_unsafe_rename to true"),
         ("/t", "Permission denied (os error 13)", "may not write there"),
         ("/t", "No space left on device (os error 28)", "disk is full"),
+        (
+            "/t",
+            "Kernel error: Unsupported: Feature 'superFeature' is not supported",
+            "Another program has given",
+        ),
+        (
+            "/t",
+            "Kernel error: Unsupported: Unsupported minimum reader version 4",
+            "Another program has given",
+        ),
         ("/t", "anything", f"(option {OPTION})"),
     ],
 )
