@@ -9,17 +9,7 @@ in its place::
 """
 
 from offsets.codec import FORMAT_VERSION, INITIAL, MARKER, OffsetCodec
-from offsets.offset import AnyOffset, AnyState, Offset, SplitState
+from offsets.offset import Offset, SplitState
 from offsets.ranges import ranges
 
-__all__ = [
-    "FORMAT_VERSION",
-    "INITIAL",
-    "MARKER",
-    "AnyOffset",
-    "AnyState",
-    "Offset",
-    "OffsetCodec",
-    "SplitState",
-    "ranges",
-]
+__all__ = ["FORMAT_VERSION", "INITIAL", "MARKER", "Offset", "OffsetCodec", "SplitState", "ranges"]

@@ -25,7 +25,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from flip27_stream.errors import AlignmentError, shortened
-from watermark_alignment.group.member_news import members_told_of
+from watermark_alignment.group.member_info import members_in
 from watermark_alignment.monitoring.progress import our_sources
 from watermark_alignment.monitoring.query_watermark import QueryWatermark
 from watermark_alignment.options import called
@@ -199,8 +199,10 @@ class CatalogTableWriter(StreamingQueryListener):
 
     def _check_watermarks(self, metadata: Mapping[str, str]) -> None:
         """Warns of mistakes in ``withWatermark`` that the note about a batch shows, each once."""
-        told = members_told_of([metadata])
-        notes = {called(m.source, news.reads): news.note for m, news in told.items() if news.note is not None}
+        infos = members_in([metadata])
+        notes = {
+            called(m.source, info.reads): info.note for m, info in infos.items() if info.note is not None
+        }
         with self._changed:
             for _, watermark in self._watermarks.values():
                 for about, text in watermark.findings(notes):

@@ -119,13 +119,13 @@ def members(folder: Path, count: int) -> list[str]:
     SplitWatermarkTable(str(folder), {}).open()
     writer = GroupLog(SplitWatermarkTable(str(folder), {}), _GROUP, _MINUTE_MS)
     reader = GroupLog(SplitWatermarkTable(str(folder), {}), _GROUP, _MINUTE_MS)
-    reader.news()
+    reader.new_entries()
     maintenance = Maintenance(SplitWatermarkTable(str(folder), {}))
     with Cost() as writing:
         for number in range(count):
             maintenance.committed(writer.publish(_entry(number)))
     with Cost() as reading:
-        found = len(reader.news())
+        found = len(reader.new_entries())
     return [
         f"{count:,} members publish once, one after the other: {writing}",
         f"one member reads {found:,} entries: {reading}",

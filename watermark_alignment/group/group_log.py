@@ -32,10 +32,11 @@ class GroupLog:
         group: The group whose entries are read.
         horizon_ms: The age of the oldest entry that is read at first, in ms, by the store's clock and from the newest
             commit.
-        most_at_once: About the greatest number of commits that one call of :meth:`news` reads; ``None`` for no limit.
+        most_at_once: About the greatest number of commits that one call of :meth:`new_entries` reads; ``None`` for no
+            limit.
 
     Attributes:
-        is_behind: Whether the last call of :meth:`news` left commits to the next call.
+        is_behind: Whether the last call of :meth:`new_entries` left commits to the next call.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class GroupLog:
             self._next, self._found = None, ()  # the table was deleted and created again
         return self._published
 
-    def news(self) -> list[tuple[int, Entry]]:
+    def new_entries(self) -> list[tuple[int, Entry]]:
         """Returns the entries since the last call, with the versions of the table that have them, in order.
 
         The first call returns the entries of the last ``horizon_ms``. :attr:`is_behind` tells whether there are more

@@ -34,25 +34,25 @@ class GroupReads:
     _others_at: int | None = None
 
     def after(
-        self, news: Iterable[tuple[int, Entry]], now: int, *, can_write: bool, is_behind: bool = False
+        self, new_entries: Iterable[tuple[int, Entry]], now: int, *, can_write: bool, is_behind: bool = False
     ) -> GroupReads:
         """Returns the state after one more successful read.
 
         Args:
-            news: Entries with their versions of the table, in order.
+            new_entries: Entries with their versions of the table, in order.
             now: The member's clock (ms).
             can_write: Whether the last attempt of this member to write an entry succeeded.
             is_behind: Whether there is more to be read. The silence of others is then not known yet.
         """
-        told = list(news)
-        from_others = any(entry.key != self.own.key for _, entry in told)
+        entries = list(new_entries)
+        from_others = any(entry.key != self.own.key for _, entry in entries)
         others_at = now if from_others else self._others_at
         written = can_write or (others_at is not None and now - others_at <= self.longest_gap_ms)
         readable_ms = self.readable_ms
         if self.at is not None and self._counts and written and not is_behind:
             readable_ms += min(now - self.at, self.longest_gap_ms)
         view = self.view
-        for version, entry in told:
+        for version, entry in entries:
             view = view.after(version, entry, readable_ms)
         view = view.without_the_dead(self.own.key, readable_ms, self.own.timeout_ms)
         counts = self._counts if is_behind else written

@@ -137,8 +137,8 @@ class Entry:
         Raises:
             ValueError, TypeError: ``text`` is not an entry.
         """
-        told = json.loads(text)
-        entry = Entry(**{f.name: told[f.name] for f in fields(Entry) if f.name in told})
+        document = json.loads(text)
+        entry = Entry(**{f.name: document[f.name] for f in fields(Entry) if f.name in document})
         entry = replace(entry, waits=tuple(entry.waits))
         optional = entry.watermark or 0, entry.progress or 0
         numbers = entry.timeout_ms, entry.waiting, entry.beat, entry.began, *optional

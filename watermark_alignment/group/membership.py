@@ -258,7 +258,7 @@ class Membership:
         """
         unpublished = None if entry is None else self._publish(entry)
         try:
-            news = self._log.news()
+            new_entries = self._log.new_entries()
         except Exception as error:  # noqa: BLE001 - the thread has to survive
             self._warn_of(error, "the last known state of the group is used")
             with self._changed:
@@ -270,7 +270,7 @@ class Membership:
         with self._changed:
             self._failure = None
             self._group_reads = self._group_reads.after(
-                news, self._clock(), can_write=self._can_write, is_behind=self._log.is_behind
+                new_entries, self._clock(), can_write=self._can_write, is_behind=self._log.is_behind
             )
             if unpublished is None:
                 self._unpublished = self._unpublished and self._entry is not entry

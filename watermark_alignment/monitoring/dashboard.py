@@ -121,14 +121,14 @@ def _as_last_planned(spark: SparkSession, status: DataFrame, table: str) -> Data
     log = spark.read.option("pathGlobFilter", "*.json").option("ignoreMissingFiles", True)
     lines = log.text(f"{table.rstrip('/')}/_delta_log").where(sf.col("value").contains(MEMBER_KEY))
     text = sf.get_json_object("value", f"$.commitInfo['{MEMBER_KEY}']")
-    told_at = sf.get_json_object("value", "$.commitInfo.timestamp").cast("bigint").alias("told_at")
-    entries = lines.select(told_at, sf.from_json(text, _ENTRY).alias("entry")).where(
+    entry_at = sf.get_json_object("value", "$.commitInfo.timestamp").cast("bigint").alias("entry_at")
+    entries = lines.select(entry_at, sf.from_json(text, _ENTRY).alias("entry")).where(
         "entry.source is not null"
     )
     newest = entries.groupBy("entry.group", "entry.source").agg(
-        sf.max_by("entry", "told_at").alias("entry"), sf.max("told_at").alias("told_at")
+        sf.max_by("entry", "entry_at").alias("entry"), sf.max("entry_at").alias("entry_at")
     )
-    is_there = sf.expr("not entry.left and unix_millis(current_timestamp()) - told_at <= entry.timeout_ms")
+    is_there = sf.expr("not entry.left and unix_millis(current_timestamp()) - entry_at <= entry.timeout_ms")
     waits = sf.expr("size(entry.waits) > 0 and array_contains(entry.waits, split) != entry.waits_all_but")
     paused = (sf.col("status") == "ACTIVE") & is_there & waits
     joined = status.join(newest, ["group", "source"], "left")

@@ -43,12 +43,12 @@ def stalls(status: Status, lineages: Collection[str], now: int, longer_than_ms: 
         now: The present time (ms since the epoch).
         longer_than_ms: The least duration (ms) of a wait that is reported.
     """
-    told = []
+    found = []
     for wait in status.waits(now):
         silence = now - wait.holder.recorded_at
         if silence > longer_than_ms and _is_of(status, wait.member, lineages):
-            told.append(_stall(wait, silence, status))
-    return told
+            found.append(_stall(wait, silence, status))
+    return found
 
 
 def _stall(wait: Wait, silence: int, status: Status) -> Finding:
@@ -66,7 +66,7 @@ def _stall(wait: Wait, silence: int, status: Status) -> Finding:
 
 def _drifts(status: Status, splits: Sequence[SplitMetrics]) -> Iterator[Finding]:
     for split in splits:
-        note = status.told(split.member).note
+        note = status.info_of(split.member).note
         if note is not None and split.drift is not None and split.drift > note.max_drift_ms:
             yield Finding(
                 ("drift", split.group, split.source),
@@ -81,7 +81,7 @@ def _drifts(status: Status, splits: Sequence[SplitMetrics]) -> Iterator[Finding]
 
 def _unreported(status: Status, splits: Sequence[SplitMetrics]) -> Iterator[Finding]:
     for split in splits:
-        note = status.told(split.member).note
+        note = status.info_of(split.member).note
         if note is not None and note.unreported:
             yield Finding(
                 ("unreported", split.group, split.source),
@@ -93,7 +93,7 @@ def _unreported(status: Status, splits: Sequence[SplitMetrics]) -> Iterator[Find
 
 def _event_times(status: Status, splits: Sequence[SplitMetrics], now: int) -> Iterator[Finding]:
     for member in dict.fromkeys(split.member for split in splits):
-        note = status.told(member).note
+        note = status.info_of(member).note
         if note is not None:
             for about, text in note.observed.mistakes(_called(status, member), now):
                 yield Finding((about, *member), text)
@@ -109,5 +109,5 @@ def _is_of(status: Status, member: Member, lineages: Collection[str]) -> bool:
     The note that the source writes into the table has its lineage. While there is no note, the lineage is taken from
     the source id, which by default ends with it.
     """
-    note = status.told(member).note
+    note = status.info_of(member).note
     return (note is not None and note.lineage in lineages) or member.source.rpartition("-")[2] in lineages

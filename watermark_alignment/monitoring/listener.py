@@ -182,7 +182,7 @@ class StatusListener(StreamingQueryListener):
         for sources in self._sources.values():
             for about, text in sources.elsewhere(self._groups, self._reader.table.uri, watched):
                 self._tell(about, text)
-        notes = {status.names[m]: news.note for m, news in status.members.items() if news.note is not None}
+        notes = {status.names[m]: info.note for m, info in status.members.items() if info.note is not None}
         self._row_bytes = {note.lineage: note.observed.bytes_per_row for note in notes.values()}
         for watermark in self._watermarks.values():
             for about, text in watermark.findings(notes):

@@ -125,14 +125,14 @@ def samples_of(status: Status, now: int) -> Iterator[Sample]:
         for name, value in _of_source(status, member, now):
             if value is not None:
                 yield Sample(name, (member.group, status.names[member]), value)
-        told = status.told(member)
-        if told.note is not None and status.is_there(member, now) is not False:
-            for counter, value in told.note.metrics.items():
+        info = status.info_of(member)
+        if info.note is not None and status.is_there(member, now) is not False:
+            for counter, value in info.note.metrics.items():
                 yield Sample("metrics", (member.group, status.names[member], counter), value)
 
 
 def _of_split(status: Status, split: SplitMetrics) -> Iterator[tuple[str, float | None]]:
-    note = status.told(split.member).note
+    note = status.info_of(split.member).note
     yield "batch", split.batch
     yield "recorded_at", split.recorded_at
     yield "currentWatermark", split.watermark
@@ -145,14 +145,14 @@ def _of_split(status: Status, split: SplitMetrics) -> Iterator[tuple[str, float 
 
 
 def _of_source(status: Status, member: Member, now: int) -> Iterator[tuple[str, float | None]]:
-    told = status.told(member)
+    info = status.info_of(member)
     is_there = status.is_there(member, now)
     yield "is_there", None if is_there is None else int(is_there)
     if is_there is False:
         return
-    yield "waiting", None if told.entry is None else told.entry.waiting
-    if told.note is not None:
-        yield "max_drift_ms", told.note.max_drift_ms
-        yield "unreported", told.note.unreported
-    behind = told.note.behind if told.note is not None else OffsetsBehind()
+    yield "waiting", None if info.entry is None else info.entry.waiting
+    if info.note is not None:
+        yield "max_drift_ms", info.note.max_drift_ms
+        yield "unreported", info.note.unreported
+    behind = info.note.behind if info.note is not None else OffsetsBehind()
     yield from ((name, behind.metrics()[name]) for name in BEHIND)

@@ -45,8 +45,8 @@ class QueryWatermark:
         """
         self._query = name_of(progress)
         self._lineages = {source.lineage for source in sources}
-        told = progress.get("eventTime", {})
-        watermark, greatest = _ms(told.get("watermark")), _ms(told.get("max"))
+        reported = progress.get("eventTime", {})
+        watermark, greatest = _ms(reported.get("watermark")), _ms(reported.get("max"))
         if None not in (self._watermark, self._greatest, watermark) and watermark > self._watermark:  # type: ignore[operator]
             delay = self._greatest - watermark  # type: ignore[operator]
             self._delay = delay if self._delay is None else min(self._delay, delay)
@@ -57,7 +57,7 @@ class QueryWatermark:
         if len(sources) == len(progress.get("sources", ())):
             read = frozenset((source.lineage, source.batch) for source in sources if source.moved)
             # Spark counts a null as the time 0.
-            least = max(_ms(told.get("min")) or 0, 0) or greatest
+            least = max(_ms(reported.get("min")) or 0, 0) or greatest
             self._batches[read] = int(progress["batchId"]), least, greatest
         while len(self._batches) > _MOST_BATCHES:
             del self._batches[next(iter(self._batches))]

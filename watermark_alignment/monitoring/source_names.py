@@ -10,33 +10,33 @@ from collections.abc import Iterable, Mapping
 from itertools import takewhile
 
 from watermark_alignment.formatting import HYBRID, NUMBER
-from watermark_alignment.group.member_news import MemberNews
+from watermark_alignment.group.member_info import MemberInfo
 from watermark_alignment.options import DERIVED_ID
 from watermark_alignment.table.recordings import Member
 
 
 def source_names(
-    news: Mapping[Member, MemberNews], splits: Mapping[Member, Iterable[str]]
+    infos: Mapping[Member, MemberInfo], splits: Mapping[Member, Iterable[str]]
 ) -> dict[Member, str]:
     """Returns a name for each member, unique among them.
 
     Args:
-        news: The latest reports of members.
+        infos: The newest information from each member.
         splits: All members that have rows in the table, with the ids of their splits; those of the members that
             :func:`named_by_splits` does not return can be left out.
 
     Returns:
-        ``scan.source.id`` if it was set. Otherwise the topic or path that the source reads, or if no news tell that,
+        ``scan.source.id`` if it was set. Otherwise the topic or path that the source reads, or if that is not known,
         what the ids of its splits have in common. If several sources have the same name, later ones have a number
         after it.
     """
     names: dict[Member, str] = {}
     unnamed: list[tuple[int, Member, str]] = []
-    for member in dict.fromkeys([*splits, *news]):
-        told = news.get(member, MemberNews())
-        reads = told.reads or _in_common(splits.get(member, ()))
+    for member in dict.fromkeys([*splits, *infos]):
+        info = infos.get(member, MemberInfo())
+        reads = info.reads or _in_common(splits.get(member, ()))
         if reads and _is_derived(member):
-            unnamed.append((told.entry.began if told.entry is not None else 0, member, reads))
+            unnamed.append((info.entry.began if info.entry is not None else 0, member, reads))
         else:
             names[member] = member.source
     taken = set(names.values())
@@ -47,9 +47,9 @@ def source_names(
     return names
 
 
-def named_by_splits(news: Mapping[Member, MemberNews], members: Iterable[Member]) -> list[Member]:
+def named_by_splits(infos: Mapping[Member, MemberInfo], members: Iterable[Member]) -> list[Member]:
     """Returns the members whose names :func:`source_names` takes from the ids of their splits."""
-    return [m for m in members if _is_derived(m) and not news.get(m, MemberNews()).reads]
+    return [m for m in members if _is_derived(m) and not infos.get(m, MemberInfo()).reads]
 
 
 def _is_derived(member: Member) -> bool:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watermark_alignment.group.member_news import MemberNews, groups_told_of, members_told_of
+from watermark_alignment.group.member_info import MemberInfo, groups_in, members_in
 from watermark_alignment.monitoring.source_names import source_names
 from watermark_alignment.planner import GROUP
 from watermark_alignment.states import SplitStatus
@@ -104,7 +104,7 @@ class Status:
     """
 
     splits: Sequence[SplitMetrics]
-    members: Mapping[Member, MemberNews]
+    members: Mapping[Member, MemberInfo]
     groups: Mapping[str, str] = field(default_factory=dict)
     table_splits: Sequence[SplitMetrics] = ()
 
@@ -116,9 +116,9 @@ class Status:
             splits.setdefault(split.member, []).append(split.split)
         return source_names(self.members, splits)
 
-    def told(self, member: Member) -> MemberNews:
+    def info_of(self, member: Member) -> MemberInfo:
         """Returns the latest reports of a source."""
-        return self.members.get(member, MemberNews())
+        return self.members.get(member, MemberInfo())
 
     def only(self, keep: Callable[[SplitMetrics], bool]) -> Status:
         """Returns the status with only the splits for which ``keep`` is true."""
@@ -133,8 +133,8 @@ class Status:
 
         A source of which the log tells nothing any more is gone, since a living source reports several times a minute.
         """
-        if self.told(member).entry is not None or not self.members:
-            return self.told(member).is_there(now)
+        if self.info_of(member).entry is not None or not self.members:
+            return self.info_of(member).is_there(now)
         return False if now - self._recorded_at.get(member, now) > LOG_REACH_MS else None
 
     @cached_property
@@ -146,10 +146,10 @@ class Status:
 
         The sources report this after each plan. A plan that reads nothing makes no batch, and so no rows.
         """
-        there = [split for split in self.splits if self.told(split.member).is_there(now)]
+        there = [split for split in self.splits if self.info_of(split.member).is_there(now)]
         found = []
         for member in dict.fromkeys(split.member for split in there):
-            entry = self.told(member).entry
+            entry = self.info_of(member).entry
             if entry is not None and (holder := _holder(member, entry.held_by, there)) is not None:
                 found.append(Wait(member, entry.waiting, holder))
         return found
@@ -163,7 +163,7 @@ class StatusReader:
         self._recordings = Recordings(table)
         self._newest: dict[Member, Recording] = {}
         self._rows: dict[Member, pa.Table] = {}
-        self._members: dict[Member, MemberNews] = {}
+        self._members: dict[Member, MemberInfo] = {}
         self._groups: dict[str, str] = {}
         self._is_behind = False
 
@@ -176,9 +176,9 @@ class StatusReader:
         look = self._recordings.look()
         if look.is_another:
             self._newest, self._rows, self._members, self._groups = {}, {}, {}, {}
-        self._groups |= groups_told_of(look.commits)
-        for member, news in members_told_of(look.commits).items():
-            self._members[member] = news.or_else(self._members.get(member, MemberNews()))
+        self._groups |= groups_in(look.commits)
+        for member, info in members_in(look.commits).items():
+            self._members[member] = info.or_else(self._members.get(member, MemberInfo()))
         self._is_behind |= look.is_new
         if self._is_behind:
             self._take_in_rows()
@@ -195,13 +195,13 @@ class StatusReader:
         return Status(splits, dict(self._members), dict(self._groups))
 
     def _as_last_planned(self, split: SplitMetrics, now: int) -> SplitMetrics:
-        told = self._members.get(split.member)
+        info = self._members.get(split.member)
         waits = (
             split.status is SplitStatus.ACTIVE
-            and told is not None
-            and told.entry is not None
-            and bool(told.is_there(now))
-            and told.entry.has_waiting(split.split)
+            and info is not None
+            and info.entry is not None
+            and bool(info.is_there(now))
+            and info.entry.has_waiting(split.split)
         )
         return replace(split, status=SplitStatus.PAUSED) if waits else split
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from watermark_alignment.formatting import duration, event_time, name
-from watermark_alignment.group.member_news import MemberNews
+from watermark_alignment.group.member_info import MemberInfo
 from watermark_alignment.monitoring.status import SplitMetrics, Status, Wait
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.offsets_behind import OffsetsBehind
@@ -40,7 +40,7 @@ def to_json(status: Status, now: int) -> str:
 def _object(
     split: SplitMetrics, status: Status, now: int
 ) -> dict[str, str | int | float | dict[str, int] | None]:
-    told = status.told(split.member)
+    info = status.info_of(split.member)
     return {
         "group": split.group,
         "source": split.source,
@@ -53,15 +53,15 @@ def _object(
         "watermarkAlignmentDrift": split.drift,
         "numRecordsInPerSecond": split.rows_per_second,
         **{f"{status.lower()}TimeMsPerSecond": ms for status, ms in split.per_second.items()},
-        "max_drift_ms": told.note.max_drift_ms if told.note is not None else None,
-        "unreported": told.note.unreported if told.note is not None else None,
-        "implausible": told.note.implausible_in_run.get(split.split, 0) if told.note is not None else None,
-        "metrics": dict(told.note.metrics) if told.note is not None else None,
-        "waiting": told.entry.waiting if told.entry is not None else None,
-        "held_by": told.entry.held_by if told.entry is not None else None,
+        "max_drift_ms": info.note.max_drift_ms if info.note is not None else None,
+        "unreported": info.note.unreported if info.note is not None else None,
+        "implausible": info.note.implausible_in_run.get(split.split, 0) if info.note is not None else None,
+        "metrics": dict(info.note.metrics) if info.note is not None else None,
+        "waiting": info.entry.waiting if info.entry is not None else None,
+        "held_by": info.entry.held_by if info.entry is not None else None,
         "is_there": status.is_there(split.member, now),
         "name": status.names[split.member],
-        **(told.note.behind if told.note is not None else OffsetsBehind()).metrics(),
+        **(info.note.behind if info.note is not None else OffsetsBehind()).metrics(),
     }
 
 
@@ -123,17 +123,17 @@ class _Table:
         yield [Text(column, style="bold") for column in _COLUMNS]
         for _, members in groupby(self.splits, key=lambda split: split.source):
             of_source = list(members)
-            told = self.status.told(of_source[0].member)
+            info = self.status.info_of(of_source[0].member)
             is_there = self.status.is_there(of_source[0].member, self.now)
             gone = Text(" (gone)" if is_there is False else "", style="not bold bright_black")
             called = Text(name(self.status.names[of_source[0].member]), style="bold")
             yield [called + gone, *map(Text, [""] * (len(_COLUMNS) - 1))]
             for split in of_source:
-                yield _cells(split, told, self.now)
+                yield _cells(split, info, self.now)
 
 
-def _cells(split: SplitMetrics, told: MemberNews, now: int) -> list[Text]:
-    above = told.note is not None and split.drift is not None and split.drift > told.note.max_drift_ms
+def _cells(split: SplitMetrics, info: MemberInfo, now: int) -> list[Text]:
+    above = info.note is not None and split.drift is not None and split.drift > info.note.max_drift_ms
     return [
         Text(f"  {name(split.split)}"),
         Text(str(split.status), style=_COLOURS[split.status]),
@@ -161,7 +161,7 @@ def _remarks(status: Status, splits: Sequence[SplitMetrics], now: int) -> list[s
     said = [_waiting(wait, status) for wait in status.waits(now) if wait.member in members]
     for member in members:
         called = name(status.names[member])
-        note = status.told(member).note
+        note = status.info_of(member).note
         if note is not None and note.unreported:
             said.append(
                 f"Watermarks of source {called} are planned, not observed: {note.unreported:,} of the "

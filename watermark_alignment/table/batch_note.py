@@ -119,14 +119,14 @@ class BatchNote:
         Raises:
             ValueError, TypeError: ``text`` is not a note.
         """
-        told = _object(json.loads(text))
-        observed = _object(told.get("observed", {}))
-        behind = _object(told.get("behind", {}))
+        document = _object(json.loads(text))
+        observed = _object(document.get("observed", {}))
+        behind = _object(document.get("behind", {}))
         parts = {
             "observed": Observed(**_known(Observed, observed)),
             "behind": OffsetsBehind(**_known(OffsetsBehind, behind)),
         }
-        note = BatchNote(**{**_known(BatchNote, told), **parts})
+        note = BatchNote(**{**_known(BatchNote, document), **parts})
         _check(note)
         return note
 
@@ -137,8 +137,8 @@ def _object(value: Any) -> dict[str, Any]:
     return value
 
 
-def _known(kind: type, told: Mapping[str, Any]) -> dict[str, Any]:
-    return {f.name: told[f.name] for f in fields(kind) if f.name in told}
+def _known(kind: type, document: Mapping[str, Any]) -> dict[str, Any]:
+    return {f.name: document[f.name] for f in fields(kind) if f.name in document}
 
 
 def _check(note: BatchNote) -> None:

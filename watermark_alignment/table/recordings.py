@@ -73,7 +73,7 @@ class NothingToShowError(AlignmentError):
         )
 
 
-class Look(NamedTuple):
+class TableChanges(NamedTuple):
     """The changes of a table since it was last looked at.
 
     Attributes:
@@ -97,7 +97,7 @@ class Recordings:
         self._table = table
         self._delta: DeltaTable | None = None
 
-    def look(self) -> Look:
+    def look(self) -> TableChanges:
         """Moves to the newest version.
 
         The result has the newest commits since the last look: those of the last :data:`LOG_REACH_MS`, and at least
@@ -109,7 +109,7 @@ class Recordings:
         with self._table.failing("cannot be read"):
             commits = _newest_commits(delta, delta.version() - seen)
         self._delta = delta
-        return Look(commits, delta.version() > seen, is_another)
+        return TableChanges(commits, delta.version() > seen, is_another)
 
     def newest(self, since: int | None = None) -> dict[Member, Recording]:
         """Returns the newest recording of each member, or only those from ``since`` (microseconds since the epoch)

@@ -38,7 +38,8 @@ from flip27_stream.spark.planning.stall_detector import StallDetector
 from flip27_stream.spark.reporting.registered_readers import Readers
 from flip27_stream.spark.source_contract import check_source, described
 from flip27_stream.spark.source_spec import AnyEnumerator, SourceSpec
-from offsets import AnyOffset, ranges
+from offsets import ranges
+from offsets.offset import AnyOffset
 from offsets.ranges import spans
 from watermark_alignment.states import SplitStatus
 

@@ -12,7 +12,7 @@ from flip27_stream.spark.planning.micro_batch.rate_limit import LeastRows
 from flip27_stream.spark.planning.stall_detector import Stall, find_stall
 from flip27_stream.spark.source_contract import pending_splits
 from flip27_stream.spark.source_spec import AnyEnumerator, SourceSpec
-from offsets import AnyState
+from offsets.offset import AnyState
 
 
 class QueryRun:

@@ -17,7 +17,7 @@ from flip27_stream.spark.reporting.observations import Observations
 from flip27_stream.spark.reporting.reports import TaskReport
 from flip27_stream.spark.reporting.table_rows import BatchRecord, PlannedSplit, TableRows
 from flip27_stream.threads import start
-from offsets import AnyOffset
+from offsets.offset import AnyOffset
 from watermark_alignment.options import AlignmentOptions
 from watermark_alignment.planner import Plan
 from watermark_alignment.states import SplitStatus

@@ -130,7 +130,7 @@ def test_only_time_in_which_the_member_was_heard_counts(
     run.coordinator.prepare_available_now()
     assert [step(run), step(run)] == [[], []]
     with monkeypatch.context() as patched:
-        patched.setattr(GroupLog, "news", unreachable)
+        patched.setattr(GroupLog, "new_entries", unreachable)
         waiting.for_a_while(run, [], 10 * TIMEOUT)
     waiting.for_a_while(run, [slow], TIMEOUT - waiting.STEP_MS)
     assert waiting.until_it_moves(run, [slow]) <= 3 * waiting.STEP_MS

@@ -198,12 +198,12 @@ def test_a_restarted_member_has_its_watermark_once_it_can_read_the_table(
     assert [step(slow), step(fast)] == [[], []]
     slow.world.silent.add("a")
     kill(slow)
-    news, failures = GroupLog.news, [1]
+    news, failures = GroupLog.new_entries, [1]
 
     def fails_once(log: GroupLog) -> list[tuple[int, Entry]]:
         return unreachable(log) if failures and failures.pop() else news(log)
 
-    monkeypatch.setattr(GroupLog, "news", fails_once)
+    monkeypatch.setattr(GroupLog, "new_entries", fails_once)
     slow.restart()
     assert [step(slow), failures] == [None, []]
     for _ in range(3):
@@ -270,7 +270,7 @@ def test_a_table_that_cannot_be_read_keeps_the_last_minimum(
     assert [step(slow), step(fast), step(slow), step(fast)] == [[], [], [100], [100]]
 
     with monkeypatch.context() as patched, caplog.at_level(logging.WARNING):
-        patched.setattr(GroupLog, "news", unreachable)
+        patched.setattr(GroupLog, "new_entries", unreachable)
         listen(fast, 10 * TIMEOUT)
         fast.world.logs["b"][1:] = [105, 500]
         assert [step(fast), step(fast), step(fast)] == [[105], None, None]
@@ -289,7 +289,7 @@ def test_a_run_that_has_not_read_its_group_once_reads_nothing(
     """
     slow, fast = make({"a": [100]}), make({"b": [100, 500]})
     assert [step(slow), step(fast), step(slow), step(fast)] == [[], [], [100], [100]]
-    news, looks = GroupLog.news, []
+    news, looks = GroupLog.new_entries, []
 
     def down(log: GroupLog) -> list[tuple[int, Entry]]:
         looks.append(log)
@@ -301,12 +301,12 @@ def test_a_run_that_has_not_read_its_group_once_reads_nothing(
     kill(fast)
     fast.restart()
     with monkeypatch.context() as patched:
-        patched.setattr(GroupLog, "news", down_at_first)
+        patched.setattr(GroupLog, "new_entries", down_at_first)
         assert [step(fast), step(fast)] == [None, None]
     assert (len(looks), member_of(fast).floor()) == (3, 99)
 
     fast.restart()
-    monkeypatch.setattr(GroupLog, "news", down)
+    monkeypatch.setattr(GroupLog, "new_entries", down)
     monkeypatch.setattr(group_planner, "_FIRST_LOOK_S", 0.3)
     with pytest.raises(
         AlignmentError, match=r"Group '.*' could not be read .*: The store is down\. Nothing is lost"

@@ -98,7 +98,7 @@ print(line)
 
 
 def last_entry(table: Path) -> Entry:
-    return GroupLog(SplitWatermarkTable(str(table), {}), "g", horizon_ms=60_000).news()[-1][1]
+    return GroupLog(SplitWatermarkTable(str(table), {}), "g", horizon_ms=60_000).new_entries()[-1][1]
 
 
 def test_a_signal_just_before_stop_does_not_keep_the_source_in_its_group(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def meeting(path: Path, group: str = "g") -> GroupLog:
 
 
 def told(log: GroupLog) -> list[Entry]:
-    return [told for _, told in log.news()]
+    return [told for _, told in log.new_entries()]
 
 
 def test_published_entries_are_read_once_and_in_order(path: Path) -> None:
@@ -48,11 +48,11 @@ def test_published_entries_are_read_once_and_in_order(path: Path) -> None:
     one, two = meeting(path), meeting(path)
     entries = [entry("a", watermark) for watermark in range(5)]
     one.publish(entries[0])
-    assert two.news() == [(1, entries[0])]
+    assert two.new_entries() == [(1, entries[0])]
     for further in entries[1:]:
         one.publish(further)
-    assert two.news() == [(i + 1, further) for i, further in enumerate(entries) if i]
-    assert two.news() == []
+    assert two.new_entries() == [(i + 1, further) for i, further in enumerate(entries) if i]
+    assert two.new_entries() == []
     assert told(one) == entries
 
 
@@ -135,7 +135,7 @@ def test_a_reader_goes_on_after_the_log_was_shortened(path: Path) -> None:
     DeltaTable.create(str(path), SCHEMA, configuration=retention)
     sleeper, busy = meeting(path), meeting(path)
     sleeper.publish(entry("sleeper", 1))
-    sleeper.news()
+    sleeper.new_entries()
     for watermark in range(5):
         busy.publish(entry("busy", watermark))
     assert Maintenance(SplitWatermarkTable(str(path), {}), clock=lambda: START_MS).run()
@@ -148,7 +148,7 @@ def test_a_table_that_was_made_anew_is_read_from_its_beginning(path: Path) -> No
     log = meeting(path)
     for watermark in range(5):
         log.publish(entry("a", watermark))
-    log.news()
+    log.new_entries()
     shutil.rmtree(path)
     SplitWatermarkTable(str(path), {}).open()
     log.publish(entry("a", 7))
@@ -162,13 +162,13 @@ def test_a_missing_table_is_not_taken_for_silence(path: Path) -> None:
     """
     log = meeting(path)
     log.publish(entry("a", 1))
-    log.news()
+    log.new_entries()
     path.rename(path.with_name("elsewhere"))
     for _ in range(2):
         with pytest.raises(AlignmentError, match="cannot be read: there is no Delta table"):
-            log.news()
+            log.new_entries()
     path.with_name("elsewhere").rename(path)
-    assert log.news() == []
+    assert log.new_entries() == []
 
 
 def test_a_reader_that_never_writes_finds_a_recreated_table(path: Path) -> None:
@@ -201,13 +201,13 @@ def test_a_read_that_fails_halfway_loses_no_entry(
     with monkeypatch.context() as patched:
         patched.setattr(group_log, "_read", failing)
         with pytest.raises(AlignmentError, match="The store is busy"):
-            log.news()
+            log.new_entries()
     assert [e.watermark for e in told(log)] == [0, 1]
 
 
 def test_an_unreadable_log_is_an_error_that_names_the_table(path: Path) -> None:
     path.write_text("no folder")
-    for failing in (meeting(path).news, lambda: meeting(path).publish(entry("a"))):
+    for failing in (meeting(path).new_entries, lambda: meeting(path).publish(entry("a"))):
         with pytest.raises(AlignmentError, match=str(path)):
             failing()
 
@@ -253,10 +253,10 @@ def test_a_look_that_finds_nothing_asks_for_one_commit(path: Path, monkeypatch: 
     """
     log = meeting(path)
     log.publish(entry("a", 1))
-    log.news()
+    log.new_entries()
     asked: list[int] = []
     monkeypatch.setattr(group_log, "_read", lambda files, version: asked.append(version))
-    assert log.news() == []
+    assert log.new_entries() == []
     assert asked == [2]
 
 
@@ -277,7 +277,7 @@ def test_members_that_publish_at_once_lose_nothing(path: Path) -> None:
 
     SplitWatermarkTable(str(path), {}).open()
     reader = meeting(path)
-    reader.news()
+    reader.new_entries()
     names = ["a", "b", "c", "d", "e"]
     with ThreadPoolExecutor(len(names)) as pool:
         list(pool.map(member, names))

@@ -261,14 +261,14 @@ def test_a_log_that_grew_for_long_delays_no_renewal(join: Join, board: Board, cl
     board.most_at_once = 2
     log = one._log
     parts: list[int] = []
-    news = log.news
+    news = log.new_entries
 
     def slow() -> list[tuple[int, Entry]]:
         parts.append(len(board.says("one")))
         time.sleep(0.05)
         return news()
 
-    log.news = slow  # type: ignore[method-assign]
+    log.new_entries = slow  # type: ignore[method-assign]
     one.look()
     assert not log.is_behind
     assert one.floor() == 39

@@ -14,7 +14,7 @@ from tests.watermark_alignment.support.group_entries import entry
 from tests.watermark_alignment.support.plots import legend
 from tests.watermark_alignment.support.table_rows import START_MS, split_rows
 from watermark_alignment.group.group_log import KEY as MEMBER
-from watermark_alignment.group.member_news import MemberNews
+from watermark_alignment.group.member_info import MemberInfo
 from watermark_alignment.monitoring.plotting.plot import plot
 from watermark_alignment.monitoring.plotting.runs import read_runs
 from watermark_alignment.monitoring.source_names import source_names
@@ -68,7 +68,7 @@ def test_a_source_without_notes_is_named_by_its_splits(splits: list[str], name: 
 
 
 def test_names_by_splits_are_unique() -> None:
-    news = {Member("g", NEW): MemberNews(entry(NEW, reads="clicks"))}
+    news = {Member("g", NEW): MemberInfo(entry(NEW, reads="clicks"))}
     names = source_names(news, {Member("g", OLD): ["clicks-1"], Member("g", NEW): ["clicks-1"]})
     assert sorted(names.values()) == ["clicks", "clicks (2)"]
 

@@ -12,7 +12,7 @@ from tests.watermark_alignment.support.command import Run
 from tests.watermark_alignment.support.group_entries import entry
 from tests.watermark_alignment.support.table_rows import split_rows
 from watermark_alignment.group.group_log import KEY as MEMBER
-from watermark_alignment.group.member_news import MemberNews
+from watermark_alignment.group.member_info import MemberInfo
 from watermark_alignment.monitoring.plotting.plot import plot
 from watermark_alignment.monitoring.source_names import source_names
 from watermark_alignment.table.batch_note import KEY, BatchNote
@@ -22,11 +22,11 @@ from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 ONE, TWO, THREE = (f"0123456{n}-0123456789abcde{n}" for n in range(3))
 
 
-def told(source: str, reads: str, began: int = 1) -> MemberNews:
-    return MemberNews(entry(source, reads=reads, began=began))
+def told(source: str, reads: str, began: int = 1) -> MemberInfo:
+    return MemberInfo(entry(source, reads=reads, began=began))
 
 
-def names(*told_by: tuple[str, MemberNews]) -> dict[str, str]:
+def names(*told_by: tuple[str, MemberInfo]) -> dict[str, str]:
     news = {Member("g", source): about for source, about in told_by}
     return {member.source: name for member, name in source_names(news, dict.fromkeys(news, ())).items()}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tests.watermark_alignment.support.group_entries import entry
-from watermark_alignment.group.member_news import MemberNews
+from watermark_alignment.group.member_info import MemberInfo
 from watermark_alignment.monitoring.dashboard import SPLIT_STATUS
 from watermark_alignment.monitoring.status import BATCHES, SplitMetrics, Status
 from watermark_alignment.monitoring.status_view import render, to_json
@@ -43,9 +43,9 @@ STATUS = Status(
         split(1, SplitStatus.ACTIVE, NOON - 68 * MINUTE - 30 * SECOND, 12_250),
     ],
     {
-        Member("web", "clicks"): MemberNews(
+        Member("web", "clicks"): MemberInfo(
             entry("clicks", waiting=1, held_by="clicks-1"),
-            told_at=NOON,
+            entry_at=NOON,
             note=BatchNote("web", "clicks", "lineage", 412, 300_000, 0),
         )
     },

@@ -40,7 +40,7 @@ class BoardLog(GroupLog):
         self._board.entries.append(entry)
         return len(self._board.entries) - 1
 
-    def news(self) -> list[tuple[int, Entry]]:
+    def new_entries(self) -> list[tuple[int, Entry]]:
         self._check()
         if self._board.is_deaf:
             raise AlignmentError("The store cannot be read")

@@ -86,7 +86,7 @@ def test_the_table_of_a_group_stays_small(path: Path) -> None:
             if now % 3 == number:
                 table.append(f"m{number}/1", now, split_rows(now, source=f"m{number}"), {})
                 maintenance.committed(table.delta.version())
-            log.news()
+            log.new_entries()
         most.append((files(path), log_files(path)))
     first, second = (
         [max(figures) for figures in zip(*half, strict=True)] for half in (most[20:40], most[40:])

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watermark_alignment.group.member_news import MemberNews, members_told_of
+from watermark_alignment.group.member_info import MemberInfo, members_in
 from watermark_alignment.monitoring.plotting.timeline import (
     SHORTEST_GAP,
     Pause,
@@ -138,10 +138,10 @@ def read_runs(
     """
     recordings = Recordings(table)
     commits = recordings.look().commits
-    told = members_told_of(commits)
+    infos = members_in(commits)
     there = recordings.newest()
-    by_splits = recordings.splits({m: there[m] for m in named_by_splits(told, there)})
-    names = source_names(told, {m: by_splits.get(m, ()) for m in there})
+    by_splits = recordings.splits({m: there[m] for m in named_by_splits(infos, there)})
+    names = source_names(infos, {m: by_splits.get(m, ()) for m in there})
     newest = {m: r for m, r in there.items() if group in (None, m.group)}
     if sources is None:
         members = sorted(_overlapping(newest, batches, recordings), key=lambda member: natural(names[member]))
@@ -153,7 +153,7 @@ def read_runs(
         where = f" in group {group!r}" if group is not None else ""
         raise NothingToShowError.of(table, whose + where, {m: names[m] for m in there})
     rows = recordings.rows({m: _range(newest[m], batches) for m in members})
-    runs = [_run(member, names[member], _of(rows, member), told.get(member)) for member in members]
+    runs = [_run(member, names[member], _of(rows, member), infos.get(member)) for member in members]
     return [
         replace(
             run,
@@ -198,7 +198,7 @@ def _latest(rows: pa.Table) -> pa.Table:
     return rows.slice(latest_run(rows["batch"].to_pylist()))
 
 
-def _run(member: Member, name: str, rows: pa.Table, told: MemberNews | None) -> SourceRun:
+def _run(member: Member, name: str, rows: pa.Table, info: MemberInfo | None) -> SourceRun:
     splits = sorted(rows["split"].unique().to_pylist(), key=natural)
     places = {split: n for n, split in enumerate(splits)}
     row_of = np.array([places[split] for split in rows["split"].to_pylist()])
@@ -215,7 +215,7 @@ def _run(member: Member, name: str, rows: pa.Table, told: MemberNews | None) -> 
         batches=batches,
         watermarks=watermarks,
         states=states,
-        max_drift_ms=told.note.max_drift_ms if told is not None and told.note is not None else None,
+        max_drift_ms=info.note.max_drift_ms if info is not None and info.note is not None else None,
         name=name,
     )
 

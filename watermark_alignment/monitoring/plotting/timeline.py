@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from watermark_alignment.group.member_news import entries_told_of
+from watermark_alignment.group.member_info import entries_in
 from watermark_alignment.table.recordings import Member
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def starts(commits: Iterable[Mapping[str, Any]], member: Member) -> Times:
         commits: The commits of the table.
         member: The source.
     """
-    began = {entry.began for _, entry in entries_told_of(commits) if (entry.group, entry.source) == member}
+    began = {entry.began for _, entry in entries_in(commits) if (entry.group, entry.source) == member}
     return np.array(sorted(began), "datetime64[ms]").astype("datetime64[us]")
 
 
@@ -97,7 +97,7 @@ def plans(commits: Iterable[Mapping[str, Any]], member: Member, batches: Sequenc
         batches: The numbers of the batches.
     """
     found: dict[int | None, int] = {}
-    for at, entry in entries_told_of(commits):
+    for at, entry in entries_in(commits):
         if (entry.group, entry.source) == member:
             found[entry.progress] = at
     times = [np.datetime64(found[batch], "ms") if batch in found else None for batch in batches]
@@ -114,11 +114,11 @@ def pauses(commits: Iterable[Mapping[str, Any]], member: Member, splits: Sequenc
         member: The source.
         splits: The ids of its splits.
     """
-    told = [(at, entry) for at, entry in entries_told_of(commits) if (entry.group, entry.source) == member]
-    told.reverse()
-    ends = [at for at, _ in told[1:]] + [at for at, _ in told[-1:]]
+    entries = [(at, entry) for at, entry in entries_in(commits) if (entry.group, entry.source) == member]
+    entries.reverse()
+    ends = [at for at, _ in entries[1:]] + [at for at, _ in entries[-1:]]
     found = []
-    for (at, entry), end in zip(told, ends, strict=True):
+    for (at, entry), end in zip(entries, ends, strict=True):
         waiting = [number for number, split in enumerate(splits) if entry.has_waiting(split)]
         if waiting and entry.held_by is not None and not entry.left:
             until = np.datetime64(min(end, at + entry.timeout_ms), "ms")

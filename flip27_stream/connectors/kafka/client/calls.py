@@ -95,7 +95,7 @@ class Call:
             self._answered(time.monotonic() - sent)
 
 
-class CallsUnderWay:
+class CallsInFlight:
     """The calls that are unanswered at the end of their round.
 
     A broker with an unanswered request gets no other request, so that requests do not pile up at a broker that hangs.

@@ -81,7 +81,7 @@ class FetchRound:
         waiting: dict[int, list[Call]] = {}
         for leader, wanted in by_leader.items():
             call = self._calls.get(leader)
-            owed = self._context.under_way.owed_by(leader) if call is None else [call]
+            owed = self._context.in_flight.owed_by(leader) if call is None else [call]
             if not owed:
                 owed = [self._call(leader, wanted)]
                 self._calls[leader] = owed[0]
@@ -133,7 +133,7 @@ class FetchRound:
                 for tp in partitions:
                     self._context.gave_up(tp, self._time_limit_s(tp))
                 if call is not None:
-                    self._context.under_way.keep(call)
+                    self._context.in_flight.keep(call)
         self._cluster.forget_leaders(tp for tp, at in answers.items() if retriable(at.error))
         self._cluster.forget_leaders(
             tp for leader, call in self._calls.items() if call.error is not None for tp in by_leader[leader]

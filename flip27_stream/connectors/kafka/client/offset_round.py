@@ -100,7 +100,7 @@ class OffsetRound:
         leaders = self._cluster.leaders({tp for wanted in asked for tp in wanted})
         for i, wanted in enumerate(asked):
             for tp in wanted:
-                call = self._context.under_way.take(self._question((i, tp)))
+                call = self._context.in_flight.take(self._question((i, tp)))
                 if self._late and call is not None and call.node == leaders.get(tp):
                     self._waiting.setdefault(call, []).append((i, tp))
                 else:
@@ -108,7 +108,7 @@ class OffsetRound:
 
     def _end(self) -> None:
         for call, keys in self._waiting.items():
-            self._context.under_way.keep(call, map(self._question, keys) if self._late else ())
+            self._context.in_flight.keep(call, map(self._question, keys) if self._late else ())
         if self._within is None:
             for tp in {tp for _, tp in self._pending()}:
                 self._context.gave_up(tp, self._allowed(tp))
@@ -151,7 +151,7 @@ class OffsetRound:
         """
         unsent, self._unsent = self._unsent, []
         leaders = self._cluster.leaders({tp for _, tp in unsent}) if unsent else {}
-        owed = {leader: self._context.under_way.owed_by(leader) for leader in set(leaders.values())}
+        owed = {leader: self._context.in_flight.owed_by(leader) for leader in set(leaders.values())}
         groups: dict[tuple[int, int], list[_Key]] = defaultdict(list)
         for i, tp in unsent:
             if tp not in leaders:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flip27_stream.connectors.kafka.client.answer_deadlines import AnswerDeadlines
-from flip27_stream.connectors.kafka.client.calls import Call, CallsUnderWay, wait_for_news
+from flip27_stream.connectors.kafka.client.calls import Call, CallsInFlight, wait_for_news
 from flip27_stream.connectors.kafka.client.cluster import Cluster
 from flip27_stream.connectors.kafka.split import TopicPartition
 
@@ -20,12 +20,12 @@ class RoundContext:
     Attributes:
         cluster: The leaders, and the connections to the brokers.
         deadlines: How long a round waits for each partition.
-        under_way: The calls of earlier rounds that are not answered yet.
+        in_flight: The calls of earlier rounds that are not answered yet.
     """
 
     cluster: Cluster
     deadlines: AnswerDeadlines[TopicPartition]
-    under_way: CallsUnderWay = field(default_factory=CallsUnderWay)
+    in_flight: CallsInFlight = field(default_factory=CallsInFlight)
 
     def begin(self) -> float:
         """Receives the responses that have come since the last round. Returns the current time in monotonic seconds.
@@ -35,7 +35,7 @@ class RoundContext:
         """
         self.cluster.connections.wait(0)
         now = time.monotonic()
-        self.under_way.prune(now - self.cluster.options.request_timeout_ms / 1000)
+        self.in_flight.prune(now - self.cluster.options.request_timeout_ms / 1000)
         return now
 
     def call(

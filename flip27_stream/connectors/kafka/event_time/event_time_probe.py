@@ -18,7 +18,7 @@ from flip27_stream.connectors.kafka.client.protocol import (
     retriable,
 )
 from flip27_stream.connectors.kafka.event_time.event_time_cache import NO_EVENT_TIME, Chunk, Longs
-from flip27_stream.connectors.kafka.event_time.headed_logs import HeadedLogs
+from flip27_stream.connectors.kafka.event_time.undecoded_logs import UndecodedLogs
 from flip27_stream.connectors.kafka.records.record_batches import decode
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.connectors.kafka.values.rows import RowLayout, RowMaker, record_timestamps
@@ -75,12 +75,12 @@ class EventTimeProbe:
         self._fetch_until(wanted, take)
         return chunks
 
-    def read_heads(self, wanted: Mapping[TopicPartition, FetchFrom]) -> HeadedLogs:
+    def read_headers(self, wanted: Mapping[TopicPartition, FetchFrom]) -> UndecodedLogs:
         """Returns the same as :meth:`read`, but decodes only the headers of the batches of most partitions.
 
         The event times must be the timestamps of records.
         """
-        logs = HeadedLogs(self)
+        logs = UndecodedLogs(self)
 
         def take(answers: Mapping[TopicPartition, Fetched]) -> Set[TopicPartition]:
             plain = {

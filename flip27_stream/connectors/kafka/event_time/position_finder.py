@@ -1,7 +1,7 @@
 """Positions by event time in Kafka; all splits of one plan are searched together, one request per leader and step.
 
 Where event times are the timestamps of records, the first read of a plan looks only at the headers of record batches
-(:class:`HeadedPositions`). Splits whose positions the headers do not prove are searched (:class:`SplitSearch`).
+(:class:`HeaderPositions`). Splits whose positions the headers do not prove are searched (:class:`SplitSearch`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from flip27_stream.connectors.kafka.client.protocol import FetchFrom
 from flip27_stream.connectors.kafka.client.unanswered import Unanswered
 from flip27_stream.connectors.kafka.event_time.event_time_cache import EventTimeCache
 from flip27_stream.connectors.kafka.event_time.event_time_probe import EventTimeProbe
-from flip27_stream.connectors.kafka.event_time.headed_logs import HeadedLogs
-from flip27_stream.connectors.kafka.event_time.headed_positions import HeadedPositions
+from flip27_stream.connectors.kafka.event_time.header_positions import HeaderPositions
 from flip27_stream.connectors.kafka.event_time.positions import (
     PROBE_BYTES,
     Locator,
@@ -30,6 +29,7 @@ from flip27_stream.connectors.kafka.event_time.positions import (
     SearchRequest,
     SplitSearch,
 )
+from flip27_stream.connectors.kafka.event_time.undecoded_logs import UndecodedLogs
 from flip27_stream.connectors.kafka.split import TopicPartition
 
 _CACHED_RECORDS = 4_000_000
@@ -48,13 +48,13 @@ class KafkaEventTimePositions(EventTimePositions):
         self._finder = finder
         self._searches: dict[str, SplitSearch] = {}
         self._event_times: dict[str, EventTimes] | None = None
-        self._headed_ids: list[str] = []
-        self._headed: HeadedPositions | None = None
+        self._header_ids: list[str] = []
+        self._by_header: HeaderPositions | None = None
 
     def event_times(self) -> Mapping[str, EventTimes]:
         if self._event_times is None:
             asked = self._finder.without_known_records(self._partitions, self._request.ranges)
-            logs = self._finder.read_heads(asked)
+            logs = self._finder.read_headers(asked)
             found = self._by_headers(logs) if logs.partitions else {}
             answered = logs.answered
             silent = {str(tp) for tp in asked if tp not in answered}
@@ -67,10 +67,10 @@ class KafkaEventTimePositions(EventTimePositions):
     def first_at_or_after(self, event_time: int) -> Mapping[str, tuple[int, int]]:
         known = self.event_times()
         found: dict[str, tuple[int, int]] = {}
-        if self._headed is not None:
-            positions, proven = self._headed.first_at_or_after(event_time)
-            answers = zip(positions.tolist(), self._headed.rows_to(positions).tolist(), strict=True)
-            found = dict(compress(zip(self._headed_ids, answers, strict=True), proven.tolist()))
+        if self._by_header is not None:
+            positions, proven = self._by_header.first_at_or_after(event_time)
+            answers = zip(positions.tolist(), self._by_header.rows_to(positions).tolist(), strict=True)
+            found = dict(compress(zip(self._header_ids, answers, strict=True), proven.tolist()))
         searches = self._search(_without(known, found))
         behind = self._finder.run(
             {tp: search.first_at_or_after(event_time) for tp, search in searches.items()}
@@ -78,18 +78,18 @@ class KafkaEventTimePositions(EventTimePositions):
         found.update({str(tp): (at, at - searches[tp].position) for tp, at in behind.items()})
         return found
 
-    def _by_headers(self, logs: HeadedLogs) -> dict[str, EventTimes]:
+    def _by_headers(self, logs: UndecodedLogs) -> dict[str, EventTimes]:
         """Returns the event times that the headers of batches tell, by split id."""
         ranges, request = self._request.ranges, self._request
         split_of = {tp: split for split, tp in self._partitions.items()}
-        self._headed_ids = [split_of[tp] for tp in logs.partitions]
-        spans = [ranges[split] for split in self._headed_ids]
+        self._header_ids = [split_of[tp] for tp in logs.partitions]
+        spans = [ranges[split] for split in self._header_ids]
         starts = np.fromiter((span.position for span in spans), np.int64, len(spans))
         ends = np.fromiter((span.end for span in spans), np.int64, len(spans))
-        headed = HeadedPositions(logs.heads, starts, ends, request.budget, request.plausible_until)
-        self._headed = headed
-        times = map(EventTimes, headed.next.tolist(), headed.reach.tolist())
-        return dict(compress(zip(self._headed_ids, times, strict=True), headed.known.tolist()))
+        found = HeaderPositions(logs.headers, starts, ends, request.budget, request.plausible_until)
+        self._by_header = found
+        times = map(EventTimes, found.next.tolist(), found.reach.tolist())
+        return dict(compress(zip(self._header_ids, times, strict=True), found.known.tolist()))
 
     def _search(self, splits: Set[str]) -> dict[TopicPartition, SplitSearch]:
         """Returns the searches in ``splits``, which are kept for the whole plan."""
@@ -131,15 +131,15 @@ class PositionFinder:
         self._locator = locator
         self._read_committed = read_committed
         self._by_headers = by_headers
-        self._headed: HeadedLogs | None = None
+        self._undecoded: UndecodedLogs | None = None
         self._caches: dict[TopicPartition, EventTimeCache] = {}
         self._topic_ids: Mapping[TopicPartition, str] = {}
 
     def forget(self, tp: TopicPartition) -> None:
         """Drops the known event times of a partition, because its log was replaced or has lost records."""
         self._caches.pop(tp, None)
-        if self._headed is not None:
-            self._headed.forget(tp)
+        if self._undecoded is not None:
+            self._undecoded.forget(tp)
 
     def positions(
         self,
@@ -178,25 +178,25 @@ class PositionFinder:
             if (span := ranges[split]).position < span.end and tp not in self._caches
         }
 
-    def read_heads(self, offsets: Mapping[TopicPartition, int]) -> HeadedLogs:
+    def read_headers(self, offsets: Mapping[TopicPartition, int]) -> UndecodedLogs:
         """Returns the headers of the batches from these offsets on, without the partitions that did not answer."""
         ids = self._topic_ids
         reads = {tp: FetchFrom(offset, PROBE_BYTES, ids.get(tp, "")) for tp, offset in offsets.items()}
-        logs = self._probe.read_heads(reads) if reads else HeadedLogs(self._probe)
+        logs = self._probe.read_headers(reads) if reads else UndecodedLogs(self._probe)
         self._record_read(reads.keys(), logs.answered)
         decoded = list(logs) if logs.is_full else list(logs.chunks)
         for tp in decoded:
             self._known(tp).add(logs.chunk(tp))
-        self._headed = logs
+        self._undecoded = logs
         if len(decoded) == len(logs):
-            self._headed = None
+            self._undecoded = None
         return logs
 
     def search(self, tp: TopicPartition, span: SplitRange, request: PositioningRequest) -> SplitSearch:
         """Returns the search in the range ``span`` of a partition, with what is known of its records."""
         cache = self._known(tp)
-        if self._headed is not None and tp in self._headed:
-            cache.add(self._headed.chunk(tp))
+        if self._undecoded is not None and tp in self._undecoded:
+            cache.add(self._undecoded.chunk(tp))
         return SplitSearch(span.position, span.end, request, cache, self._locator)
 
     def _known(self, tp: TopicPartition) -> EventTimeCache:
@@ -204,11 +204,11 @@ class PositionFinder:
 
     def _keep(self, ranges: Mapping[TopicPartition, SplitRange]) -> None:
         """Keeps what is known of records that are still to be read, and drops the rest."""
-        headed, self._headed = self._headed, None
-        if headed is not None:
-            for tp, stop in headed.stops():
+        logs, self._undecoded = self._undecoded, None
+        if logs is not None:
+            for tp, stop in logs.stops():
                 if (span := ranges.get(tp)) is not None and span.position < stop:
-                    self._known(tp).add(headed.chunk(tp))
+                    self._known(tp).add(logs.chunk(tp))
         share = _CACHED_RECORDS // max(1, len(ranges))
         for tp in self._caches.keys() & ranges.keys():
             self._caches[tp].trim(ranges[tp].position, share)

@@ -195,7 +195,7 @@ class Fetcher:
                 break
         return self._failed.pop(0) if self._failed else None
 
-    def partitions_under_way(self) -> set[TopicPartition]:
+    def partitions_receiving(self) -> set[TopicPartition]:
         """Returns the partitions of responses of which the last :meth:`next_answer` received further bytes."""
         return self._grown
 

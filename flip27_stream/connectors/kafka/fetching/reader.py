@@ -255,7 +255,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
                 progress.unknown += waited
             if progress.waited > self._time_limit_ms / 1000:
                 self._give_up(tp, progress)
-        self._restart_time_limits(self._fetcher.partitions_under_way())
+        self._restart_time_limits(self._fetcher.partitions_receiving())
 
     def _look_for_leaders(self, partitions: Iterable[TopicPartition]) -> None:
         """Marks the leaders of these partitions as unknown, so that metadata is requested before the next fetch."""

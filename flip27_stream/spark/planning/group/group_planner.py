@@ -21,7 +21,7 @@ from flip27_stream.spark.planning.micro_batch.batch_planner import PlanInput, Pl
 from flip27_stream.spark.planning.query_clock import wall_clock
 from flip27_stream.spark.reporting.reporting_splits import Reporting
 from flip27_stream.spark.source_spec import AnyEnumerator, SourceSpec
-from offsets import AnyOffset
+from offsets.offset import AnyOffset
 from watermark_alignment.group.group_log import GroupLog
 from watermark_alignment.group.group_view import (
     Entry,

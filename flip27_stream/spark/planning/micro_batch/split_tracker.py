@@ -12,7 +12,7 @@ from flip27_stream.in_order import found_in
 from flip27_stream.spark.planning.micro_batch.split_warnings import SplitWarnings
 from flip27_stream.spark.reporting.disorder import Disorder
 from flip27_stream.spark.reporting.reports import TaskReport
-from offsets import AnyState
+from offsets.offset import AnyState
 
 _SILENCE_MS = 60_000
 

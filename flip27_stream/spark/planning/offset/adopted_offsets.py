@@ -11,8 +11,9 @@ from typing import Any
 
 from flip27_stream.errors import ForeignCheckpointError
 from flip27_stream.spark.source_spec import SourceSpec
-from offsets import INITIAL, AnyOffset, Offset, SplitState
+from offsets import INITIAL, Offset, SplitState
 from offsets.codec import MARKER
+from offsets.offset import AnyOffset
 
 log = logging.getLogger(__name__)
 

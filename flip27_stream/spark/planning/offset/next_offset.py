@@ -11,7 +11,8 @@ from flip27_stream.spark.planning.micro_batch.batch_planner import PlanInput, Pl
 from flip27_stream.spark.planning.micro_batch.split_tracker import SplitTracker
 from flip27_stream.spark.planning.offset.offset_log import OffsetLog
 from flip27_stream.spark.source_spec import AnyEnumerator, SourceSpec
-from offsets import AnyOffset, AnyState, Offset, SplitState
+from offsets import Offset, SplitState
+from offsets.offset import AnyOffset, AnyState
 
 
 class NextOffset:

@@ -11,7 +11,8 @@ from flip27_stream.api import Source
 from flip27_stream.errors import CheckpointError, ContractError, shortened
 from flip27_stream.spark.planning.offset.adopted_offsets import AdoptedOffsets
 from flip27_stream.spark.source_spec import SourceSpec
-from offsets import INITIAL, AnyOffset, OffsetCodec
+from offsets import INITIAL, OffsetCodec
+from offsets.offset import AnyOffset
 
 Document = dict[str, Any]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from flip27_stream.spark.execution.task import SplitTask
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.spark.source_spec import AnyEnumerator
-from offsets import AnyOffset
+from offsets.offset import AnyOffset
 
 
 class ReplayedBatch:

@@ -106,9 +106,9 @@ def test_a_response_under_way_is_told_from_silence() -> None:
         grown = False
         while not grown:
             assert fetcher.next_answer(0.02) is None
-            grown = fetcher.partitions_under_way() == {TP}
+            grown = fetcher.partitions_receiving() == {TP}
         assert fetcher.next_answer(0.02) is None
-        assert fetcher.partitions_under_way() == set()
+        assert fetcher.partitions_receiving() == set()
         gate.set()
         answer = fetcher.next_answer(10)
         assert answer is not None

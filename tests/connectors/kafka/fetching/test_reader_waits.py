@@ -77,7 +77,7 @@ class Cluster:
         asked, self._in_flight = self._in_flight, []
         return Answer(asked, self.answering(asked))
 
-    def partitions_under_way(self) -> set[TopicPartition]:
+    def partitions_receiving(self) -> set[TopicPartition]:
         return set()
 
     def forget_leaders(self, partitions: Iterable[TopicPartition]) -> None:

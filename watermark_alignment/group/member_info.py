@@ -16,17 +16,17 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class MemberNews:
+class MemberInfo:
     """The newest information from a member.
 
     Attributes:
         entry: Its newest entry; ``None`` if that is older than the commits that were read.
-        told_at: The timestamp (ms) of the commit with the entry.
+        entry_at: The timestamp (ms) of the commit with the entry.
         note: Its note on its newest batch; ``None`` if that is older than the commits that were read.
     """
 
     entry: Entry | None = None
-    told_at: int = 0
+    entry_at: int = 0
     note: BatchNote | None = None
 
     @property
@@ -42,40 +42,40 @@ class MemberNews:
         """
         if self.entry is None:
             return None
-        return not self.entry.left and now - self.told_at <= self.entry.timeout_ms
+        return not self.entry.left and now - self.entry_at <= self.entry.timeout_ms
 
-    def or_else(self, older: MemberNews) -> MemberNews:
+    def or_else(self, older: MemberInfo) -> MemberInfo:
         """Returns this information, with the fields that it does not have taken from ``older``."""
         about_itself = self if self.entry is not None else older
         return replace(about_itself, note=self.note or older.note)
 
 
-def members_told_of(commits: Iterable[Mapping[str, Any]]) -> dict[Member, MemberNews]:
+def members_in(commits: Iterable[Mapping[str, Any]]) -> dict[Member, MemberInfo]:
     """Returns the newest information from each member.
 
     Args:
         commits: The commits, newest first, as ``DeltaTable.history`` returns them.
     """
-    news: dict[Member, MemberNews] = {}
+    infos: dict[Member, MemberInfo] = {}
     for commit in commits:
         note = _parsed(BatchNote.from_text, commit.get(BATCH_KEY))
         entry = _parsed(Entry.from_text, commit.get(MEMBER_KEY))
-        for told in (note, entry):
-            if told is not None:
-                member = Member(told.group, told.source)
-                older = MemberNews(entry, int(commit.get("timestamp", 0)), note)
-                news[member] = news.get(member, MemberNews()).or_else(older)
-    return news
+        for published in (note, entry):
+            if published is not None:
+                member = Member(published.group, published.source)
+                older = MemberInfo(entry, int(commit.get("timestamp", 0)), note)
+                infos[member] = infos.get(member, MemberInfo()).or_else(older)
+    return infos
 
 
-def entries_told_of(commits: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, Entry]]:
+def entries_in(commits: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, Entry]]:
     """Yields the entries in ``commits`` and the timestamps (ms) of their commits, newest first."""
     for commit in commits:
         if (entry := _parsed(Entry.from_text, commit.get(MEMBER_KEY))) is not None:
             yield int(commit.get("timestamp", 0)), entry
 
 
-def groups_told_of(commits: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def groups_in(commits: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Returns the group of each source, by the source's lineage; of a source that has moved, the newest group.
 
     Args:
@@ -85,7 +85,7 @@ def groups_told_of(commits: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     for commit in reversed(commits):
         note = _parsed(BatchNote.from_text, commit.get(BATCH_KEY))
         entry = _parsed(Entry.from_text, commit.get(MEMBER_KEY))
-        groups |= {told.lineage: told.group for told in (note, entry) if told is not None}
+        groups |= {published.lineage: published.group for published in (note, entry) if published is not None}
     return groups
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watermark_alignment.group.member_news import groups_told_of
+from watermark_alignment.group.member_info import groups_in
 from watermark_alignment.table.batch_note import KEY, BatchNote
 
 
@@ -12,8 +12,8 @@ def commit(group: str, batch: int) -> dict[str, str]:
 
 def test_a_source_that_has_moved_to_another_group_is_in_that_group() -> None:
     """Commits come newest first. Notes count as well as entries: a busy table can have no entry in what is read."""
-    assert groups_told_of([commit("new", 2), {"timestamp": "7"}, commit("old", 1)]) == {"lineage": "new"}
+    assert groups_in([commit("new", 2), {"timestamp": "7"}, commit("old", 1)]) == {"lineage": "new"}
 
 
 def test_a_note_of_another_program_is_ignored() -> None:
-    assert groups_told_of([{KEY: "[]"}, commit("g", 1)]) == {"lineage": "g"}
+    assert groups_in([{KEY: "[]"}, commit("g", 1)]) == {"lineage": "g"}

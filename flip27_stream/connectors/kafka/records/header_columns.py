@@ -47,7 +47,7 @@ _HEADER = np.dtype(
 
 
 @dataclass(frozen=True)
-class LogHeads:
+class HeaderColumns:
     """The complete batches of many logs, in columns; those of one log are next to each other, in order.
 
     Attributes:
@@ -70,29 +70,31 @@ class LogHeads:
     has_data: npt.NDArray[np.bool_]
 
     @staticmethod
-    def empty() -> LogHeads:
+    def empty() -> HeaderColumns:
         """Returns no batches."""
         none, no = np.empty(0, np.int64), np.empty(0, bool)
-        return LogHeads(none, none, none, none, none, no, no)
+        return HeaderColumns(none, none, none, none, none, no, no)
 
-    def only(self, kept: npt.NDArray[np.bool_]) -> LogHeads:
+    def only(self, kept: npt.NDArray[np.bool_]) -> HeaderColumns:
         """Returns the batches for which ``kept`` is true."""
-        return self if kept.all() else LogHeads(*(column[kept] for column in self._columns()))
+        return self if kept.all() else HeaderColumns(*(column[kept] for column in self._columns()))
 
-    def renumbered(self, index: Longs) -> LogHeads:
+    def renumbered(self, index: Longs) -> HeaderColumns:
         """Returns the same batches with other indexes of logs; ``index`` has the new index of each log."""
         return replace(self, logs=index[self.logs])
 
-    def followed_by(self, other: LogHeads) -> LogHeads:
+    def followed_by(self, other: HeaderColumns) -> HeaderColumns:
         """Returns the batches of both; the logs of ``other`` have greater indexes."""
         both = zip(self._columns(), other._columns(), strict=True)
-        return LogHeads(*(np.concatenate(columns) for columns in both)) if len(self.logs) else other
+        return HeaderColumns(*(np.concatenate(columns) for columns in both)) if len(self.logs) else other
 
     def _columns(self) -> list[npt.NDArray[Any]]:
         return [getattr(self, field.name) for field in fields(self)]
 
 
-def log_heads(logs: Sequence[bytes | memoryview], starts: Longs) -> tuple[LogHeads, npt.NDArray[np.bool_]]:
+def header_columns(
+    logs: Sequence[bytes | memoryview], starts: Longs
+) -> tuple[HeaderColumns, npt.NDArray[np.bool_]]:
     """Returns the batches of many logs, and for each log whether its batches can be used.
 
     A log whose batches cannot be used has a damaged batch, or one of magic 0 or 1, and must be decoded record by
@@ -107,15 +109,15 @@ def log_heads(logs: Sequence[bytes | memoryview], starts: Longs) -> tuple[LogHea
     ends = np.cumsum(np.fromiter(map(len, logs), np.int64, len(logs)))
     usable = np.ones(len(logs), bool)
     at, log, places = _walk(buffer, ends, usable)
-    heads = places.view(_HEADER)[:, 0] if len(places) else np.empty(0, _HEADER)
-    _check_order(heads, log, usable)
-    kept = heads["base"] + heads["last_delta"] >= starts[log]
-    at, log, heads = at[kept], log[kept], heads[kept]
-    _check_crcs(data, at, heads, log, usable)
+    headers = places.view(_HEADER)[:, 0] if len(places) else np.empty(0, _HEADER)
+    _check_order(headers, log, usable)
+    kept = headers["base"] + headers["last_delta"] >= starts[log]
+    at, log, headers = at[kept], log[kept], headers[kept]
+    _check_crcs(data, at, headers, log, usable)
     try:
-        found = _columns(buffer, at, log, heads, usable)
+        found = _columns(buffer, at, log, headers, usable)
     except (MalformedError, IndexError):
-        return LogHeads.empty(), np.zeros(len(logs), bool)
+        return HeaderColumns.empty(), np.zeros(len(logs), bool)
     return found.only(usable[found.logs]), usable
 
 
@@ -143,30 +145,30 @@ def _walk(buffer: Bytes, ends: Longs, usable: npt.NDArray[np.bool_]) -> tuple[Lo
     return places[order], logs[order], headers[order]
 
 
-def _check_order(heads: npt.NDArray[np.void], log: Longs, usable: npt.NDArray[np.bool_]) -> None:
+def _check_order(headers: npt.NDArray[np.void], log: Longs, usable: npt.NDArray[np.bool_]) -> None:
     """Marks the logs whose offsets do not rise from batch to batch."""
-    base, last = heads["base"].astype(np.int64), (heads["base"] + heads["last_delta"]).astype(np.int64)
+    base, last = headers["base"].astype(np.int64), (headers["base"] + headers["last_delta"]).astype(np.int64)
     wrong = (base < 0) | (last < base) | (last > _LARGEST_OFFSET)
     wrong[1:] |= (log[1:] == log[:-1]) & (base[1:] <= last[:-1])
     usable[log[wrong]] = False
 
 
 def _check_crcs(
-    data: bytes, at: Longs, heads: npt.NDArray[np.void], log: Longs, usable: npt.NDArray[np.bool_]
+    data: bytes, at: Longs, headers: npt.NDArray[np.void], log: Longs, usable: npt.NDArray[np.bool_]
 ) -> None:
     view = memoryview(data)
-    begins, ends = (at + _CRC_FROM).tolist(), (at + heads["size"] + _LOG_OVERHEAD).tolist()
+    begins, ends = (at + _CRC_FROM).tolist(), (at + headers["size"] + _LOG_OVERHEAD).tolist()
     found = [crc32c(view[begin:end]) for begin, end in zip(begins, ends, strict=True)]
-    usable[log[np.array(found, np.int64) != heads["crc"]]] = False
+    usable[log[np.array(found, np.int64) != headers["crc"]]] = False
 
 
 def _columns(
-    buffer: Bytes, at: Longs, log: Longs, heads: npt.NDArray[np.void], usable: npt.NDArray[np.bool_]
-) -> LogHeads:
-    base, greatest = heads["base"].astype(np.int64), heads["max_time"].astype(np.int64)
-    last = base + heads["last_delta"]
-    has_data = (heads["attributes"] & _CONTROL == 0) & (heads["count"] > 0)
-    has_first = has_data & (heads["attributes"] & _CODEC == 0)
+    buffer: Bytes, at: Longs, log: Longs, headers: npt.NDArray[np.void], usable: npt.NDArray[np.bool_]
+) -> HeaderColumns:
+    base, greatest = headers["base"].astype(np.int64), headers["max_time"].astype(np.int64)
+    last = base + headers["last_delta"]
+    has_data = (headers["attributes"] & _CONTROL == 0) & (headers["count"] > 0)
+    has_first = has_data & (headers["attributes"] & _CODEC == 0)
     plain = np.flatnonzero(has_first)
     first_offsets, first_times = base.copy(), greatest.copy()
     bodies = at[plain] + HEADER_SIZE
@@ -175,10 +177,10 @@ def _columns(
     time_deltas, behind = read_varints(buffer, behind + 1, _LONG_VARINT)
     offset_deltas, behind = read_varints(buffer, behind)
     first_offsets[plain] += offset_deltas
-    first_times[plain] = heads["base_time"][plain] + time_deltas
-    wrong = (behind > ends) | (ends > (at + heads["size"] + _LOG_OVERHEAD)[plain])
+    first_times[plain] = headers["base_time"][plain] + time_deltas
+    wrong = (behind > ends) | (ends > (at + headers["size"] + _LOG_OVERHEAD)[plain])
     wrong |= (offset_deltas < 0) | (first_offsets > last)[plain]
     usable[log[plain[wrong]]] = False
-    appended = heads["attributes"] & _APPEND_TIME != 0
+    appended = headers["attributes"] & _APPEND_TIME != 0
     first_times = np.where(appended, greatest, first_times)
-    return LogHeads(log, last + 1, greatest, first_offsets, first_times, has_first, has_data)
+    return HeaderColumns(log, last + 1, greatest, first_offsets, first_times, has_first, has_data)

@@ -18,7 +18,7 @@ from flip27_stream.connectors.kafka.client.protocol import (
 )
 from flip27_stream.connectors.kafka.client.unanswered import Unanswered
 from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
-from flip27_stream.connectors.kafka.event_time import event_time_probe, headed_logs
+from flip27_stream.connectors.kafka.event_time import event_time_probe, undecoded_logs
 from flip27_stream.connectors.kafka.event_time.event_time_probe import EventTimeProbe
 from flip27_stream.connectors.kafka.event_time.position_finder import PositionFinder
 from flip27_stream.connectors.kafka.event_time.positions import TimestampIndex
@@ -157,7 +157,7 @@ def test_event_times_of_batch_headers_are_those_of_records(
 
     The same holds with little memory, when nearly all records are decoded.
     """
-    monkeypatch.setattr(headed_logs, "_MOST_UNDECODED", most_undecoded)
+    monkeypatch.setattr(undecoded_logs, "_MOST_UNDECODED", most_undecoded)
     for seed in range(block * CASES, (block + 1) * CASES):
         _compare(Random(seed))
 

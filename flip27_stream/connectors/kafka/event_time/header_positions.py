@@ -11,16 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from flip27_stream.connectors.kafka.event_time.event_time_cache import Longs
-from flip27_stream.connectors.kafka.records.log_heads import LogHeads
+from flip27_stream.connectors.kafka.records.header_columns import HeaderColumns
 
 Flags = npt.NDArray[np.bool_]
 
 
-class HeadedPositions:
+class HeaderPositions:
     """The positions of one plan in logs whose batch headers are known. Indexes are those of the logs.
 
     Args:
-        heads: The batches from ``positions`` on.
+        headers: The batches from ``positions`` on.
         positions: The first offset of the range of each log.
         ends: The end of each range, exclusively.
         budget: How many records of a log can be read at most; ``None`` for no limit.
@@ -34,7 +34,7 @@ class HeadedPositions:
 
     def __init__(
         self,
-        heads: LogHeads,
+        headers: HeaderColumns,
         positions: Longs,
         ends: Longs,
         budget: int | None,
@@ -42,7 +42,7 @@ class HeadedPositions:
     ) -> None:
         self._positions = positions
         self._limits = ends if budget is None else np.minimum(ends, positions + budget)
-        inside = heads.only(heads.stops <= ends[heads.logs])
+        inside = headers.only(headers.stops <= ends[headers.logs])
         data = inside.only(inside.has_data)
         self.known = _covered(inside, ends) & _plausible(data, plausible_until, len(ends))
         self.next, self.reach = np.full((2, len(ends)), -1, np.int64)
@@ -80,14 +80,14 @@ class HeadedPositions:
         return positions - self._positions
 
 
-def _covered(inside: LogHeads, ends: Longs) -> Flags:
+def _covered(inside: HeaderColumns, ends: Longs) -> Flags:
     """Returns for each log whether its batches reach the end of its range."""
     covered = np.zeros(len(ends), bool)
     covered[inside.logs[inside.stops == ends[inside.logs]]] = True
     return covered
 
 
-def _plausible(data: LogHeads, plausible_until: int | None, logs: int) -> Flags:
+def _plausible(data: HeaderColumns, plausible_until: int | None, logs: int) -> Flags:
     """Returns for each log whether all its batches have timestamps, and no implausible ones."""
     plausible = np.ones(logs, bool)
     wrong = data.greatest < 0

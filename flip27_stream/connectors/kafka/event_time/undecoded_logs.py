@@ -10,7 +10,7 @@ import numpy as np
 
 from flip27_stream.connectors.kafka.client.protocol import Fetched
 from flip27_stream.connectors.kafka.event_time.event_time_cache import Chunk, Longs
-from flip27_stream.connectors.kafka.records.log_heads import LogHeads, log_heads
+from flip27_stream.connectors.kafka.records.header_columns import HeaderColumns, header_columns
 from flip27_stream.connectors.kafka.split import TopicPartition
 
 _MOST_UNDECODED = 128 << 20
@@ -23,7 +23,7 @@ class Decoder(Protocol):
         """Returns the event times in an answer; ``None`` if it has no whole record batch."""
 
 
-class HeadedLogs(Set[TopicPartition]):
+class UndecodedLogs(Set[TopicPartition]):
     """The set of the partitions whose leaders answered, with the headers of their record batches.
 
     Args:
@@ -31,15 +31,15 @@ class HeadedLogs(Set[TopicPartition]):
 
     Attributes:
         chunks: The event times of the partitions whose records are decoded.
-        partitions: The partitions of which the headers were read, in the order of the indexes in ``heads``.
-        heads: The headers of the batches of ``partitions``.
+        partitions: The partitions of which the headers were read, in the order of the indexes in ``headers``.
+        headers: The headers of the batches of ``partitions``.
         size: The size of the answers that were added, in bytes.
     """
 
     def __init__(self, decoder: Decoder) -> None:
         self.chunks: dict[TopicPartition, Chunk] = {}
         self.partitions: list[TopicPartition] = []
-        self.heads = LogHeads.empty()
+        self.headers = HeaderColumns.empty()
         self.size = 0
         self._decoder = decoder
         self._answers: dict[TopicPartition, tuple[int, Fetched]] = {}
@@ -52,19 +52,19 @@ class HeadedLogs(Set[TopicPartition]):
     def add(
         self, partitions: Sequence[TopicPartition], offsets: Sequence[int], answers: Sequence[Fetched]
     ) -> None:
-        """Adds the partitions with a complete record batch whose headers can be used; see :func:`log_heads`.
+        """Adds the partitions with a complete record batch whose headers can be used; see :func:`header_columns`.
 
         Args:
             partitions: The partitions whose leaders answered.
             offsets: The offset of the fetch of each partition.
             answers: The answer about each partition, which has no error and no aborted transactions.
         """
-        heads, usable = log_heads([answer.records for answer in answers], np.array(offsets, np.int64))
+        headers, usable = header_columns([answer.records for answer in answers], np.array(offsets, np.int64))
         taken = np.zeros(len(answers), bool)
-        taken[heads.logs] = True
+        taken[headers.logs] = True
         taken &= usable
         index: Longs = np.cumsum(taken) - 1 + len(self.partitions)
-        self.heads = self.heads.followed_by(heads.only(taken[heads.logs]).renumbered(index))
+        self.headers = self.headers.followed_by(headers.only(taken[headers.logs]).renumbered(index))
         new = zip(partitions, zip(offsets, answers, strict=True), strict=True)
         self._answers.update(compress(new, taken.tolist()))
         self.partitions += compress(partitions, taken.tolist())
@@ -89,9 +89,9 @@ class HeadedLogs(Set[TopicPartition]):
         return self.chunks[tp]
 
     def stops(self) -> Iterator[tuple[TopicPartition, int]]:
-        """Yields the partitions of ``heads``, each with the offset after its last batch."""
-        last = np.searchsorted(self.heads.logs, np.arange(1, len(self.partitions) + 1)) - 1
-        stops = zip(self.partitions, self.heads.stops[last].tolist(), strict=True)
+        """Yields the partitions of ``headers``, each with the offset after its last batch."""
+        last = np.searchsorted(self.headers.logs, np.arange(1, len(self.partitions) + 1)) - 1
+        stops = zip(self.partitions, self.headers.stops[last].tolist(), strict=True)
         return (found for found in stops if found[0] in self._answers)
 
     def forget(self, tp: TopicPartition) -> None:
