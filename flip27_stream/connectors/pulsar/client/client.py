@@ -158,15 +158,20 @@ class PulsarClient:
 
         Only a consumer can ask the broker for it, so this method makes a subscription and removes it at once.
         """
-        with self._errors(f"The last entry of {topic}"):
-            consumer = shared_client(self._options).subscribe(
-                topic, f"{self._role_prefix or 'flip27'}-{uuid.uuid4().hex}"
-            )
-            try:
-                return position_of(consumer.get_last_message_id())
-            finally:
-                consumer.unsubscribe()
-                _close(consumer)
+        subscription = f"{self._role_prefix or 'flip27'}-{uuid.uuid4().hex}"
+
+        def look() -> int:
+            with self._errors(f"The last entry of {topic}"):
+                consumer = shared_client(self._options).subscribe(topic, subscription)
+                try:
+                    found = position_of(consumer.get_last_message_id())
+                    # It is durable. If it cannot be removed, the next attempt removes it.
+                    consumer.unsubscribe()
+                    return found
+                finally:
+                    _close(consumer)
+
+        return self._retried(look)
 
     def at_publish_time(
         self, topic: str, moment: int, most: int = 1, *, is_hidden: bool = False
@@ -229,10 +234,10 @@ class PulsarClient:
             return self._has_more(reader)
 
     def _has_more(self, reader: Any) -> bool:
-        """Returns whether a message is to come. Waits for half the time of an operation.
+        """Returns whether a message is to come. Waits for the time of one attempt.
 
         The call of pulsar-client that blocks never returns once a token has expired. A reader that is created in the
-        other half of the time gets the reason.
+        next attempt gets the reason.
         """
         import pulsar
 
@@ -240,7 +245,7 @@ class PulsarClient:
         # An error in the function would end the process, for it runs in a thread of pulsar-client.
         reader._reader.has_message_available_async(lambda *told: answer.set_result(told))
         try:
-            result, is_there = answer.result(self._options.operation_timeout_ms / 2000)
+            result, is_there = answer.result(self._options.attempt_s)
         except FutureTimeoutError as error:
             raise pulsar.ConnectError("no answer") from error
         if result != pulsar.Result.Ok:

@@ -34,7 +34,7 @@ def shared_client(options: PulsarConnectionOptions) -> Any:
         return pulsar.Client(
             options.service_url,
             authentication=_authentication(options),
-            operation_timeout_seconds=max(round(options.operation_timeout_ms / 1000), 1),
+            operation_timeout_seconds=max(round(options.attempt_s), 1),
             connection_timeout_ms=options.connection_timeout_ms,
             io_threads=options.io_threads,
             concurrent_lookup_requests=options.concurrent_lookups,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+_ATTEMPTS = 3
+
 
 @dataclass(frozen=True)
 class PulsarConnectionOptions:
@@ -36,3 +38,11 @@ class PulsarConnectionOptions:
     tls_allow_insecure: bool = False
     tls_validate_hostname: bool = False
     listener_name: str | None = None
+
+    @property
+    def attempt_s(self) -> float:
+        """The time limit (s) of one attempt of an operation.
+
+        pulsar-client can wait for ever for an answer that was lost when a topic was unloaded. The next attempt gets it.
+        """
+        return self.operation_timeout_ms / 1000 / _ATTEMPTS
