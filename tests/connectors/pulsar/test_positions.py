@@ -52,6 +52,35 @@ def test_entries_are_counted_over_ledgers() -> None:
     assert Ledgers(_first_at).after_entries(entries[0], 10_000, entries[-1]) == entries[-1]
 
 
+@pytest.mark.parametrize("size", [1, 7, 50_000])
+def test_a_plan_asks_little_about_thousands_of_ledgers(size: int) -> None:
+    """An estimate stands for the ledgers that are not searched. Further plans search on, each ledger with two calls."""
+    count, calls = 3000, list[int]()
+
+    def first_at(position: int) -> int | None:
+        calls.append(position)
+        ledger, entry = ledger_of(position), entry_of(position)
+        if entry >= size:
+            ledger, entry = ledger + 2 - ledger % 2, 0
+        return position_at(ledger, entry) if ledger < 2 * count else None
+
+    ledgers, begin, end = Ledgers(first_at), position_at(0, 0), position_at(2 * count - 2, size - 1)
+    wanted, most = size * count - 1, 200
+    assert ledgers.entries_between(begin, end) == pytest.approx(wanted, rel=0.05)
+    assert len(calls) <= most
+    found = ledgers.after_entries(begin, wanted, end)
+    for _ in range(60):
+        ledgers.begin_plan()
+        before, calls[:] = found, []
+        found = ledgers.after_entries(begin, wanted, end)
+        assert len(calls) <= most
+        assert before <= found <= end
+    assert ledger_of(found) > count
+    ledgers.begin_plan()
+    found = ledgers.after_entries(begin, 10 * size, end)
+    assert (ledger_of(found), entry_of(found)) == (20, 0)
+
+
 @pytest.mark.parametrize(
     ("position", "following", "expected"),
     [

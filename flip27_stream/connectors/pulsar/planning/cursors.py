@@ -17,7 +17,8 @@ log = logging.getLogger(__name__)
 class Cursors:
     """Acknowledges entries of which all messages are processed.
 
-    A restart goes on from Spark's offset and not from the cursors, so a failure is only logged as a warning.
+    A restart goes on from Spark's offset and not from the cursors, so a failure is only logged as a warning, once until
+    the cursor is moved.
 
     Args:
         client: Makes the consumers.
@@ -30,6 +31,7 @@ class Cursors:
         self._processed: Mapping[str, int] = {}
         self._acknowledged: dict[str, int] = {}
         self._consumers: dict[str, Any] = {}
+        self._failing: set[str] = set()
 
     def processed(self, positions: Mapping[str, int]) -> None:
         """Records that everything before ``positions`` is processed."""
@@ -51,10 +53,14 @@ class Cursors:
             self._follow(topic, partition, subscription)
         except ConnectorError as error:
             self._consumers.pop(topic, None)
-            log.warning(
-                "The cursor of option 'predefinedSubscription' was not moved; a later plan tries again: %s",
-                error,
-            )
+            if topic not in self._failing:
+                log.warning(
+                    "The cursor of option 'predefinedSubscription' was not moved; later plans try again: %s",
+                    error,
+                )
+            self._failing.add(topic)
+        else:
+            self._failing.discard(topic)
 
     def _follow(self, topic: str, partition: PartitionLog, subscription: str) -> None:
         if topic not in self._consumers:

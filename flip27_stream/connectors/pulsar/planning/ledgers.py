@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from flip27_stream.connectors.pulsar.positions import entry_of, ledger_of, position_at
 
 _FIRST_STEP = 1024
+_MOST_CALLS = 100
+"""How many calls one plan makes for a partition, at most about a second. A partition can have thousands of ledgers."""
+
+
+@dataclass(frozen=True)
+class _Closed:
+    """The number of entries of a closed ledger, and the next ledger that has messages."""
+
+    entries: int
+    following: int
 
 
 class Ledgers:
-    """Counts the entries between positions of one partition.
+    """Counts the entries between positions of one partition. Ledgers that it has not searched yet are estimated.
 
     Args:
         first_at: Returns the position of the first message at or after a position; ``None`` if there is no message.
@@ -18,56 +29,77 @@ class Ledgers:
 
     def __init__(self, first_at: Callable[[int], int | None]) -> None:
         self._first_at = first_at
-        self._sizes: dict[int, int] = {}
-        self._following: dict[int, int] = {}
+        self._closed: dict[int, _Closed] = {}
+        self._last_size = 0
+        self._calls = 0
+
+    def begin_plan(self) -> None:
+        """Allows some calls again."""
+        self._calls = 0
 
     def entries_between(self, position: int, end: int) -> int:
         """Returns the number of entries from that of ``position`` up to, not including, that of ``end``."""
         count = 0
         while ledger_of(position) < ledger_of(end):
-            following = self._next(ledger_of(position), position)
-            if following is None or following > ledger_of(end):
+            closed = self._search(position)
+            if closed is None:
+                return count + self._estimate(position, end)
+            if closed.following > ledger_of(end):
                 return count
-            count += self._sizes[ledger_of(position)] - entry_of(position)
-            position = position_at(following, 0)
+            count += closed.entries - entry_of(position)
+            position = position_at(closed.following, 0)
         return max(count + entry_of(end) - entry_of(position), 0)
 
     def after_entries(self, position: int, entries: int, end: int) -> int:
-        """Returns the position of the entry that is ``entries`` entries after that of ``position``, at most ``end``."""
+        """Returns the position of the entry that is ``entries`` entries after that of ``position``, at most ``end``.
+
+        If it is in a ledger that is not searched yet, the result is before it, and after ``position``.
+        """
         while ledger_of(position) < ledger_of(end):
-            following = self._next(ledger_of(position), position)
-            left = self._sizes[ledger_of(position)] - entry_of(position)
-            if entries < left or following is None:
+            closed = self._search(position)
+            if closed is None:
+                return min(position_at(ledger_of(position), entry_of(position) + 1), end)
+            left = closed.entries - entry_of(position)
+            if entries < left:
                 break
             entries -= left
-            position = position_at(following, 0)
+            position = position_at(closed.following, 0)
         return min(position_at(ledger_of(position), entry_of(position) + entries), end)
 
-    def _next(self, ledger: int, known: int) -> int | None:
-        """Returns the ledger that follows a closed one, and records the size of the closed one.
+    def _estimate(self, position: int, end: int) -> int:
+        """Returns about how many entries lie between two ledgers: as many for each id as in the searched ledgers."""
+        entries = sum(closed.entries for closed in self._closed.values())
+        ids = sum(closed.following - ledger for ledger, closed in self._closed.items())
+        density = entries / ids if ids else _FIRST_STEP
+        return max(int(density * (ledger_of(end) - ledger_of(position))), 1) + entry_of(end)
 
-        The result is ``None`` if no ledger with messages follows.
+    def _search(self, known: int) -> _Closed | None:
+        """Returns what is found of the closed ledger that has an entry at the position ``known``.
 
-        Args:
-            ledger: The closed ledger.
-            known: A position in the closed ledger.
+        The result is ``None`` if this plan has made its calls, or if no message follows.
         """
-        if ledger not in self._sizes:
-            low, step = entry_of(known), _FIRST_STEP
-            while (found := self._in(ledger, low + step)) is True:
-                low, step = low + step, 2 * step
-            high = low + step
-            self._following[ledger] = -1 if found is None else found
-            while high - low > 1:
-                middle = (low + high) // 2
-                low, high = (middle, high) if self._in(ledger, middle) is True else (low, middle)
-            self._sizes[ledger] = high
-        following = self._following[ledger]
-        return following if following >= 0 else None
+        ledger = ledger_of(known)
+        if ledger not in self._closed and self._calls < _MOST_CALLS:
+            low, high, following = entry_of(known), None, None
+            # The ledgers of a partition usually have the same number of entries.
+            guess = self._last_size if self._last_size > low else None
+            at, step = (low + _FIRST_STEP, _FIRST_STEP) if guess is None else (guess, 1)
+            while high is None or high - low > 1:
+                found = self._following(ledger, at)
+                if found == ledger:
+                    low = at
+                else:
+                    high, following = at, found
+                if high is None:
+                    at, step = low + step, 2 * step
+                else:
+                    at = high - 1 if at == guess else (low + high) // 2
+            if following is not None:
+                self._closed[ledger], self._last_size = _Closed(high, following), high
+        return self._closed.get(ledger)
 
-    def _in(self, ledger: int, entry: int) -> bool | int | None:
-        """Returns true if an entry is in a ledger; otherwise the ledger that follows, or ``None`` if none follows."""
+    def _following(self, ledger: int, entry: int) -> int | None:
+        """Returns ``ledger`` if an entry is in it; otherwise the ledger that follows, or ``None`` if none follows."""
+        self._calls += 1
         first = self._first_at(position_at(ledger, entry))
-        if first is None:
-            return None
-        return True if ledger_of(first) == ledger else ledger_of(first)
+        return None if first is None else ledger_of(first)

@@ -95,6 +95,7 @@ class PartitionLog:
             limit: The row limit of the micro-batch; ``None`` for no limit. For a small limit, as many messages are read
                 to count the rows exactly.
         """
+        self._ledgers.begin_plan()
         was_hidden = self._is_hidden
         tip = self.client.tip(self.topic, was_hidden=was_hidden)
         self.last, self._is_hidden = tip.message, tip.is_hidden

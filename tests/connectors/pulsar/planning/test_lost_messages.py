@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 
@@ -148,6 +149,55 @@ def test_a_restart_without_the_ledger_is_data_loss(
         pulsar_server.put(partition, numbers(8, 4))
         assert [row["value"] for row in query.run(4)] == numbers(8, 4)
     assert caplog.text.count("are lost, or may be") == 1
+
+
+@pytest.mark.parametrize("comes", [0, 2])
+def test_the_server_does_not_tell_a_ledger_that_was_read_from_one_that_had_more(
+    pulsar_server: PulsarServer, topic: str, comes: int
+) -> None:
+    """The reason why a query that is started again fails, though all messages of the trimmed ledger may have been read.
+    Whatever pulsar-client or the admin API can ask has the same answer, once a message came or the topic was loaded.
+    """
+    answers = []
+    for unread in (0, 3):
+        name = f"{topic}-{unread}"
+        pulsar_server.create_topic(name, None)
+        ((ledger, entry, _),) = pulsar_server.put(name, [b"read"])
+        pulsar_server.put(name, [b"unread"] * unread)
+        pulsar_server.truncate(name)
+        pulsar_server.put(name, [b"new"] * comes)
+        if not comes:
+            pulsar_server.unload(name)
+        answers.append(told_of(pulsar_server, name, ledger, entry))
+    assert answers[0] == answers[1]
+
+
+def told_of(server: PulsarServer, topic: str, ledger: int, entry: int) -> dict[str, Any]:
+    """Returns what the server says of a topic. Of a ledger it is only whether it came after ``ledger``, which was
+    trimmed: the servers number ledgers of all topics together."""
+    import pulsar
+
+    def told(message_id: Any) -> tuple[bool, int, int]:
+        return message_id.ledger_id() > ledger, message_id.entry_id(), message_id.batch_index()
+
+    consumer = server.client.subscribe(FULL + topic, "asks")
+    last = consumer.get_last_message_id()
+    consumer.unsubscribe()
+    wanted = pulsar.MessageId(-1, ledger, entry + 1, -1)
+    reader = server.client.create_reader(FULL + topic, wanted, start_message_id_inclusive=True)
+    found = []
+    while reader.has_message_available():
+        found.append(told(reader.read_next(5000).message_id()))
+    reader.close()
+    stats = server.admin("GET", f"persistent/public/default/{topic}/internalStats")
+    at_ledger, at_entry = map(int, stats["lastConfirmedEntry"].split(":"))
+    return {
+        "last": told(last) if last.entry_id() >= 0 else None,
+        "messages": found,
+        "ledgers": [(row["ledgerId"] > ledger, row["entries"]) for row in stats["ledgers"]],
+        "confirmed": (at_ledger > ledger, at_entry),
+        **{name: stats[name] for name in ("entriesAddedCounter", "numberOfEntries", "currentLedgerEntries")},
+    }
 
 
 def test_a_position_behind_all_messages_is_data_loss(pulsar_server: PulsarServer, topic: str) -> None:
