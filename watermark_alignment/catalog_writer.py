@@ -86,20 +86,20 @@ class CatalogTableWriter(StreamingQueryListener):
         self.spool = CatalogSpool(spool_root_of(spark), table)
         self.spool.create()
         _create_table(spark, table)
-        self._presence = self.spool.writer_lock()
+        self._writer_lock = self.spool.writer_lock()
         self._turn = FileLock(self.spool.folder / "turn.lock")
         self._written = WrittenBatches(self.spool.folder / "written.json")
         self._watermarks: dict[str, tuple[str, QueryWatermark]] = {}  # of the latest run, by the query's id
         self._told: set[tuple[str, ...]] = set()
         self._changed = threading.Condition()
-        self._hurry = self._failing = self._closing = False
+        self._is_urgent = self._failing = self._closing = False
         self._thread: threading.Thread | None = None
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Starts the thread. Spark calls it before the query plans its first batch."""
         with self._changed:
             if self._thread is None:
-                while not self._presence.acquire(shared=True):  # a planning process looks for a writer now
+                while not self._writer_lock.acquire(shared=True):  # a planning process looks for a writer now
                     time.sleep(PAUSE_S)
                 self._thread = threading.Thread(target=self._run, name="split-watermark-catalog", daemon=True)
                 self._thread.start()
@@ -134,7 +134,7 @@ class CatalogTableWriter(StreamingQueryListener):
             if self._thread is None or time.monotonic() > deadline:
                 return False
             with self._changed:
-                self._hurry = True
+                self._is_urgent = True
                 self._changed.notify_all()
             time.sleep(0.05)
         return True
@@ -147,14 +147,14 @@ class CatalogTableWriter(StreamingQueryListener):
         if self._thread is not None:
             self._thread.join()
             atexit.unregister(self.flush)
-        self._presence.release()
+        self._writer_lock.release()
 
     def _run(self) -> None:
         pause_s = _LOOK_S
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._hurry or self._closing, pause_s)
-                self._hurry = False
+                self._changed.wait_for(lambda: self._is_urgent or self._closing, pause_s)
+                self._is_urgent = False
                 if self._closing:
                     return
             try:

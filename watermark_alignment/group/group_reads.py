@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from watermark_alignment.group.group_view import Entry, GroupView, Heeds, everybody
+from watermark_alignment.group.group_view import Entry, GroupView, MemberFilter, every_member
 
 
 @dataclass(frozen=True)
@@ -77,13 +77,13 @@ class GroupReads:
         """Whether the last read succeeded and members could write."""
         return self._counts
 
-    def slowest(self, heeds: Heeds = everybody) -> Entry | None:
-        """Returns the entry with the least watermark of the others that ``heeds`` accepts; ``None`` without one."""
-        return self.view.slowest(self.own.key, self.readable_ms, self.own.timeout_ms, heeds)
+    def slowest(self, counts: MemberFilter = every_member) -> Entry | None:
+        """Returns the entry with the least watermark of the others that ``counts`` selects; ``None`` without one."""
+        return self.view.slowest(self.own.key, self.readable_ms, self.own.timeout_ms, counts)
 
-    def floor(self, heeds: Heeds = everybody) -> int | None:
+    def floor(self, counts: MemberFilter = every_member) -> int | None:
         """Returns the watermark (ms) of :meth:`slowest`; ``None`` if no member has one."""
-        return self.view.floor(self.own.key, self.readable_ms, self.own.timeout_ms, heeds)
+        return self.view.floor(self.own.key, self.readable_ms, self.own.timeout_ms, counts)
 
     def in_place(self, own: Entry, since: int | None) -> Entry:
         """Returns the entry to publish instead of ``own``, or ``own`` itself.

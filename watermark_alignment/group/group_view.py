@@ -23,7 +23,7 @@ Waits = tuple[tuple[str, ...], bool]
 NOBODY_WAITS: Waits = ((), False)
 _MOST_NAMED = 100
 
-Mark = tuple[int | None, int | None]
+MemberProgress = tuple[int | None, int | None]
 """Watermark (ms) and progress of a member, which do not change while the member does not move."""
 
 
@@ -79,7 +79,7 @@ class Entry:
         return self.source, self.lineage
 
     @property
-    def mark(self) -> Mark:
+    def member_progress(self) -> MemberProgress:
         """The watermark and the progress of the member."""
         return self.watermark, self.progress
 
@@ -159,17 +159,17 @@ class Entry:
         return entry
 
 
-Heeds = Callable[[Entry], bool]
+MemberFilter = Callable[[Entry], bool]
 """A function that returns whether a plan waits for a member, given its newest entry."""
 
 
-def everybody(entry: Entry) -> bool:
-    """Returns ``True``. It is the :data:`Heeds` of a plan that waits for every member."""
+def every_member(entry: Entry) -> bool:
+    """Returns ``True``. It is the :data:`MemberFilter` of a plan that waits for every member."""
     return True
 
 
 @dataclass(frozen=True)
-class Sighting:
+class SeenEntry:
     """The newest entry of a member that was seen.
 
     Attributes:
@@ -200,7 +200,7 @@ class GroupView:
         members: The newest entry of each member.
     """
 
-    members: Mapping[Key, Sighting] = field(default_factory=dict)
+    members: Mapping[Key, SeenEntry] = field(default_factory=dict)
 
     def after(self, version: int, entry: Entry, now: int) -> GroupView:
         """Returns the view with one more entry.
@@ -215,13 +215,13 @@ class GroupView:
         """
         last = self.members.get(entry.key)
         if last is None:
-            seen = Sighting(entry, version, version, now)
+            seen = SeenEntry(entry, version, version, now)
         elif last.entry.run == entry.run:
             seen = replace(last, entry=entry, version=version, seen_at=now)
         elif entry.is_before(last.entry) and not (last.entry.left or last.is_gone(now, entry.timeout_ms)):
             return self
         else:
-            seen = Sighting(entry, version, version, now)
+            seen = SeenEntry(entry, version, version, now)
         return GroupView({**self.members, entry.key: seen})
 
     def without_the_dead(self, own: Key, now: int, timeout_ms: int) -> GroupView:
@@ -241,20 +241,22 @@ class GroupView:
         }
         return self if len(kept) == len(self.members) else GroupView(kept)
 
-    def floor(self, own: Key, now: int, timeout_ms: int, heeds: Heeds = everybody) -> int | None:
-        """Returns the least watermark (ms) of the others that ``heeds`` accepts; ``None`` if no member has one."""
-        return min(self._holding(own, now, timeout_ms, heeds), default=None)
+    def floor(self, own: Key, now: int, timeout_ms: int, counts: MemberFilter = every_member) -> int | None:
+        """Returns the least watermark (ms) of the others that ``counts`` selects; ``None`` if no member has one."""
+        return min(self._holding(own, now, timeout_ms, counts), default=None)
 
-    def slowest(self, own: Key, now: int, timeout_ms: int, heeds: Heeds = everybody) -> Entry | None:
+    def slowest(
+        self, own: Key, now: int, timeout_ms: int, counts: MemberFilter = every_member
+    ) -> Entry | None:
         """Returns the newest entry of the member with the watermark :meth:`floor`; ``None`` if no member has one."""
-        holding = self._holding(own, now, timeout_ms, heeds)
+        holding = self._holding(own, now, timeout_ms, counts)
         return holding[min(holding)] if holding else None
 
-    def rival(self, own: Entry) -> Entry | None:
+    def duplicate(self, own: Entry) -> Entry | None:
         """Returns another live member with the same source id that joined before ``own``; ``None`` without one.
 
         It must have published an entry after ``own`` joined, since old entries remain after their process has ended.
-        The two processes of a self-join have the same definition and are not rivals.
+        The two processes of a self-join have the same definition and are no duplicates.
         """
         mine = self.members.get(own.key)
         if mine is None or mine.entry.run != own.run:
@@ -280,18 +282,20 @@ class GroupView:
         seen = self.members.get(own.key)
         return seen.entry if seen is not None and seen.entry.run != own.run else None
 
-    def _holding(self, own: Key, now: int, timeout_ms: int, heeds: Heeds) -> dict[int, Entry]:
-        """Returns the other live members that have a watermark and that ``heeds`` accepts, by their watermarks."""
+    def _holding(self, own: Key, now: int, timeout_ms: int, counts: MemberFilter) -> dict[int, Entry]:
+        """Returns the other live members that have a watermark and that ``counts`` selects, by their watermarks."""
         return {
             seen.entry.watermark: seen.entry
             for key, seen in self.members.items()
             if key != own and not seen.entry.left and not seen.is_gone(now, timeout_ms)
-            if seen.entry.watermark is not None and heeds(seen.entry)
+            if seen.entry.watermark is not None and counts(seen.entry)
         }
 
 
-def where_it_stood(former: Entry | None, read: Collection[int], bound: int, batch: int | None) -> Mark:
-    """Returns the position of a run that continues from an offset, until it has planned a batch.
+def resumed_progress(
+    former: Entry | None, read: Collection[int], bound: int, batch: int | None
+) -> MemberProgress:
+    """Returns the watermark (ms) and the progress of a run that continues from an offset and has planned no batch.
 
     Args:
         former: The last entry of the run before; ``None`` if there is none, or if it is too old to be found.
@@ -300,7 +304,7 @@ def where_it_stood(former: Entry | None, read: Collection[int], bound: int, batc
         batch: The number of the last batch; ``None`` if there was no batch.
     """
     if former is not None and _is_of_offset(former, batch):
-        return former.mark
+        return former.member_progress
     return min(read) - bound - 1 if read else None, batch
 
 
@@ -330,8 +334,8 @@ def watermark_to_publish(
 ) -> int | None:
     """Returns the watermark that a member publishes after a plan (ms); ``None`` if it holds no others back.
 
-    If the plan has no floor, the last watermark is published again, since a source may have no split for a moment. It
-    is not if all splits are idle or finished, or if no split will come.
+    If the plan has no watermark of its own, the last watermark is published again, since a source may have no split
+    for a moment. It is not if all splits are idle or finished, or if no split will come.
 
     Args:
         plan: The plan; its own watermark includes splits that are not assigned yet.

@@ -19,11 +19,11 @@ from watermark_alignment.group.group_view import (
     NOBODY_WAITS,
     Entry,
     GroupView,
-    Heeds,
     Key,
-    Mark,
+    MemberFilter,
+    MemberProgress,
     Waits,
-    everybody,
+    every_member,
 )
 
 _LOG = logging.getLogger(__name__)
@@ -109,28 +109,28 @@ class Membership:
         """Returns the time since the group was last read (ms); ``None`` if it never was."""
         return None if self._group_reads.at is None else self._clock() - self._group_reads.at
 
-    def slowest(self, heeds: Heeds = everybody) -> Entry | None:
-        """Returns the entry with the least watermark of the others that ``heeds`` accepts; ``None`` without one.
+    def slowest(self, counts: MemberFilter = every_member) -> Entry | None:
+        """Returns the entry with the least watermark of the others that ``counts`` selects; ``None`` without one.
 
         While the table cannot be read or written, the result is that of the last read.
         """
-        return self._group_reads.slowest(heeds)
+        return self._group_reads.slowest(counts)
 
-    def floor(self, heeds: Heeds = everybody) -> int | None:
+    def floor(self, counts: MemberFilter = every_member) -> int | None:
         """Returns the watermark (ms) of :meth:`slowest`; ``None`` if no member has one."""
-        return self._group_reads.floor(heeds)
+        return self._group_reads.floor(counts)
 
-    def others(self) -> dict[Key, Mark]:
+    def others(self) -> dict[Key, MemberProgress]:
         """Returns the positions of the other members, as they were last read."""
-        return {k: s.entry.mark for k, s in self.view.members.items() if k != self._entry.key}
+        return {k: s.entry.member_progress for k, s in self.view.members.items() if k != self._entry.key}
 
     def former(self) -> Entry | None:
         """Returns the last entry of the former run of this member; ``None`` without such a run, or if it left."""
         return self.view.former(self._entry)
 
-    def rival(self) -> Entry | None:
+    def duplicate(self) -> Entry | None:
         """Returns another live member with the same source id that joined before; ``None`` without one."""
-        return self.view.rival(self._entry)
+        return self.view.duplicate(self._entry)
 
     def successor(self) -> Entry | None:
         """Returns the entry of a run of the same lineage that joined after this one; ``None`` if there is none.

@@ -59,7 +59,7 @@ class TableWriter:
         self._retry_s = _FIRST_RETRY_S
         self._due: list[int] = []
         self._changed = threading.Condition()
-        self._hurry = False
+        self._is_urgent = False
         self._closing = False
         self._thread: threading.Thread | None = None
 
@@ -93,7 +93,7 @@ class TableWriter:
             failing_timeout_s: The time-out (s) while the table cannot be written; by default ``timeout_s``.
         """
         with self._changed:
-            self._hurry = bool(self._pending)
+            self._is_urgent = bool(self._pending)
             self._changed.notify_all()
             if failing_timeout_s is not None:
                 began = time.monotonic()
@@ -187,7 +187,7 @@ class TableWriter:
         with self._changed:
             recovered, self._is_failing = self._is_failing, False
             self._pending.done(commit)
-            self._hurry = self._hurry and bool(self._pending)
+            self._is_urgent = self._is_urgent and bool(self._pending)
             self._retry_s = _FIRST_RETRY_S
             tells = self._pending.dropped.number >= (1 if recovered else self._pending.capacity)
             dropped = self._pending.take_dropped() if tells else None
@@ -206,7 +206,7 @@ class TableWriter:
         with self._changed:
             self._is_failing = True
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._closing or self._hurry, self._retry_s)
-            self._retry_s = _FIRST_RETRY_S if self._hurry else min(self._retry_s * 2, _LAST_RETRY_S)
-            self._hurry = False
+            self._changed.wait_for(lambda: self._closing or self._is_urgent, self._retry_s)
+            self._retry_s = _FIRST_RETRY_S if self._is_urgent else min(self._retry_s * 2, _LAST_RETRY_S)
+            self._is_urgent = False
             return not self._closing

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.watermark_alignment.support.group_entries import TIMEOUT, entry, seen
-from watermark_alignment.group.group_view import Entry, GroupView, where_it_stood
+from watermark_alignment.group.group_view import Entry, GroupView, resumed_progress
 
 ME = entry("me", 0)
 
@@ -138,21 +138,21 @@ def test_a_run_that_continues_from_an_offset_has_the_mark_of_the_former_run() ->
     """
     former = entry("me", 50, progress=7)
     for last in (former, former.leaving()):
-        assert [where_it_stood(last, [40, 30], 2, batch) for batch in (7, 6, 5)] == [
+        assert [resumed_progress(last, [40, 30], 2, batch) for batch in (7, 6, 5)] == [
             (50, 7),
             (50, 7),
             (27, 5),
         ]
-    assert where_it_stood(None, [40, 30], 2, 7) == (27, 7)
-    assert where_it_stood(entry("me", None, progress=7).leaving(), [40], 2, 7) == (37, 7), (
+    assert resumed_progress(None, [40, 30], 2, 7) == (27, 7)
+    assert resumed_progress(entry("me", None, progress=7).leaving(), [40], 2, 7) == (37, 7), (
         "of an older release"
     )
-    assert where_it_stood(entry("me", 50, progress=0), [], 2, None) == (50, 0)
+    assert resumed_progress(entry("me", 50, progress=0), [], 2, None) == (50, 0)
 
 
 def test_a_member_that_left_keeps_its_mark_and_holds_nobody() -> None:
     gone = entry("a", 10, progress=3).leaving()
-    assert (gone.mark, floor(seen(gone))) == ((10, 3), None)
+    assert (gone.member_progress, floor(seen(gone))) == ((10, 3), None)
 
 
 def test_an_excluded_member_holds_nobody() -> None:
@@ -161,10 +161,13 @@ def test_an_excluded_member_holds_nobody() -> None:
     It counts again once its watermark or its progress, and so its mark, is another.
     """
     slow, tied = entry("a", 10, progress=3), entry("a", 10, progress=4)
-    assert slow.mark != tied.mark
+    assert slow.member_progress != tied.member_progress
     view = seen(slow, entry("b", 20))
-    assert view.floor(ME.key, 0, TIMEOUT, lambda e: e.mark != slow.mark) == 20
-    assert view.after(2, tied, 0).floor(ME.key, 0, TIMEOUT, lambda e: e.mark != slow.mark) == 10
+    assert view.floor(ME.key, 0, TIMEOUT, lambda e: e.member_progress != slow.member_progress) == 20
+    assert (
+        view.after(2, tied, 0).floor(ME.key, 0, TIMEOUT, lambda e: e.member_progress != slow.member_progress)
+        == 10
+    )
 
 
 def test_an_entry_of_an_earlier_version_tells_no_progress() -> None:
@@ -186,34 +189,34 @@ def test_a_run_knows_that_another_has_taken_its_place() -> None:
 SAME_ID = {"lineage": "other lineage", "definition": "other definition"}
 
 
-def rival(*entries: Entry, own: Entry = ME) -> Entry | None:
-    return seen(*entries).rival(own)
+def duplicate(*entries: Entry, own: Entry = ME) -> Entry | None:
+    return seen(*entries).duplicate(own)
 
 
 def test_al_14_the_younger_of_two_live_holders_of_an_id_finds_the_older() -> None:
-    """Of two live sources with one id, the younger finds the older as its rival, and the older does not find the
+    """Of two live sources with one id, the younger finds the older as its duplicate, and the older does not find the
     younger (AL-14).
     """
     older, again = entry("me", 5, **SAME_ID), entry("me", 6, **SAME_ID)
-    assert rival(older, ME, again) == again
-    assert rival(older, ME, again, own=again) is None
-    assert rival(ME, older, again) is None
+    assert duplicate(older, ME, again) == again
+    assert duplicate(older, ME, again, own=again) is None
+    assert duplicate(ME, older, again) is None
 
 
 def test_an_entry_that_nobody_renews_is_no_rival() -> None:
-    """An entry that is not renewed is no rival, since its writer may be dead.
+    """An entry that is not renewed is no duplicate, since its writer may be dead.
 
-    The entry of a member that left, of a former run of this lineage or of the same self-join is no rival either.
+    The entry of a member that left, of a former run of this lineage or of the same self-join is no duplicate either.
     """
     older = entry("me", 5, **SAME_ID)
-    assert rival(older, older, ME) is None
-    assert rival(older, ME, entry("me", None, **SAME_ID, left=True)) is None
-    assert rival(entry("me", 1, run="0", began=0), ME, entry("me", 2, run="0", began=0)) is None
+    assert duplicate(older, older, ME) is None
+    assert duplicate(older, ME, entry("me", None, **SAME_ID, left=True)) is None
+    assert duplicate(entry("me", 1, run="0", began=0), ME, entry("me", 2, run="0", began=0)) is None
     joined = entry("me", 5, lineage="other lineage")
-    assert rival(joined, ME, joined) is None
+    assert duplicate(joined, ME, joined) is None
     other = entry("you", 5)
-    assert rival(other, ME, other) is None
-    assert rival(older, older) is None, "this one has said nothing yet"
+    assert duplicate(other, ME, other) is None
+    assert duplicate(older, older) is None, "this one has said nothing yet"
 
 
 def test_an_entry_is_read_as_it_was_written() -> None:

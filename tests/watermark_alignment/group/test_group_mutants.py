@@ -114,10 +114,12 @@ def only_the_watermark(_: Any) -> Any:
 MUTANTS = [
     Mutant("silence while nobody can write counts", "I3", GroupReads, "after", takes_itself_for_heard),
     Mutant("time in which a member stood still counts", "I3", GroupReads, "after", counts_every_gap),
-    Mutant("a restarted member is mute", "I3", group, "where_it_stood", lambda _: lambda *args: (None, None)),
+    Mutant(
+        "a restarted member is mute", "I3", group, "resumed_progress", lambda _: lambda *args: (None, None)
+    ),
     Mutant("the time of a batch counts", "I11", GroupWait, "_passed", counts_batches),
     Mutant("that of a sibling counts", "I11", GroupWait, "_passed", counts_batches, life_of_siblings),
-    Mutant("a tie is no progress", "I11", Entry, "mark", only_the_watermark, life_of_ties),
+    Mutant("a tie is no progress", "I11", Entry, "member_progress", only_the_watermark, life_of_ties),
     Mutant(
         "a former run that was seen late is not followed",
         "I3",

@@ -269,7 +269,7 @@ class GroupWorld:
         former = seat.group_reads.view.former(seat.said)
         read = [kept.read_max for kept in seat.member.kept.values() if kept.read_max is not None]
         bound = seat.member.settings.out_of_orderness
-        watermark, progress = group.where_it_stood(former, read, bound, seat.number)
+        watermark, progress = group.resumed_progress(former, read, bound, seat.number)
         if former is not None or read:
             self._say(seat, seat.said.next(watermark, progress=progress))
 
@@ -283,7 +283,7 @@ class GroupWorld:
         seat.told = {split: at for split, at in seat.told.items() if split in counted}
         seat.fronts = {v.id: at for v in batch.counted if (at := front(v)) is not None}
         said = seat.said.next(watermark, progress=progress)
-        if not seat.has_joined or said.mark != seat.said.mark:
+        if not seat.has_joined or said.member_progress != seat.said.member_progress:
             self._say(seat, said)
         elif not seat.is_unpublished:
             seat.told = {split: seat.told.get(split, len(self.board) - 1) for split in seat.counting}
@@ -325,7 +325,9 @@ class GroupWorld:
         if slowest is not None and wait.gives_up(slowest, seat.number, self.now, listened):
             self._check_given_up(seat, slowest)
             return True
-        others = {k: s.entry.mark for k, s in seat.group_reads.view.members.items() if k != seat.said.key}
+        others = {
+            k: s.entry.member_progress for k, s in seat.group_reads.view.members.items() if k != seat.said.key
+        }
         return wait.is_enough(seat.number, slowest, others)
 
     def _count_wait(self, seat: Seat, heard: bool) -> None:

@@ -101,13 +101,13 @@ class Digest:
             what the listing lacks.
         """
         listed: list[list[FoundFile]] = [[] for _ in self._buckets]
-        strangers: list[FoundFile] = []
+        unknown: list[FoundFile] = []
         unproven: list[BucketMismatch] = []
         away: list[AwayBucket] = []
         since = -1
         for file in files:
             at = bisect_left(self._buckets, file.modified, key=_until)
-            (listed[at] if at < len(listed) else strangers).append(file)
+            (listed[at] if at < len(listed) else unknown).append(file)
         observed: list[Bucket] = []
         for bucket, there in zip(self._buckets, listed, strict=True):
             hashes = {identity(file): file for file in there}
@@ -120,11 +120,11 @@ class Digest:
                 lacking = Rest(bucket.files - len(there), bucket.digest ^ seen)
                 away.append(AwayBucket(since, bucket.until, lacking))
             since = bucket.until
-            strangers += [hashes[h] for h in appeared]
+            unknown += [hashes[h] for h in appeared]
             digest = seen ^ _exclusive_or(appeared)
             observed.append(Bucket(bucket.until, len(there) - len(appeared), digest))
         self._buckets = [bucket for bucket in observed if bucket.files]
-        return strangers, unproven, away
+        return unknown, unproven, away
 
     def _change(self, at: int, file: FoundFile, by: int) -> None:
         until, files, digest = self._buckets[at]

@@ -30,7 +30,7 @@ from typing import Final, NamedTuple
 
 from flip27_stream.connectors.files.backlog.digest import Bucket, Digest, Rest
 from flip27_stream.connectors.files.backlog.marks import NAME_BYTES, GoneFiles, mark_of, name_of
-from flip27_stream.connectors.files.backlog.unmarked_files import AwayFiles, judge
+from flip27_stream.connectors.files.backlog.unmarked_files import AwayFiles, report_mismatches
 from flip27_stream.connectors.files.storage.found_file import FoundFile
 
 WINDOW: Final = 4096
@@ -170,11 +170,11 @@ class ProcessedFiles:
             else:
                 (covered if file.modified <= self._state.bound else new).append(file)
         self._gone.add(recent.values())  # the files that are not listed
-        strangers, mismatches, away = self._digest.sort_out(covered)
-        judge(mismatches, fail=self._fail)
+        unknown_files, mismatches, away = self._digest.sort_out(covered)
+        report_mismatches(mismatches, fail=self._fail)
         if self._state.until is None:  # else not all of them were taken
             self._away.lack(away)
-        unknown = {file.path for file in strangers}
+        unknown = {file.path for file in unknown_files}
         for file in covered:
             if file.path in unknown:
                 new.append(file)

@@ -51,7 +51,7 @@ class AwayFiles:
         return back
 
 
-def judge(mismatches: Iterable[BucketMismatch], *, fail: bool) -> None:
+def report_mismatches(mismatches: Iterable[BucketMismatch], *, fail: bool) -> None:
     """Logs a warning for each bucket in which files may have been added unnoticed.
 
     Raises:

@@ -21,13 +21,13 @@ class _Wait:
 
     Attributes:
         latency: How long its last answer took, in seconds.
-        in_vain: The number of full waits without an answer since the last answer.
+        unanswered: The number of full waits without an answer since the last answer.
         rounds: The number of rounds since the last full wait.
         waited_at: When the last wait of more than 0.25 s ended, in monotonic seconds.
     """
 
     latency: float = 0.0
-    in_vain: int = 0
+    unanswered: int = 0
     rounds: int = 0
     waited_at: float = float("-inf")
 
@@ -70,11 +70,11 @@ class AnswerDeadlines(Generic[K]):
                 the time of its last answer, but 5 s at least, and a silent partition always gets 0.25 s.
         """
         wait = self._waits.get(key)
-        if wait is None or (at_once and not wait.in_vain):
+        if wait is None or (at_once and not wait.unanswered):
             return self.full(key)
         if at_once:
             return _GLANCE_S
-        due = wait.rounds + 1 >= min(_ROUNDS << wait.in_vain, _MOST_ROUNDS)
+        due = wait.rounds + 1 >= min(_ROUNDS << wait.unanswered, _MOST_ROUNDS)
         return max(FULL_S if due else _GLANCE_S, min(_SHARE * (now - wait.waited_at), self.full(key)))
 
     def full(self, key: K) -> float:
@@ -92,7 +92,7 @@ class AnswerDeadlines(Generic[K]):
             self._waits.pop(key, None)
             return
         wait = self._waits.setdefault(key, _Wait())
-        wait.latency, wait.in_vain = latency, 0
+        wait.latency, wait.unanswered = latency, 0
 
     def waited(self, key: K, seconds: float, now: float) -> None:
         """Records that a round waited ``seconds`` for a partition, which answered; ``now`` is in monotonic seconds."""
@@ -103,5 +103,5 @@ class AnswerDeadlines(Generic[K]):
         """Records that a round waited ``waited`` seconds for a partition in vain; ``now`` is in monotonic seconds."""
         in_full = waited >= FULL_S
         wait = self._waits.setdefault(key, _Wait())
-        wait.in_vain += in_full
+        wait.unanswered += in_full
         wait.note(waited, now, in_full=in_full)

@@ -22,8 +22,8 @@ def quiet_kafka_python() -> None:
     Handlers that the application has set up still get the records.
     """
     logging.getLogger("kafka").addHandler(logging.NullHandler())
-    for talkative in (
+    for logger in (
         "kafka.net.connection",
         "kafka.protocol.parser",
     ):  # a filter only applies to its own logger
-        logging.getLogger(talkative).addFilter(_shows_no_secret)
+        logging.getLogger(logger).addFilter(_shows_no_secret)

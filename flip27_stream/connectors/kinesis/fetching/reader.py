@@ -180,7 +180,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
             self._emit(reading, records, page.size, output)
         if page.records and before(page.records[-1]["SequenceNumber"]) >= reading.end - 1:
             self._end(reading)
-        elif page.next_iterator is None or self._is_vain(reading, page):
+        elif page.next_iterator is None or self._has_only_empty_pages(reading, page):
             self._lose(reading, "the shard ends before")
             self._end(reading)
         else:
@@ -212,7 +212,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
         elif first > end:
             self._lose(reading, f"the next record there is has sequence number {first // 10}")
 
-    def _is_vain(self, reading: _Reading, page: Page) -> bool:
+    def _has_only_empty_pages(self, reading: _Reading, page: Page) -> bool:
         """Returns whether too many pages in a row were empty, though the planned range is not read to its end."""
         reading.empty_pages = 0 if page.records else reading.empty_pages + 1
         return reading.empty_pages > _EMPTY_PAGES

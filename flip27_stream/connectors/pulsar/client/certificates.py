@@ -12,7 +12,7 @@ _TLS = "pulsar+ssl://"
 _PORT = 6651
 
 
-def mistrust(options: PulsarConnectionOptions) -> str | None:
+def why_untrusted(options: PulsarConnectionOptions) -> str | None:
     """Returns why the certificate of the first broker in the service URL is not trusted.
 
     ``None`` if it is trusted, any is accepted, the connection has no TLS, or the broker does not answer.

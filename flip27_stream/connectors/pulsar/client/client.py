@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from flip27_stream.connectors.pulsar.client.certificates import mistrust, not_trusted
+from flip27_stream.connectors.pulsar.client.certificates import not_trusted, why_untrusted
 from flip27_stream.connectors.pulsar.client.session import shared_client
 from flip27_stream.connectors.pulsar.options.connection_options import PulsarConnectionOptions
 from flip27_stream.connectors.pulsar.positions import (
@@ -345,7 +345,7 @@ class PulsarClient:
         except refused as error:
             raise ConnectorError(f"{what} was refused by {place}: {error}.") from error
         except pulsar.PulsarException as error:
-            if (why := mistrust(self._options)) is not None:
+            if (why := why_untrusted(self._options)) is not None:
                 raise not_trusted(what, place, why) from error
             raise UnreachableError(
                 f"{what}: {place} did not answer within option 'pulsar.client.operationTimeoutMs' "

@@ -26,9 +26,9 @@ from watermark_alignment.group.group_log import GroupLog
 from watermark_alignment.group.group_view import (
     Entry,
     Key,
-    Mark,
+    MemberProgress,
+    resumed_progress,
     watermark_to_publish,
-    where_it_stood,
     who_waits,
 )
 from watermark_alignment.group.membership import LONGEST_BEAT_S, Membership
@@ -77,7 +77,7 @@ class GroupPlanner:
         self._is_first = True
         self._reads_first = True
         self._wait = GroupWait(alignment)
-        self._others: dict[Key, Mark] = {}
+        self._others: dict[Key, MemberProgress] = {}
 
     def open(self, fingerprint: str, lineage: str, start: AnyOffset | None) -> None:
         """Joins the group.
@@ -125,7 +125,7 @@ class GroupPlanner:
         if former is None and not read:
             return
         bound, batch = self._alignment.max_out_of_orderness_ms, start.batch if start is not None else None
-        self._watermark, self._progress = where_it_stood(former, read, bound, batch)
+        self._watermark, self._progress = resumed_progress(former, read, bound, batch)
         member.announce(self._watermark, progress=self._progress)
 
     def close(self) -> None:
@@ -247,11 +247,12 @@ class GroupPlanner:
         return True
 
     def _check_place(self, member: Membership) -> None:
-        own, rival, successor = member.entry, member.rival(), member.successor()
-        if rival is not None:
+        own, duplicate, successor = member.entry, member.duplicate(), member.successor()
+        if duplicate is not None:
             raise AlignmentError(
-                f"Two live sources of group '{own.group}' have the id '{own.source}': {rival.where} (lineage "
-                f"{rival.lineage}), and, later, {own.where} (lineage {own.lineage}). Give each its own scan.source.id."
+                f"Two live sources of group '{own.group}' have the id '{own.source}': {duplicate.where} (lineage "
+                f"{duplicate.lineage}), and, later, {own.where} (lineage {own.lineage}). Give each its own "
+                "scan.source.id."
             )
         if successor is not None:
             raise AlignmentError(

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from watermark_alignment.group.group_view import Entry, Key, Mark
+from watermark_alignment.group.group_view import Entry, Key, MemberProgress
 from watermark_alignment.options import AlignmentOptions
 
 _SHORTEST_WAIT_S = 0.05
@@ -30,7 +30,7 @@ class Waited:
 
     def after(self, ms: int, entry: Entry) -> Waited:
         """Returns the wait after ``ms`` more, where ``entry`` is the newest entry now."""
-        if entry.mark != self.last.mark:
+        if entry.member_progress != self.last.member_progress:
             return Waited(entry)
         passed = replace(self, unheard_ms=self.unheard_ms + ms)
         return passed if entry == self.last else Waited(entry, passed.heard_ms + passed.unheard_ms)
@@ -59,18 +59,18 @@ class GroupWait:
         self._longest_s = max(alignment.update_interval_ms / 1000, _SHORTEST_WAIT_S)
         self._monotonic = monotonic
         self._waited: dict[Key, Waited] = {}
-        self._given_up: dict[Key, Mark] = {}
+        self._given_up: dict[Key, MemberProgress] = {}
         self._asked: tuple[int, int] | None = None
         self._readable_ms: int | None = None
         self._uncounted_ms = 0
         self._batch: int | None = None
-        self._seen: tuple[tuple[Key, Mark] | None, object] = None, None
+        self._seen: tuple[tuple[Key, MemberProgress] | None, object] = None, None
         self._wait_s = 0.0
         self._until = self._answered = 0.0
 
     def counts(self, entry: Entry) -> bool:
         """Returns whether the run waits for a member: it was not ignored, or has made progress since it was."""
-        return self._given_up.get(entry.key) != entry.mark
+        return self._given_up.get(entry.key) != entry.member_progress
 
     def gives_up(self, slowest: Entry, batch: int, now: int, readable_ms: int | None) -> bool:
         """Returns whether the run goes on without ``slowest``, the member that holds it.
@@ -86,7 +86,7 @@ class GroupWait:
         self._waited[slowest.key] = waited
         if waited.heard_ms <= self._timeout_ms:
             return False
-        self._given_up[slowest.key] = slowest.mark
+        self._given_up[slowest.key] = slowest.member_progress
         del self._waited[slowest.key]
         return True
 
@@ -100,14 +100,14 @@ class GroupWait:
         """
         now = self._monotonic()
         if batch != self._batch:
-            seen = (slowest.key, slowest.mark) if slowest is not None else None, others
+            seen = (slowest.key, slowest.member_progress) if slowest is not None else None, others
             self._wait_s = self._next_wait(seen, now)
             self._batch, self._seen, self._until = batch, seen, now + self._wait_s
         is_over = now >= self._until
         self._answered = now if is_over else self._answered
         return is_over
 
-    def _next_wait(self, seen: tuple[tuple[Key, Mark] | None, object], now: float) -> float:
+    def _next_wait(self, seen: tuple[tuple[Key, MemberProgress] | None, object], now: float) -> float:
         if seen[0] != self._seen[0]:
             return 0.0
         another_moved = seen[1] != self._seen[1]
