@@ -23,7 +23,9 @@ def parse_password(text: str, mechanism: str, module: str) -> tuple[str, str]:
     """Returns the user name and the password. Arguments and errors are those of :func:`parse_jaas`."""
     given = parse_jaas(text, mechanism, module)
     if given.get("tokenauth", "false").lower() == "true":
-        raise OptionError(f"Option '{_OPTION}' sets tokenauth: delegation tokens are not supported.")
+        raise OptionError(
+            f"Option '{_OPTION}' sets tokenauth: delegation tokens are not supported. Give a user's name and password."
+        )
     if "username" not in given or "password" not in given:
         raise OptionError(f"Option '{_OPTION}' must set username and password.")
     return given["username"], given["password"]
@@ -79,5 +81,6 @@ def _unescaped(escape: re.Match[str]) -> str:
 
 def _malformed(module: str) -> OptionError:
     return OptionError(
-        f"Option '{_OPTION}' is not of the form: <package>.{module} required name=\"value\" ...;"
+        f"Option '{_OPTION}' is not of the form: <package>.{module} required name=\"value\" ...; (one login module, "
+        "with a semicolon at its end, and without the braces of a JAAS file)."
     )

@@ -29,6 +29,7 @@ _HANDLERS: Final = (
 )
 _RETRIEVERS: Final = (f"{_PACKAGE}DefaultJwtRetriever", f"{_PACKAGE}ClientCredentialsJwtRetriever")
 _SHADED: Final = ("kafkashaded.", "shadedmskiam.")
+_URL_CHARACTERS: Final = re.compile(r"[\x21-\x7e]+")
 _EXTENSION: Final = "extension_"
 _EXTENSION_NAME: Final = re.compile(r"[A-Za-z]+")
 _EXTENSION_VALUE: Final = re.compile(r"[\x21-\x7e \t\r\n]+")
@@ -72,13 +73,20 @@ def token_url(provider: str) -> Kind[str]:
             )
         try:
             parts = urlsplit(text.strip())
-            well_formed = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+            well_formed = (
+                parts.scheme in ("http", "https")
+                and bool(parts.hostname)
+                and parts.port != 0
+                and "@" not in parts.netloc
+                and _URL_CHARACTERS.fullmatch(text.strip()) is not None
+            )
         except ValueError:
             well_formed = False
         if not well_formed:
             # A URL may hold a secret, so it is not shown.
             raise OptionError(
-                f"Option '{option}' must be a URL such as https://login.example.com/oauth2/token."
+                f"Option '{option}' must be a URL such as https://login.example.com/oauth2/token, with no user name in "
+                "it, and no spaces or other characters that URLs encode."
             )
         return text.strip()
 

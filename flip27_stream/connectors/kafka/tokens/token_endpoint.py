@@ -34,7 +34,7 @@ class TokenEndpoint:
         client_options: Where the client and the scope are given, for messages.
     """
 
-    url: str
+    url: str = field(repr=False)  # its query may have a secret
     client_id: str
     client_secret: str = field(repr=False)
     scope: str | None = None

@@ -98,6 +98,8 @@ def test_a_token_provider_needs_no_other_option() -> None:
             "not read from files; .*token.provider",
         ),
         ({"kafka.sasl.oauthbearer.token.endpoint.url": "ftp://me:hush-hush@there"}, "must be a URL such as"),
+        ({"kafka.sasl.oauthbearer.token.endpoint.url": "https://me:hush-hush@there/t"}, "no user name in it"),
+        ({"kafka.sasl.oauthbearer.token.endpoint.url": "https://there/tökens"}, "other characters"),
         (
             {**ENDPOINT, "kafka.sasl.login.callback.handler.class": "com.example.Handler"},
             "com.example.Handler",
