@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import logging
-import queue
-import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
@@ -20,21 +16,12 @@ from flip27_stream.api import (
 )
 from flip27_stream.api.arguments import check_assignment, check_call, check_callable, check_ids
 from flip27_stream.api.contract import size_of_event
-from flip27_stream.errors import ConnectorError
+from flip27_stream.spark.planning.async_calls import AsyncCalls
 from flip27_stream.spark.source_contract import check_split
-from flip27_stream.threads import start
-
-log = logging.getLogger(__name__)
-
-_CLOSE_TIMEOUT_S = 0.5
-_WARN_AFTER_S = 60.0
 
 
 class CoordinatorContext(SplitEnumeratorContext[Any]):
     """Stores the assigned splits and runs the enumerator's asynchronous calls (Flink ``SourceCoordinatorContext``).
-
-    Each callable runs in a daemon thread, so one that never returns delays neither planning nor the end of the process.
-    Its handler runs in the planning thread, in :meth:`run_due`.
 
     Args:
         parallelism: The number of reader slots.
@@ -44,13 +31,7 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
     def __init__(self, parallelism: int, location: str) -> None:
         self._readers = {i: ReaderInfo(i, location) for i in range(parallelism)}
         self._metrics = MetricGroup()
-        self._due: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._closed = threading.Event()
-        self._calls = threading.Condition()
-        self._running = 0
-        self._awaited = 0
-        self._handled: dict[int, int] = {}
-        self._numbers = itertools.count()
+        self._calls = AsyncCalls()
         self._splits: dict[str, SourceSplit] = {}
         self._is_ordered = True
         self.events: dict[int, list[SourceEvent]] = {}
@@ -157,7 +138,7 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
 
     def run_in_coordinator_thread(self, runnable: Callable[[], None]) -> None:
         check_callable("run_in_coordinator_thread", "runnable", runnable)
-        self._due.put(runnable)
+        self._calls.add_due(runnable)
 
     def call_async(
         self,
@@ -167,67 +148,20 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
         period_ms: int | None = None,
     ) -> None:
         check_call(callable, handler, initial_delay_ms, period_ms)
-        once_now = period_ms is None and not initial_delay_ms
-        self._awaited += once_now
-        number, handled = next(self._numbers), threading.Event()
-        self._handled[number] = 0
-
-        def handle(value: Any, error: BaseException | None) -> None:
-            self._awaited -= once_now
-            handled.set()
-            self._handled[number] += 1
-            if period_ms is None:
-                del self._handled[number]
-            handler(value, error)
-
-        def call() -> None:
-            with self._calls:
-                if self._closed.is_set():
-                    return
-                self._running += 1
-            try:
-                value, error = callable(), None
-            except BaseException as e:  # noqa: BLE001 - the handler gets the error
-                value, error = None, e
-            finally:
-                with self._calls:
-                    self._running -= 1
-                    self._calls.notify_all()
-            handled.clear()
-            self._due.put(lambda: handle(value, error))
-
-        def run() -> None:
-            if self._closed.wait((initial_delay_ms or 0) / 1000):
-                return
-            call()
-            while period_ms is not None and not self._closed.wait(period_ms / 1000):
-                handled.wait()  # so that results do not pile up while Spark plans no batch
-                call()
-
-        try:
-            start(threading.Thread(target=run, name="flip27-call-async", daemon=True))
-        except ConnectorError:
-            self._awaited -= once_now
-            del self._handled[number]
-            raise
+        self._calls.start(
+            callable,
+            handler,
+            delay_s=(initial_delay_ms or 0) / 1000,
+            period_s=None if period_ms is None else period_ms / 1000,
+        )
 
     def handled_calls(self) -> dict[int, int]:
         """Returns how often the handler of each unfinished call of ``call_async`` was run, by the call's number."""
-        return dict(self._handled)
+        return self._calls.handled()
 
     def run_due(self) -> None:
-        """Runs the handlers that are due; waits for one-time calls without a delay.
-
-        Raises:
-            Exception: Any error of a handler.
-        """
-        while self._awaited or not self._due.empty():
-            try:
-                handle = self._due.get(timeout=_WARN_AFTER_S)
-            except queue.Empty:
-                log.warning("Planning waits for %d calls of call_async that have not returned", self._awaited)
-                continue
-            handle()
+        """Runs the handlers that are due; see :meth:`AsyncCalls.run_due`."""
+        self._calls.run_due()
 
     def _check_reader(self, what: str, subtask_id: int) -> None:
         if subtask_id not in self._readers:
@@ -236,7 +170,5 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
             )
 
     def close(self) -> None:
-        """Starts no further calls, and waits 0.5 s at most for those that run, before what they use is closed."""
-        self._closed.set()
-        with self._calls:
-            self._calls.wait_for(lambda: not self._running, _CLOSE_TIMEOUT_S)
+        """Starts no further calls; see :meth:`AsyncCalls.close`."""
+        self._calls.close()
