@@ -193,14 +193,12 @@ def _earlier_begin(stored: list[Any], version: int, split_id: str) -> tuple[int,
 
 
 def _check_format(document: Any) -> None:
+    if type(document) is int:  # as Spark's formats rate and socket write it
+        raise _foreign(f"is the number {document}")
     if not isinstance(document, Mapping):
         raise _corrupt("offset", document, "a JSON object")
     if document and _KEYS.isdisjoint(document):
-        raise ForeignCheckpointError(
-            "The checkpoint was not written by a source of flip27-stream: its offset has the fields "
-            f"{_shortened.repr(list(document))}. Give the query a checkpointLocation of its own, or start it with the "
-            "format that wrote this one."
-        )
+        raise _foreign(f"has the fields {_shortened.repr(list(document))}")
     if MARKER not in document:
         raise _corrupt("offset", list(document), f"an object with the key {MARKER!r}")
     version = _natural(MARKER, document[MARKER])
@@ -208,6 +206,13 @@ def _check_format(document: Any) -> None:
         raise _newer(f"{MARKER!r} (the format of the offset)", version, FORMAT_VERSION)
     if version < 1:
         raise _corrupt(MARKER, version, "a format version >= 1")
+
+
+def _foreign(what: str) -> ForeignCheckpointError:
+    return ForeignCheckpointError(
+        f"The checkpoint was not written by a source of flip27-stream: its offset {what}. Give the query a "
+        "checkpointLocation of its own, or start it with the format that wrote this one."
+    )
 
 
 def _check_keys(document: Mapping[str, Any]) -> None:
