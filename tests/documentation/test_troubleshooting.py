@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
 CONNECTORS = ROOT / "flip27_stream" / "connectors"
 WITHOUT_A_CONDITION = (
+    "assertion failed",  # of Spark's MicroBatchExecution
     "Python worker failed to connect back.",  # of Spark's PythonWorkerFactory
     'Cannot invoke "String.getBytes(java.nio.charset.Charset)" because "str" is null',  # of Java, in Spark
     "ModuleNotFoundError: No module named 'flip27_stream'",
