@@ -28,6 +28,7 @@ from flip27_stream.connectors.kafka.records import (
     compression,
     record_batches,
     record_headers,
+    record_lanes,
     record_starts,
 )
 from flip27_stream.connectors.kafka.records import records_scalar as few_records
@@ -243,7 +244,7 @@ def compare(responses: int, seed: int, look: Callable[[Findings], None] = lambda
 def _limits(*, many: bool, large: bool) -> Iterator[None]:
     """Limits batches to 1 MiB. With ``many``, the decoder reads few records in its ways for many.
 
-    With ``large``, it joins keys and values as it does where they are large.
+    With ``large``, it reads small batches and values in its ways for large ones.
     """
     limits: list[tuple[Any, str, int]] = [
         (compression, "LARGEST_BATCH", _LARGEST_BATCH),
@@ -252,14 +253,18 @@ def _limits(*, many: bool, large: bool) -> Iterator[None]:
     if many:
         limits += [
             (few_records, "_FEW", 0),
-            (record_starts, "_MANY", 1),
-            (record_starts, "_FEWEST_RUNS", 3),
-            (record_starts, "_SHORT_RUN", 2),
-            (record_starts, "_CHUNK", 32),
+            (record_lanes, "_RECORDS_OF_STEP", 0),
+            (record_lanes, "_RECORDS_OF_LANE", 2),
+            (record_lanes, "_HOPS", 1),
             (record_headers, "_FEW_RECORDS", 1),
         ]
     if large:
-        limits.append((binary_columns, "_LARGE", 0))
+        limits += [
+            (binary_columns, "_LARGE", 0),
+            (record_starts, "_MANY", 1),
+            (record_starts, "_FEWEST_RUNS", 3),
+            (record_starts, "_SHORT_RUN", 2),
+        ]
     before = [getattr(module, name) for module, name, _ in limits]
     try:
         for module, name, limit in limits:

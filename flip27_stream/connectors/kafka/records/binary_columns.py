@@ -9,14 +9,16 @@ import pyarrow.compute as pc
 
 from flip27_stream.connectors.kafka.records.varints import Bytes, Longs
 
+_ARROW_LIMIT = 2**31 - 1
 _LARGE = 1 << 13  # bytes of the buffer per piece
 
 
 def gather(buffer: Bytes, at: Longs, sizes: Longs) -> pa.BinaryArray:
     """Returns the pieces of ``buffer`` as one binary column.
 
-    Arrow arrays have no gaps between values. So the values and the gaps between them form one array over the buffer,
-    and Arrow takes every second element, with a single copy.
+    Numpy copies pieces of one size as elements of an array of that size. For other pieces Arrow does the copy. Its
+    arrays have no gaps between values, so the values and the gaps between them form one array over the buffer, of which
+    Arrow takes every second element.
 
     Args:
         buffer: The bytes.
@@ -26,9 +28,12 @@ def gather(buffer: Bytes, at: Longs, sizes: Longs) -> pa.BinaryArray:
     rows = len(at)
     if not rows:
         return pa.array([], pa.binary())
-    null = sizes < 0
-    if null.all():
+    least, most = int(sizes.min()), int(sizes.max())
+    if most < 0:
         return pa.nulls(rows, pa.binary())
+    if least == most and least * rows <= _ARROW_LIMIT:
+        return _of_one_size(buffer, at, least)
+    null = sizes < 0
     if len(buffer) >= rows * _LARGE:
         return _joined(buffer, at, np.maximum(sizes, 0), null)
     bounds = np.empty((rows, 2), np.int32)
@@ -41,6 +46,14 @@ def gather(buffer: Bytes, at: Longs, sizes: Longs) -> pa.BinaryArray:
     if not null.any():
         return found
     return pa.Array.from_buffers(pa.binary(), rows, [_validity(null), *found.buffers()[1:]])
+
+
+def _of_one_size(buffer: Bytes, at: Longs, size: int) -> pa.BinaryArray:
+    offsets = (
+        np.arange(0, (len(at) + 1) * size, size, dtype=np.int32) if size else np.zeros(len(at) + 1, np.int32)
+    )
+    pieces = np.ndarray((len(buffer) - size + 1,), f"V{size}", buffer.data, 0, (1,))[at] if size else b""
+    return pa.Array.from_buffers(pa.binary(), len(at), [None, pa.py_buffer(offsets), pa.py_buffer(pieces)])
 
 
 def _joined(buffer: Bytes, at: Longs, sizes: Longs, null: npt.NDArray[np.bool_]) -> pa.BinaryArray:

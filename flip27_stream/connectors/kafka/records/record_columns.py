@@ -92,10 +92,7 @@ def _read(
     buffer: Bytes, spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wanted: WantedColumns
 ) -> RecordColumns:
     counts = np.array([batch.record_count for batch in batches], np.int64)
-    starts, ends = find_records(buffer, spans, counts)
-    lengths, bodies = read_varints(buffer, starts)
-    if (bodies + lengths != ends).any():
-        raise MalformedError("record lengths contradict each other")
+    bodies, ends = find_records(buffer, spans, counts)
     time_deltas, at = read_varints(buffer, bodies + 1, _LONG_VARINT)
     offset_deltas, at = read_varints(buffer, at)
     key_sizes, key_at = read_varints(buffer, at)

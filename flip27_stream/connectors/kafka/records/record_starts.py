@@ -1,9 +1,9 @@
 """Finds where the records of batches begin, which is the only step of decoding that goes from record to record.
 
-Each record begins with its length, so a loop can find the records one after the other. Numpy is faster in two cases. If
-many records have the same length, one comparison finds all of them: the encoded length is the same at every stride. If
-records are small and have no headers, a search in all batches at once finds the bytes that surround each beginning. The
-search then checks that the lengths link all places found, from the first byte of a batch to its last.
+Each record begins with its length, so a loop can find the records one after the other. There are three faster ways. If
+many records of a batch have the same length, one comparison finds all of them. Small batches are often laid out like
+the first one. And several loops can go at the same time, in numpy. Each way is a guess that the lengths have to prove:
+from the first byte of a batch to its last, each record ends where the next one begins.
 """
 
 from __future__ import annotations
@@ -13,75 +13,117 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from flip27_stream.connectors.kafka.records.record_lanes import (
+    LONGEST_PAIR,
+    SMALLEST_RECORD,
+    STRIDES,
+    Batches,
+    follow_in_lanes,
+)
 from flip27_stream.connectors.kafka.records.varints import (
     INT_BYTES,
     Bytes,
     Longs,
     MalformedError,
+    byte_pairs,
     read_varint,
+    read_varints,
 )
 
-SMALLEST_RECORD = 7
-"""The size of a record with null key, null value and no headers, in bytes."""
-
-# Average bytes per record up to which the search is faster than the loop.
-_SEARCH_UP_TO = 600
 _MANY = 512  # records of a batch from which on a check for equal lengths is worth its time
 _FEWEST_RUNS, _SHORT_RUN = 8, 64
-_MOST_PLACES = 3
-_CHUNK = 1 << 18  # bytes that fit into the cache of the processor
 
 
 def find_records(buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Longs) -> tuple[Longs, Longs]:
-    """Returns where each record begins, at its length, and where it ends.
-
-    A record ends where the next one begins, or where its span ends. Only some lengths are checked against these ends;
-    the caller has to check them all.
+    """Returns where each record goes on after its length, and where it ends.
 
     Args:
         buffer: The decompressed records.
         spans: The first byte and the end of each batch in ``buffer``.
-        counts: The number of records of each batch.
+        counts: The number of records of each batch; none is 0.
 
     Raises:
-        MalformedError: The records cannot be in the spans.
+        MalformedError: The records cannot be in the spans, or their lengths do not fill them.
         IndexError: A record leaves its batch.
     """
     lows, highs = np.array(spans, np.int64).T
     if (counts * SMALLEST_RECORD > highs - lows).any():
         raise MalformedError(f"{counts.sum()} records can't be in {(highs - lows).sum()} bytes")
-    behind = np.cumsum(counts)
-    starts = np.empty(int(behind[-1]), np.int64)
+    total = int(counts.sum())
+    bodies, ends = np.empty(total, np.int64), np.empty(total, np.int64)
     missing = np.arange(len(spans))
-    if len(starts) >= _MANY * len(spans):
-        missing = _follow_runs(buffer, lows, highs, counts, starts)
-    if len(missing) == len(spans) and (highs - lows).sum() <= _SEARCH_UP_TO * len(starts):
-        missing = _search(buffer, lows, highs, counts, starts)
-    for batch in missing.tolist():
-        low, high = spans[batch]
-        rows = starts[behind[batch] - counts[batch] : behind[batch]]
-        rows[:] = _follow(buffer[low:high].data, len(rows))
-        rows += low
-    ends = np.roll(starts, -1)
-    ends[behind - 1] = highs
-    return starts, ends
-
-
-def _follow_runs(buffer: Bytes, lows: Longs, highs: Longs, counts: Longs, starts: Longs) -> Longs:
-    """Fills ``starts`` for the batches whose records have few different lengths.
-
-    Returns the indexes of other batches.
-    """
+    for guess in (_runs, _like_the_first, follow_in_lanes):
+        batches = Batches(lows[missing], highs[missing], counts[missing])
+        starts = guess(buffer, batches)
+        if starts is not None:
+            rows = _rows_of(missing, counts)
+            bodies[rows], ends[rows], proven = _linked(buffer, starts, batches)
+            missing = missing[~proven]
+        if not len(missing):
+            return bodies, ends
     behind = np.cumsum(counts)
-    for batch, (low, high, end) in enumerate(np.stack([lows, highs, behind], axis=1).tolist()):
-        if not _runs(buffer[low:high], starts[end - int(counts[batch]) : end]):
-            return np.arange(batch, len(lows))
-        starts[end - int(counts[batch]) : end] += low
-    return np.empty(0, np.int64)
+    for batch in missing.tolist():
+        rows = slice(behind[batch] - counts[batch], behind[batch])
+        bodies[rows], ends[rows] = _followed(buffer, spans[batch], int(counts[batch]))
+    return bodies, ends
 
 
-def _runs(data: Bytes, starts: Longs) -> bool:
-    """Fills ``starts`` if the records have few different lengths. Returns whether that is so."""
+def _rows_of(some: Longs, counts: Longs) -> slice | npt.NDArray[np.bool_]:
+    """Returns the rows of some of the batches."""
+    if len(some) == len(counts):
+        return slice(None)
+    chosen = np.zeros(len(counts), bool)
+    chosen[some] = True
+    return np.repeat(chosen, counts)
+
+
+def _linked(buffer: Bytes, starts: Longs, batches: Batches) -> tuple[Longs, Longs, npt.NDArray[np.bool_]]:
+    """Returns the bodies and the ends of records, and whether the records of each batch are proven to be these.
+
+    Lengths of more than two bytes are not read, so they prove nothing.
+    """
+    behind = np.cumsum(batches.counts)
+    first = behind - batches.counts
+    pairs = byte_pairs(buffer)[starts]
+    ends = np.empty_like(starts)
+    ends[:-1] = starts[1:]
+    ends[behind - 1] = batches.highs
+    wrong = starts + STRIDES.take(pairs) != ends
+    wrong[first] |= starts[first] != batches.lows
+    proven = np.add.reduceat(wrong, first) == 0 if wrong.any() else np.ones(len(first), bool)
+    return starts + (1 + (pairs >> 7 & 1)), ends, proven
+
+
+def _like_the_first(buffer: Bytes, batches: Batches) -> Longs | None:
+    """Returns where records begin if all batches are laid out like the first one.
+
+    Returns ``None`` if less than half of the batches have its size, or if its records are large.
+    """
+    lows, highs, counts = batches
+    count, size = int(counts[0]), int(highs[0] - lows[0])
+    alike = (counts == count) & (highs - lows == size)
+    if 2 * alike.sum() <= len(counts) or len(counts) == 1 or count >= _MANY or size > count * LONGEST_PAIR:
+        return None
+    starts = np.repeat(lows, counts)
+    starts[np.repeat(alike, counts)] += np.tile(_follow(buffer[lows[0] : highs[0]].data, count), alike.sum())
+    return starts
+
+
+def _runs(buffer: Bytes, batches: Batches) -> Longs | None:
+    """Returns where records begin if the records of each batch have few different lengths, and batches are large."""
+    lows, counts = batches.lows, batches.counts
+    if counts.sum() < _MANY * len(counts):
+        return None
+    starts, row = np.repeat(lows, counts), 0
+    for low, high, count in np.stack(batches, axis=1).tolist():
+        if not _add_runs(buffer[low:high], starts[row : row + count]):
+            break
+        row += count
+    return starts if row else None
+
+
+def _add_runs(data: Bytes, starts: Longs) -> bool:
+    """Adds to ``starts`` where the records of ``data`` begin. Returns whether they have few different lengths."""
     at = row = runs = 0
     while row < len(starts):
         if runs >= _FEWEST_RUNS and row < _SHORT_RUN * runs:
@@ -95,7 +137,7 @@ def _runs(data: Bytes, starts: Longs) -> bool:
             run = _same(data[at : at + window * stride].reshape(window, stride)[:, :body])
             if run < window:
                 break
-        starts[row : row + run] = np.arange(at, at + run * stride, stride)
+        starts[row : row + run] += np.arange(at, at + run * stride, stride)
         at, row, runs = at + run * stride, row + run, runs + 1
     return True
 
@@ -107,6 +149,17 @@ def _same(heads: Bytes) -> int:
         differs |= column != column[0]
     first = int(differs.argmax())
     return first if differs[first] else len(heads)
+
+
+def _followed(buffer: Bytes, span: tuple[int, int], count: int) -> tuple[Longs, Longs]:
+    """Returns the bodies and the ends of the records of one batch, found one after the other."""
+    low, high = span
+    starts = np.array(_follow(buffer[low:high].data, count), np.int64) + low
+    lengths, bodies = read_varints(buffer, starts)
+    ends = np.append(starts[1:], high)
+    if (bodies + lengths != ends).any():
+        raise MalformedError("record lengths contradict each other")
+    return bodies, ends
 
 
 def _follow(data: memoryview, count: int) -> list[int]:
@@ -123,102 +176,3 @@ def _follow(data: memoryview, count: int) -> list[int]:
             length, at = read_varint(data, at)
             at += max(length, 0)
     return starts
-
-
-def _search(buffer: Bytes, lows: Longs, highs: Longs, counts: Longs, starts: Longs) -> Longs:
-    """Fills ``starts`` for the batches in which the search finds all records.
-
-    Returns the indexes of the other batches.
-    """
-    places, ends = _places(buffer, lows, highs, _MOST_PLACES * len(starts))
-    first, behind = np.searchsorted(places, lows), np.searchsorted(places, highs)
-    found = behind - first == counts
-    following = np.append(places[1:], -1)
-    following[behind[found] - 1] = highs[found]
-    # The number of places before each place that do not end where the next one begins. A batch must have none.
-    broken = np.append(0, np.cumsum(ends != following))
-    found &= broken[behind] == broken[first]
-    found[found] = places[first[found]] == lows[found]
-    if found.all() and len(places) == len(starts):
-        starts[:] = places
-        return np.empty(0, np.int64)
-    rows = np.cumsum(counts)
-    for batch in np.flatnonzero(found).tolist():
-        starts[rows[batch] - counts[batch] : rows[batch]] = places[first[batch] : behind[batch]]
-    return np.flatnonzero(~found)
-
-
-def _places(buffer: Bytes, lows: Longs, highs: Longs, most: int) -> tuple[Longs, Longs]:
-    """Returns the places where a record may begin, in order, and the ends of these records.
-
-    A zero byte (attributes) follows the length at such a place. A zero byte (no headers) is before it, unless the first
-    record of all has headers: then other records may have them, too. The first record of each batch is always
-    included. A record ends at another place or at the end of a batch. The result is empty if there are more than
-    ``most`` places, as in data full of zeros.
-    """
-    begin, end = int(lows[0]), int(highs[-1])
-    data, lows, highs = buffer[begin:end], lows - begin, highs - begin
-    may_begin = _marked(data)
-    may_begin[lows] = True
-    places = _true_positions(may_begin, most)
-    may_begin[highs] = True
-    places, ends = _lengths(data, places, may_begin)
-    return places + begin, ends + begin
-
-
-def _marked(data: Bytes) -> npt.NDArray[np.bool_]:
-    """Returns for each byte, and for the end, whether a record may begin there; the first one is not looked at."""
-    marked, is_bare = np.zeros(len(data) + 1, bool), _begins_bare(data)
-    for at in range(1, len(data) - 2, _CHUNK):
-        zero = data[at - 1 : at + _CHUNK + 2] == 0
-        place = np.bitwise_or(zero[2:-1], zero[3:], out=marked[at : at + len(zero) - 3])
-        if is_bare:
-            place &= zero[:-3]
-    return marked
-
-
-def _begins_bare(data: Bytes) -> bool:
-    """Returns whether the first record has no headers, so that it ends with a zero byte."""
-    length, body = read_varint(data[:INT_BYTES].tobytes(), 0)
-    return bool(data[body + length - 1] == 0)
-
-
-def _true_positions(flags: npt.NDArray[np.bool_], most: int) -> Longs:
-    """Returns the same as ``numpy.flatnonzero``, which is slow if few flags are true: it looks at 8 flags at once.
-
-    The result is empty if more than ``most`` flags are true.
-    """
-    whole = len(flags) & ~7
-    eights = flags[:whole].view(np.uint64)
-    some = np.flatnonzero(eights != 0)
-    if len(some) > most:
-        return some[:0]
-    inside = np.flatnonzero(eights.take(some).view(bool))
-    positions = some.take(inside >> 3)
-    positions <<= 3
-    positions += inside & 7
-    positions = np.append(positions, np.flatnonzero(flags[whole:]) + whole)
-    return positions if len(positions) <= most else some[:0]
-
-
-def _lengths(data: Bytes, places: Longs, may_begin: npt.NDArray[np.bool_]) -> tuple[Longs, Longs]:
-    """Returns the places that have a length of one or two bytes before a zero byte, and the ends of these records.
-
-    The others, most of which lie within a key or a value, and those whose record ends at no place are left out.
-    """
-    low, high = data.take(places), data.take(places + 1, mode="clip")
-    two = low >> 7
-    bodies = places + 1
-    bodies += two
-    lengths = (high * two).astype(np.uint16) << 6
-    lengths += (low & 0x7F) >> 1
-    ends = bodies + lengths
-    valid = low & 1 == 0
-    valid &= two & high >> 7 == 0
-    valid &= lengths >= SMALLEST_RECORD - 1
-    valid &= data.take(bodies, mode="clip") == 0
-    valid &= ends < len(may_begin)
-    valid &= may_begin.take(ends, mode="clip")
-    if valid.all():
-        return places, ends
-    return places[valid], ends[valid]

@@ -36,22 +36,28 @@ def read_varints(buffer: Bytes, at: Longs, longest: int = INT_BYTES) -> tuple[Lo
         MalformedError: A number takes more than ``longest`` bytes, or begins in the buffer and leaves it.
         IndexError: A number begins behind the buffer.
     """
-    first, behind = buffer.take(at), at + 1
-    long = first >> 7
-    if not long.any():
-        return _unzigzag(first).astype(np.int64), behind
-    second = buffer.take(behind, mode="clip")
-    second *= long
-    behind += long
-    raw = (second & 0x7F).astype(np.uint16) << 7
-    raw |= first & 0x7F
+    try:
+        pairs = byte_pairs(buffer)[at]
+    except IndexError:  # a number may be the last byte
+        return _read_long(buffer, at, longest)
+    two = pairs >> 7 & 1
+    behind = at + 1
+    behind += two
+    raw = pairs & 0x7F
+    raw |= pairs >> 1 & 0x3F80 & -two
     numbers = _unzigzag(raw).astype(np.int64)
-    longer = np.flatnonzero(second > 0x7F)
+    longer = np.flatnonzero(pairs & 0x8080 == 0x8080)
     if 2 * len(longer) > len(at):
         return _read_long(buffer, at, longest)
     if len(longer):
         numbers[longer], behind[longer] = _read_long(buffer, at[longer], longest)
     return numbers, behind
+
+
+def byte_pairs(buffer: Bytes) -> npt.NDArray[np.uint16]:
+    """Returns each byte of a buffer with the next one, as a number whose lower byte comes first. Nothing is copied."""
+    pairs: npt.NDArray[np.uint16] = np.ndarray((max(len(buffer) - 1, 0),), "<u2", buffer.data, 0, (1,))
+    return pairs
 
 
 def _read_long(buffer: Bytes, at: Longs, longest: int) -> tuple[Longs, Longs]:
@@ -62,7 +68,7 @@ def _read_long(buffer: Bytes, at: Longs, longest: int) -> tuple[Longs, Longs]:
     raw, behind = np.zeros(len(at), np.uint64), at
     more: npt.NDArray[Any] = np.ones(len(at), np.uint8)
     for k in range(longest):
-        byte = buffer.take(at + k, mode="clip")
+        byte = buffer.take(at) if k == 0 else buffer.take(at + k, mode="clip")
         byte *= more
         raw |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * k)
         behind = behind + more

@@ -20,7 +20,9 @@ from flip27_stream.connectors.kafka.records import (
     compression,
     record_batches,
     record_headers,
+    record_lanes,
     record_starts,
+    records_scalar,
 )
 from flip27_stream.connectors.kafka.records.record_batches import Decoded, decode
 from flip27_stream.errors import CorruptRecordError
@@ -53,12 +55,15 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 def ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes the decoder read few records as it reads many or large ones."""
     if request.param != "few":
+        monkeypatch.setattr(records_scalar, "_FEW", 0)
+        monkeypatch.setattr(record_lanes, "_RECORDS_OF_STEP", 0)
+        monkeypatch.setattr(record_lanes, "_RECORDS_OF_LANE", 2)
+        monkeypatch.setattr(record_lanes, "_HOPS", 1)
+        monkeypatch.setattr(record_headers, "_FEW_RECORDS", 1)
+    if request.param == "large":
         monkeypatch.setattr(record_starts, "_MANY", 1)
         monkeypatch.setattr(record_starts, "_FEWEST_RUNS", 3)
         monkeypatch.setattr(record_starts, "_SHORT_RUN", 2)
-        monkeypatch.setattr(record_starts, "_CHUNK", 32)
-        monkeypatch.setattr(record_headers, "_FEW_RECORDS", 1)
-    if request.param == "large":
         monkeypatch.setattr(binary_columns, "_LARGE", 0)
 
 

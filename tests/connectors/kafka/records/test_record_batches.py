@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flip27_stream.connectors.kafka.records import record_starts
+from flip27_stream.connectors.kafka.records import record_lanes, record_starts
 from flip27_stream.connectors.kafka.records.binary_columns import gather
 from flip27_stream.connectors.kafka.records.record_batches import batch_headers, decode
 from flip27_stream.errors import CorruptRecordError
@@ -93,7 +93,7 @@ def test_values_that_look_like_records_are_values(batch_size: int) -> None:
 
 
 def test_a_value_that_ends_like_a_record_is_a_value() -> None:
-    """The first record is too long for the search, which finds another one in its value. The decoder notices."""
+    """The length of the first record takes three bytes, and another record seems to begin in its value."""
     decoy = (
         b"\x00" + bytes([0x90, 0x01]) + b"\x00" + b"y" * 70
     )  # 72 bytes with the header count behind the value
@@ -101,33 +101,44 @@ def test_a_value_that_ends_like_a_record_is_a_value() -> None:
     assert all_rows(v2(rows)) == rows
 
 
-def test_search_and_loop_find_the_same_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ordinary records are found without the loop, and the loop alone finds the same records."""
-    rows = [Row(i, T0 + i // 3, None, b"v" * (i * 37 % 200)) for i in range(7000)]
-    log = b"".join(v2(rows[i : i + 500]) for i in range(0, len(rows), 500))
+@pytest.mark.parametrize("headers", [(), (("trace", b"0123456789abcdef"), ("null", None))])
+@pytest.mark.parametrize("batch_size", [100, 500, 2000])
+def test_lanes_and_loop_find_the_same_records(
+    monkeypatch: pytest.MonkeyPatch, headers: tuple[tuple[str, bytes | None], ...], batch_size: int
+) -> None:
+    """Records of many sizes are found without the loop, and the loop alone finds the same records."""
+    monkeypatch.setattr(record_lanes, "_RECORDS_OF_STEP", 1)
+    rows = [Row(i, T0 + i // 3, b"key", b"v" * (i * 37 % 200), headers) for i in range(4000)]
+    log = b"".join(v2(rows[i : i + batch_size]) for i in range(0, len(rows), batch_size))
     with monkeypatch.context() as patch:
         patch.setattr(record_starts, "_follow", None)
         assert all_rows(log) == rows
-    monkeypatch.setattr(record_starts, "_search", None)
-    monkeypatch.setattr(record_starts, "_SEARCH_UP_TO", 0)
+    monkeypatch.setattr(record_lanes, "_LANES_UP_TO", 0)
     assert all_rows(log) == rows
 
 
-def test_search_finds_records_with_headers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A zero byte ends only records without headers. The first record says whether to search for it."""
+def test_a_lane_begins_where_a_record_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes within values look like the beginnings of records. Their paths lead to records, from which lanes begin."""
+    monkeypatch.setattr(record_lanes, "_RECORDS_OF_STEP", 1)
     monkeypatch.setattr(record_starts, "_follow", None)
-    headers = (("trace", b"0123456789abcdef"), ("null", None))
-    rows = [Row(i, T0 + i // 3, b"key", b"v" * (i * 37 % 200), headers) for i in range(2000)]
-    assert all_rows(b"".join(v2(rows[i : i + 500]) for i in range(0, len(rows), 500))) == rows
+    decoy = bytes([2 * 46, 0]) + b"y" * 40 + bytes([2 * 30, 0]) + b"y" * 20
+    rows = [Row(i, T0 + i, None, decoy[i % 7 :]) for i in range(3000)]
+    assert all_rows(v2(rows)) == rows
 
 
-@given(st.lists(st.sampled_from([0, 0, 0, 1, 2, 200]), min_size=5, max_size=90))
-def test_search_marks_every_place(zeros: list[int]) -> None:
-    """The search counts flags in groups of eight, and finds the same positions as numpy."""
-    flags = np.array(zeros, np.uint8) == 1
-    expected = np.flatnonzero(flags)
-    assert record_starts._true_positions(flags, len(flags)).tolist() == expected.tolist()
-    assert record_starts._true_positions(flags, len(expected) - 1).tolist() == []
+def test_batches_are_laid_out_like_the_first_one_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop reads the first batch and those that differ, though they have the size of the first one."""
+    looked_at: list[int] = []
+    follow = record_starts._follow
+
+    def watched(data: memoryview, count: int) -> list[int]:
+        looked_at.append(count)
+        return follow(data, count)
+
+    monkeypatch.setattr(record_starts, "_follow", watched)
+    rows = [Row(i, T0, None, b"v" * (20 if i // 60 != 3 else 10 + 20 * (i % 2))) for i in range(600)]
+    assert all_rows(b"".join(v2(rows[i : i + 60]) for i in range(0, len(rows), 60))) == rows
+    assert looked_at == [60, 60]
 
 
 @pytest.mark.parametrize("size", [100, 20_000])
