@@ -24,6 +24,7 @@ from flip27_stream.options.durations import parse_duration
 from flip27_stream.options.kinds import MOST_INT, any_text, text
 from flip27_stream.options.option import Kind, Option
 
+_CHARACTERS: Final = re.compile(r"[\x21-\x7e]+")
 _HEADER: Final = re.compile(r"[\w.,-]+", re.ASCII)
 
 
@@ -38,7 +39,7 @@ def _url(url: str, option: str) -> str:
     except ValueError:
         well_formed = False
     # A URL may hold a secret, so it is not shown.
-    if not well_formed or parts.query or parts.fragment or not url.isprintable() or " " in url:
+    if not well_formed or parts.query or parts.fragment or not _CHARACTERS.fullmatch(url):
         raise OptionError(
             f"Option '{option}' must be a URL such as https://registry.example.com, or several with commas between, "
             "without a query."

@@ -113,6 +113,7 @@ def test_a_refusing_oauth_server_is_named_with_the_registry_s_options() -> None:
         ({URL: "http://me:hush@there:8081"}, "must not have a user name.*basic.auth.user.info"),
         ({URL: "http://there:8081?token=hush"}, "must be a URL"),
         ({URL: "http://there:8081,"}, "must be a URL"),
+        ({URL: "http://there:8081/tö"}, "must be a URL"),
         ({USER: "hush"}, "must be user:password"),
         ({TOKEN: "hush\nhush"}, "must be a bearer token"),
         ({USER: "me:hush", TOKEN: "hush"}, "cannot be given together"),
