@@ -166,7 +166,7 @@ def data_source(
             f"Give data_source() a Source, a SourceFactory, or a function that makes a source, not {source!r}. "
             "In place of a class give an object of it, or a function whose parameters are the options of the format."
         )
-    if name is None and not is_factory:
+    if not name and not is_factory:
         raise ValueError("Give data_source() a name as well: the source becomes the format of that name.")
     factory = _factory(source, name or "")
     # A class made here is pickled by value, so what is set on it reaches the planning process.

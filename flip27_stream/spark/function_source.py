@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hi
 import pyarrow as pa
 
 from flip27_stream.api import Source, WatermarkStrategy
+from flip27_stream.api.contract import check_made
 from flip27_stream.errors import Flip27Error, OptionError
 from flip27_stream.spark.source_contract import check_source
 
@@ -42,12 +43,16 @@ class FunctionSource:
         self._make = make
         self._check_schema = check_schema
         hints = _type_hints(make, name)
-        self._parameters = {
-            parameter.name.lower(): (parameter, hints.get(parameter.name))
-            for parameter in inspect.signature(make).parameters.values()
-        }
-        for parameter, kind in self._parameters.values():
+        self._parameters: dict[str, tuple[inspect.Parameter, Any]] = {}
+        for parameter in inspect.signature(make).parameters.values():
+            kind, key = hints.get(parameter.name), parameter.name.lower()
             _check_parameter(parameter, kind, name)
+            if key in self._parameters:
+                raise ValueError(
+                    f"Parameters '{self._parameters[key][0].name}' and '{parameter.name}' of the function for format "
+                    f"'{name}' differ in case only, in which names of options do not differ. Rename one of them."
+                )
+            self._parameters[key] = parameter, kind
 
     @property
     def option_names(self) -> Mapping[str, str]:
@@ -88,6 +93,7 @@ class FunctionSource:
                 f"Format '{self.name}' cannot be made with these options ({', '.join(sorted(values))}): "
                 f"{type(error).__name__}: {error}"
             ) from error
+        check_made(f"The function for format '{self.name}'", source, Source)
         check_source(source)
         return source
 
@@ -109,9 +115,15 @@ def _type_hints(make: Callable[..., Any], name: str) -> dict[str, Any]:
         )
     while isinstance(make, functools.partial):
         make = make.func
-    if inspect.isroutine(make):
+    if not inspect.isroutine(make):
+        make = getattr(make, "__init__") if isinstance(make, type) else type(make).__call__  # noqa: B009
+    try:
         return get_type_hints(make)
-    return get_type_hints(getattr(make, "__init__") if isinstance(make, type) else type(make).__call__)  # noqa: B009
+    except NameError as error:
+        raise ValueError(
+            f"The annotations of the function for format '{name}' cannot be evaluated: {error}. Import what they name "
+            "at run time, too, and not under TYPE_CHECKING only."
+        ) from error
 
 
 def _check_parameter(parameter: inspect.Parameter, kind: Any, name: str) -> None:

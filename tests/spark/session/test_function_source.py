@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 import flip27_stream
 from examples.log_folder import LogFolder, log_folder
-from flip27_stream.errors import OptionError
+from flip27_stream.errors import ContractError, OptionError
 from flip27_stream.spark.planning.stream_reader import Flip27StreamReader
 
 
@@ -100,11 +100,32 @@ def test_an_error_of_the_function_names_the_format() -> None:
         made(shop_logs, folder="/l", shards="0")
 
 
+def without_a_return(folder: str) -> None:
+    LogFolder(folder)
+
+
+def test_a_function_that_returns_no_source_is_named() -> None:
+    """The usual reason is a missing ``return``."""
+    with pytest.raises(
+        ContractError,
+        match="The function for format 'shop_logs' returned None; it must return an object of Source",
+    ):
+        made(without_a_return, folder="/l")
+
+
 def with_a_list(folders: list[str]) -> LogFolder:
     return LogFolder(folders[0])
 
 
 def without_a_type(folder) -> LogFolder:  # type: ignore[no-untyped-def]
+    return LogFolder(folder)
+
+
+def with_names_in_two_cases(folder: str, Folder: str = "") -> LogFolder:
+    return LogFolder(folder)
+
+
+def with_an_unknown_type(folder: Undefined) -> LogFolder:  # type: ignore[name-defined]  # noqa: F821
     return LogFolder(folder)
 
 
@@ -117,6 +138,8 @@ def with_anything(**options: str) -> LogFolder:
     [
         (with_a_list, "Parameter 'folders' .* Annotate it with str"),
         (without_a_type, "Parameter 'folder' .* has no type annotation. Annotate it with str"),
+        (with_names_in_two_cases, "Parameters 'folder' and 'Folder' .* differ in case only"),
+        (with_an_unknown_type, "'Undefined' is not defined. Import what they name at run time"),
         (with_anything, "Parameter 'options' .* cannot be given by name"),
         (LogFolder, "In place of a class give an object of it"),
         ("logs", "a function that makes a source, not 'logs'"),
@@ -125,3 +148,9 @@ def with_anything(**options: str) -> LogFolder:
 def test_an_object_that_is_no_format_is_refused_at_registration(source: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         flip27_stream.data_source(source, name="logs")
+
+
+@pytest.mark.parametrize("name", ["", None])
+def test_a_format_has_a_name(name: Any) -> None:
+    with pytest.raises(ValueError, match="a name as well"):
+        flip27_stream.data_source(log_folder, name=name)
