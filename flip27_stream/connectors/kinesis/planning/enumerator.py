@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -135,10 +136,8 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         """Takes in a discovery. A listing that began before another one which is known is ignored."""
         if self._state.start_time is None:
             initial = self._options.initial_position
-            now = time.time_ns() // 1_000_000
-            self._state = KinesisEnumeratorState(
-                self._state.streams, initial.time if initial.start is Start.AT_TIMESTAMP else now
-            )
+            started = initial.time if initial.start is Start.AT_TIMESTAMP else _now()
+            self._state = replace(self._state, start_time=started)
         for stream, shards in discovery.shards.items():
             if self._listed.is_new(stream, discovery.number):
                 self._take_in_stream(stream, shards, discovery)
@@ -148,15 +147,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         known, identity = self._state.streams.get(stream), discovery.identities.get(stream)
         if identity is not None and known is None:
             known = StreamState(identity.arn, identity.created)
-        elif (
-            identity is not None
-            and known is not None
-            and (known.arn, known.created)
-            != (
-                identity.arn,
-                identity.created,
-            )
-        ):
+        elif identity is not None and known is not None and not known.is_of(identity):
             known = self._successor(stream, known, identity)
         self._listed.put(stream, shards, discovery.number)
         if known is not None:
@@ -259,15 +250,21 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
 
     def _look(self, split: KinesisShardSplit, position: int | None) -> SplitRange | Loss:
         begin = TRIM_HORIZON if position is None else position
+        log = self._log_of(split)
+        seen_at, was_cut = _now() if position is None else log.seen_at, log.is_cut
+        log.seen_at = seen_at
         try:
             begin = self._begin(split) if position is None else position
             found = self._range(split, begin)
         except (LostRecordError, NotThereError) as error:
             return Loss(split, begin, error)
-        # No record tells then whether the stream was made again since the position was planned.
-        is_first = position == TRIM_HORIZON and found.end > TRIM_HORIZON
-        is_doubtful = is_first or self._log_of(split).is_start_missing
-        return Loss(split, begin, None, found) if is_doubtful else found
+        is_missing = log.is_start_missing
+        if position != TRIM_HORIZON and not is_missing:
+            return found
+        # No record tells what followed the position, or whether the stream was made again since it was planned.
+        is_late = seen_at is not None and self._client.is_about_to_expire(split.stream, seen_at)
+        loss = Loss(split, begin, None, found, seen_at, is_late=is_late, is_cut=is_missing and was_cut)
+        return loss if is_missing or is_late or found.end > TRIM_HORIZON else found
 
     def _range(self, split: KinesisShardSplit, position: int) -> SplitRange:
         return self._log_of(split).look(
@@ -297,18 +294,13 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         return {n: r for n, r in {**looked, **going_on}.items() if splits[n].stream not in remade}
 
     def _was_remade(self, stream: str) -> bool:
-        known, identity = self._state.streams[stream], self._client.identity(stream)
-        return (known.arn, known.created) != (identity.arn, identity.created)
+        return not self._state.streams[stream].is_of(self._client.identity(stream))
 
     def _go_on(self, loss: Loss) -> SplitRange:
         """Reports a loss. Returns the range from the first record on that is left."""
         split, position = loss.split, loss.position
         if loss.found is not None:
-            first = self._log_of(split).next_time
-            if position != TRIM_HORIZON:
-                self._reports.warn_of_doubt(loss)
-            elif first is not None and self._client.is_about_to_expire(split.stream, first):
-                self._reports.warn_of_first_record(split)
+            self._reports.report_doubt(loss)
             return loss.found
         self._reports.report_records(loss)
         try:
@@ -335,7 +327,13 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
     def _log_of(self, split: KinesisShardSplit) -> ShardLog:
         name = split.split_id
         if name not in self._logs:
-            self._logs[name] = ShardLog(self._client, split, self._options.settling_time_ms)
+            self._logs[name] = ShardLog(
+                self._client,
+                split,
+                self._options.settling_time_ms,
+                seen_at=self._state.seen_at,
+                is_cut=name in self._state.cut,
+            )
         return self._logs[name]
 
     def _take_in_children(self, closed: set[KinesisShardSplit]) -> None:
@@ -364,6 +362,12 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
 
     def snapshot_state(self) -> KinesisEnumeratorState:
         """Returns the state without the shards that were not planned yet; a restart discovers these again."""
+        if logs := {name: self._logs[name] for name in self._looked}:
+            ends = [
+                log.seen_at for name, log in logs.items() if self._looked[name].drained and not log.closed
+            ]
+            cut = [name for name, log in logs.items() if log.is_cut]
+            self._state = self._state.looked(_now(), [time for time in ends if time is not None], cut)
         state, assigned = self._state, self._context.assigned_splits()
         for stream, known in state.streams.items():
             unplanned = {
@@ -385,3 +389,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         if self._consumers is not None:
             self._consumers.deregister()
         self._pool.close()
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from flip27_stream.api import JsonValue, SimpleVersionedSerializer
-from flip27_stream.connectors.kinesis.client.client import Shard
+from flip27_stream.connectors.kinesis.client.client import Shard, StreamIdentity
 from flip27_stream.errors import CorruptCheckpointError
+
+_RENEWED_MS = 3_600_000
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,10 @@ class StreamState:
     begun: frozenset[str] = frozenset()
     done: frozenset[str] = frozenset()
     initial: frozenset[str] | None = None
+
+    def is_of(self, identity: StreamIdentity) -> bool:
+        """Returns whether this is the state of the stream with that identity."""
+        return (self.arn, self.created) == (identity.arn, identity.created)
 
     def knows(self, shard_id: str) -> bool:
         """Returns whether a shard is begun or done."""
@@ -66,28 +72,47 @@ class KinesisEnumeratorState:
         streams: The state of each stream, by its name or ARN in the options.
         start_time: The time (ms) from which a new query reads shards, unless it reads them from the trim horizon;
             ``None`` before the initial discovery.
+        seen_at: A time (ms) since which planning has seen that no record followed the ends of shards; ``None`` if it is
+            not known. It is renewed once an hour, since another time makes another offset, and that an empty batch.
+        cut: The ids of the splits that may be planned up to behind a record that others follow.
     """
 
     streams: Mapping[str, StreamState] = field(default_factory=dict)
     start_time: int | None = None
+    seen_at: int | None = None
+    cut: frozenset[str] = frozenset()
 
     def with_stream(self, name: str, stream: StreamState) -> KinesisEnumeratorState:
         return replace(self, streams={**self.streams, name: stream})
+
+    def looked(self, now: int, ends: Iterable[int], cut: Iterable[str]) -> KinesisEnumeratorState:
+        """Returns the state after a look at all shards.
+
+        Args:
+            now: The time (ms).
+            ends: When it was seen that no record followed (ms), of each shard that is planned up to its end.
+            cut: The ids of the splits that may be planned up to behind a record that others follow.
+        """
+        seen_at = self.seen_at
+        if seen_at is None or abs(now - seen_at) >= _RENEWED_MS:
+            seen_at = min(ends, default=now)
+        return replace(self, seen_at=seen_at, cut=frozenset(cut))
 
     def __hash__(self) -> int:
         return hash((self.start_time, tuple(sorted(self.streams))))
 
 
 class KinesisEnumeratorStateSerializer(SimpleVersionedSerializer[KinesisEnumeratorState]):
-    """Serializes the state as ``{"start": ms, "streams": {name: stream}}``.
+    """Serializes the state as ``{"start": ms, "streams": {name: stream}, "seen": ms, "cut": [split ids]}``.
 
-    A stream is ``[arn, created, generation, [begun], [done], [initial] or null]``. Version 1 has no ``initial``: the
-    first listing after the restart counts as the first one of the query.
+    A stream is ``[arn, created, generation, [begun], [done], [initial] or null]``. Version 2 has no ``seen`` and no
+    ``cut``. Version 1 also has no ``initial``: the first listing after the restart counts as the first one of the
+    query.
     """
 
     @property
     def version(self) -> int:
-        return 2
+        return 3
 
     def serialize(self, value: KinesisEnumeratorState) -> JsonValue:
         streams: dict[str, JsonValue] = {
@@ -101,14 +126,33 @@ class KinesisEnumeratorStateSerializer(SimpleVersionedSerializer[KinesisEnumerat
             ]
             for name, s in sorted(value.streams.items())
         }
-        return {"start": value.start_time, "streams": streams}
+        return {
+            "start": value.start_time,
+            "streams": streams,
+            "seen": value.seen_at,
+            "cut": [*sorted(value.cut)],
+        }
 
     def deserialize(self, version: int, data: JsonValue) -> KinesisEnumeratorState:
         self.check_version("Kinesis enumerator state", version)
         match data:
-            case {"start": int() | None as start, "streams": dict(streams), **rest} if not rest:
-                return KinesisEnumeratorState({name: _stream(s) for name, s in streams.items()}, start)
+            case {"start": int() | None as start, "streams": dict(streams), **rest} if (
+                version < 3 and not rest
+            ):
+                return KinesisEnumeratorState(_streams(streams), start)
+            case {
+                "start": int() | None as start,
+                "streams": dict(streams),
+                "seen": int() | None as seen,
+                "cut": cut,
+                **rest,
+            } if not rest:
+                return KinesisEnumeratorState(_streams(streams), start, seen, _ids(cut))
         raise _corrupt(data)
+
+
+def _streams(data: Mapping[str, JsonValue]) -> dict[str, StreamState]:
+    return {name: _stream(stream) for name, stream in data.items()}
 
 
 def _stream(data: JsonValue) -> StreamState:
@@ -129,6 +173,6 @@ def _ids(data: JsonValue) -> frozenset[str]:
 
 def _corrupt(data: JsonValue) -> CorruptCheckpointError:
     return CorruptCheckpointError(
-        f"A Kinesis enumerator state is stored as an object of start and streams, not as {data!r}. Restore the "
-        "checkpoint from a copy, or use another checkpointLocation."
+        f"A Kinesis enumerator state is stored as an object of start, streams, seen and cut, not as {data!r}. Restore "
+        "the checkpoint from a copy, or use another checkpointLocation."
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import datetime, timezone
 
 from flip27_stream.api import SplitRange
 from flip27_stream.connector_base.data_loss import report_data_loss
@@ -26,12 +27,18 @@ class Loss:
         position: The position.
         error: What the service said; ``None`` if it went on at the first record that is there.
         found: The range from there on, if there was no error.
+        seen_at: When planning had last seen the end of the shard (ms); ``None`` if it is not known.
+        is_late: Whether records that came after that may have expired.
+        is_cut: Whether records may have followed the position that was planned last, whose record has expired.
     """
 
     split: KinesisShardSplit
     position: int
     error: ConnectorError | None
     found: SplitRange | None = None
+    seen_at: int | None = None
+    is_late: bool = False
+    is_cut: bool = False
 
 
 class LossReports:
@@ -43,7 +50,6 @@ class LossReports:
 
     def __init__(self, *, fail: bool) -> None:
         self._fail = fail
-        self._doubted: dict[str, int] = {}
 
     def report_stream(self, stream: str, known: StreamState, identity: StreamIdentity) -> None:
         """Reports a stream that was deleted and made again.
@@ -89,22 +95,27 @@ class LossReports:
         )
         report_data_loss(log, what, fail=self._fail)
 
-    def warn_of_doubt(self, loss: Loss) -> None:
-        """Warns once of records that may have followed one which was read and has expired."""
-        if self._doubted.get(loss.split.split_id) == loss.position:
-            return
-        self._doubted[loss.split.split_id] = loss.position
-        log.warning(
-            "The last record of %s that was read, %s, does not exist any more. If records followed it and have "
-            "expired, too, they are lost. Choose a retention period that is longer than the pauses of the query.",
-            loss.split.split_id,
-            described(loss.position),
-        )
+    def report_doubt(self, loss: Loss) -> None:
+        """Reports records that may have followed a position and have expired.
 
-    def warn_of_first_record(self, split: KinesisShardSplit) -> None:
-        """Warns of records that may have been before the first one of a shard, which was empty."""
-        log.warning(
-            "Shard %s was empty when it was last planned, and its first record is about to expire. If records before "
-            "it have expired, they are lost. Choose a retention period that is longer than the pauses of the query.",
-            split.split_id,
-        )
+        Raises:
+            DataLossError: ``fail`` is set, and records may be lost.
+        """
+        where = f"Records of {loss.split.split_id} behind {described(loss.position)} may be lost"
+        if loss.is_late and loss.seen_at is not None:
+            seen_at = datetime.fromtimestamp(loss.seen_at / 1000, timezone.utc)
+            what = (
+                f"{where}: planning last looked at the shard at {seen_at.isoformat(timespec='seconds')}, and records "
+                "that came soon after that have expired, or are about to expire. Nobody can say whether there were "
+                "some. Choose a retention period that is longer than the pauses of the query."
+            )
+            report_data_loss(log, what, fail=self._fail)
+        elif loss.is_cut:
+            what = f"{where}: records followed that position when it was planned, and the one before it has expired."
+            report_data_loss(log, what, fail=self._fail)
+        elif loss.seen_at is None:
+            log.warning(
+                "%s: the checkpoint is of an older release, which does not say when planning last looked at the shard. "
+                "They are lost if they are older than the stream's retention period.",
+                where,
+            )

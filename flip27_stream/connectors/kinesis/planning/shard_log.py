@@ -42,9 +42,23 @@ class ShardLog:
       plan.
 
     All ends are positions of records that were seen, so that a range always has the same records.
+
+    Attributes:
+        closed: Whether the shard has ended: no record follows the last one.
+        bytes_per_row: The mean size of a record (bytes); 0 if it is not known.
+        seen_at: A time (ms) when no record followed the end that was found then; ``None`` if it is not known.
+        is_cut: Whether the shard may be planned up to behind a record that others follow.
     """
 
-    def __init__(self, client: KinesisClient, split: KinesisShardSplit, settling_ms: int) -> None:
+    def __init__(
+        self,
+        client: KinesisClient,
+        split: KinesisShardSplit,
+        settling_ms: int,
+        *,
+        seen_at: int | None = None,
+        is_cut: bool = False,
+    ) -> None:
         self._client = client
         self._split = split
         self._settling_ms = settling_ms
@@ -57,6 +71,8 @@ class ShardLog:
         self._frozen: int | None = None
         self.closed = False
         self.bytes_per_row = 0.0
+        self.seen_at = seen_at
+        self.is_cut = is_cut
 
     # ---- how far it can be read -----------------------------------------------------------------------------------
 
@@ -90,6 +106,7 @@ class ShardLog:
         if limit is not None and limit <= _COUNTED:
             self.cut_after(limit, end)
         at_tail = end == self._known.tail or (start == end == self._frozen)
+        self.is_cut = not at_tail and (is_behind(end) if start < end else self.is_cut)
         return SplitRange(
             position=start,
             end=end,
@@ -152,11 +169,11 @@ class ShardLog:
     def skip_lost(self, position: int) -> None:
         """Makes the next look begin at the first record that exists behind ``position``, whose own record is lost."""
         self._known, self._busy = KnownRecords(position), False
-        page = self._pages.anew(TRIM_HORIZON, _LOOK_AHEAD)
+        asked_at, page = _now(), self._pages.anew(TRIM_HORIZON, _LOOK_AHEAD)
         is_empty = page.at_tip and not page.records
         self._pages.keep(position, page.next_iterator if is_empty else None)
         if is_empty:
-            self._known.tail, self.closed = position, page.next_iterator is None
+            self._known.tail, self.closed, self.seen_at = position, page.next_iterator is None, asked_at
         self._known.add_page(
             [seen for r in page.records if (seen := position_and_time(r))[0] > position], at_start=True
         )
@@ -263,10 +280,10 @@ class ShardLog:
         """Reads a page behind the last known record. Returns whether no record follows the page now."""
         last = self._known.last
         anchor = self._known.start if last is None else last.behind
-        page = self._pages.at(anchor, limit)
+        asked_at, page = _now(), self._pages.at(anchor, limit)
         self._take(page, at_start=last is None)
         if page.at_tip:
-            last = self._known.last
+            last, self.seen_at = self._known.last, asked_at
             self._known.tail = last.behind if last is not None else self._known.start
             self.closed = page.next_iterator is None
         else:
@@ -327,7 +344,7 @@ class ShardLog:
         if found is None:
             self._probe(moment, is_there=True)
             found = self._known.first_at_or_after(moment, end)
-        self._cut = min(self._known_before(moment), end) if found is None else found
+        self._cut = self._rough_cut(self._known_before(moment), end) if found is None else found
         return self._cut
 
     def rows_before(self, moment: int, end: int) -> int:
@@ -348,7 +365,12 @@ class ShardLog:
                 return min(self._position_behind(found.record, end), end)
             self._count(found)
         found = self._known.after_rows(rows, end)
-        return min(found.record.behind, end) if isinstance(found, Gap) else found
+        return self._rough_cut(found.record.behind, end) if isinstance(found, Gap) else found
+
+    def _rough_cut(self, position: int, end: int) -> int:
+        """Returns the position of a cut, at most ``end``, whose next record is not known."""
+        self.is_cut = self.is_cut or self._known.start < position < end
+        return min(position, end)
 
     def _jump(self, gap: Gap, end: int) -> bool:
         """Looks up a record at the time when the wanted records probably end. Returns whether it found a later one."""

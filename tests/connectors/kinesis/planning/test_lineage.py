@@ -150,7 +150,7 @@ def written_by_version_1(offset: dict[str, Any]) -> dict[str, Any]:
     """Returns an offset as version 1 of the state had it: without the shards of the first listing, and without a done
     shard that is not listed any more."""
     version, state = offset["enumerator"]
-    assert version == 2
+    assert version == 3
     streams = {name: stream[:5] for name, stream in state["streams"].items()}
     return {**offset, "enumerator": [1, {"start": state["start"], "streams": streams}]}
 

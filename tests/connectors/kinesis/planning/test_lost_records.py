@@ -12,7 +12,6 @@ import pytest
 from flip27_stream.api import PositioningRequest
 from flip27_stream.connectors.kinesis.planning import enumerator
 from flip27_stream.connectors.kinesis.planning.timed_enumerator import TimedKinesisSourceEnumerator
-from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON
 from flip27_stream.errors import DataLossError
 from flip27_stream.testing.source_query import SourceQuery
 from tests.connectors.kinesis.support.answers import error
@@ -42,26 +41,106 @@ def first_page_empty() -> Any:
     return fault
 
 
+def looked_at(offset: dict[str, Any], hours: int) -> dict[str, Any]:
+    """Returns an offset as if planning had last looked at the shards ``hours`` ago; the retention period is 24."""
+    version, state = offset["enumerator"]
+    assert abs(state["seen"] - now()) < 60_000
+    return {**offset, "enumerator": [version, {**state, "seen": now() - hours * 3_600_000}]}
+
+
 @pytest.mark.parametrize("begins_empty", [False, True])
-@pytest.mark.parametrize("expired", [9, 10, 15])
-def test_a_last_record_that_has_expired_is_warned_of(
-    expired: int, begins_empty: bool, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(("read", "expired"), [(10, 9), (10, 10), (10, 15), (0, 5), (0, 0)])
+@pytest.mark.parametrize("hours", [22, 24])
+def test_records_that_may_have_expired_since_the_last_look_are_data_loss(
+    hours: int, read: int, expired: int, begins_empty: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Records that followed the last one which was read may have expired with it, and nobody can see them. The first
-    page of an iterator may be empty though records follow."""
-    service = MemoryService(a=MemoryShard(records(0, 10)))
+    """Records that followed the last one which was read may have expired with it, or the shard was empty, and nobody
+    can see them. The time since the last look tells: records that came after it are younger. The first page of an
+    iterator may be empty though records follow."""
+    service = MemoryService(a=MemoryShard(records(0, read)))
     if begins_empty:
         service.fault = first_page_empty()
+    left = list(range(max(read, expired), read + 10))
+    may_be_lost = hours == 24 and expired >= read
+    with service.running(), caplog.at_level(logging.WARNING):
+        with SourceQuery(service.source()) as query:
+            query.run(read)
+        service.shards["a"].records += records(read, 10)
+        service.shards["a"].expire(expired)
+        offset = looked_at(query.offset, hours)
+        if may_be_lost:
+            is_told = pytest.raises(DataLossError, match=r"Records of clicks/a behind .* may be lost")
+            with SourceQuery(service.source(), offset) as failing, is_told:
+                failing.run(1)
+        with SourceQuery(service.source(failOnDataLoss="false"), offset) as resumed:
+            assert numbers_of(resumed.run(len(left))) == left
+            assert resumed.run(0) == []
+        with SourceQuery(service.source(), resumed.offset) as again:
+            assert again.run(0) == []
+    assert caplog.text.count("may be lost") == may_be_lost
+
+
+def test_the_time_of_the_last_look_is_renewed_once_an_hour() -> None:
+    """It makes an empty micro-batch, also where no record came."""
+    service = MemoryService(a=MemoryShard(records(0, 10)), b=MemoryShard())
     with service.running():
         with SourceQuery(service.source()) as query:
             query.run(10)
-        service.shards["a"].records += records(10, 10)
-        service.shards["a"].expire(expired)
-        with SourceQuery(service.source(), query.offset) as resumed, caplog.at_level(logging.WARNING):
-            rows = resumed.run(10 - max(expired - 10, 0))
+            (_, state), began = query.offset["enumerator"], now()
+            assert query.next_batch() is None
+        with SourceQuery(service.source(), looked_at(query.offset, 2), available_now=True) as resumed:
+            planned = resumed.next_batch()
+            assert planned is not None
+            assert resumed.tasks(*planned) == []
+            resumed.offset = planned[1]
+            assert resumed.next_batch() is None
+        assert resumed.offset["enumerator"][1]["seen"] >= began
+        positions = [{name: s[0] for name, s in q.offset["splits"].items()} for q in (query, resumed)]
+        assert positions[0] == positions[1]
+        assert state["cut"] == []
+
+
+def test_a_cut_whose_next_record_is_not_known_is_remembered() -> None:
+    """Pages have one record, so planning cannot count up to the limit. Then the record before the cut expires, and
+    nobody can say whether the one behind it has expired, too."""
+    service = MemoryService(a=MemoryShard(numbered_records(100, now() - 60_000, 1000)))
+
+    def short_pages(operation: str, asked: dict[str, Any]) -> Any:
+        asked |= {"Limit": 1} if operation == "GetRecords" else {}
+
+    with service.running():
+        service.fault = short_pages
+        source = service.source(maxRecordsPerTrigger="10", settlingTime="20 s")
+        with SourceQuery(source) as query:
+            query.planned = query.wait_for_batch()
+            assert numbers_of(query.step()) == [0]
+        assert query.offset["enumerator"][1]["cut"] == ["clicks/a"]
+        service.shards["a"].expire(2)
+        is_told = pytest.raises(DataLossError, match=r"Records of clicks/a behind .* may be lost")
+        with SourceQuery(service.source(), query.offset) as failing, is_told:
+            failing.run(1)
+        service.fault = lambda operation, asked: None
+        with SourceQuery(service.source(failOnDataLoss="false"), query.offset) as going_on:
+            assert numbers_of(going_on.run(98)) == list(range(2, 100))
+        assert going_on.offset["enumerator"][1]["cut"] == []
+
+
+@pytest.mark.parametrize("read", [0, 10])
+def test_a_checkpoint_of_version_2_does_not_say_when_the_shards_were_looked_at(
+    read: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = MemoryService(a=MemoryShard(records(0, read)))
+    with service.running(), caplog.at_level(logging.WARNING):
+        with SourceQuery(service.source()) as query:
+            query.run(read)
+        _, state = query.offset["enumerator"]
+        older = {name: value for name, value in state.items() if name not in ("seen", "cut")}
+        service.shards["a"].records += records(read, 10)
+        service.shards["a"].expire(read)
+        with SourceQuery(service.source(), {**query.offset, "enumerator": [2, older]}) as resumed:
+            assert numbers_of(resumed.run(10)) == list(range(read, read + 10))
             assert resumed.run(0) == []
-    assert numbers_of(rows) == list(range(max(expired, 10), 20))
-    assert caplog.text.count("does not exist any more") == (expired >= 10)
+    assert caplog.text.count("the checkpoint is of an older release") == 1
 
 
 @pytest.mark.parametrize("is_refused", [True, False])
@@ -124,22 +203,6 @@ def test_the_first_record_of_a_planned_range_is_known_by_its_number(
             rows = [row for task in going_on.tasks(start, end) for row in going_on.read(task)]
     assert numbers_of(rows) == list(range(15, 20))
     assert caplog.text.count("were lost while they were read") == 1
-
-
-@pytest.mark.parametrize("hours", [23, 24])
-def test_first_records_that_are_about_to_expire_are_warned_of(
-    hours: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The shard was empty when the query was stopped. The retention period is 24 hours."""
-    service = MemoryService(a=MemoryShard())
-    with service.running():
-        with SourceQuery(service.source()) as query:
-            assert query.run(0) == []
-        assert query.offset["splits"]["clicks/a"][0] == TRIM_HORIZON
-        service.shards["a"].records += numbered_records(10, now() - hours * 3_600_000 + 600_000)
-        with SourceQuery(service.source(), query.offset) as resumed, caplog.at_level(logging.WARNING):
-            assert numbers_of(resumed.run(10)) == list(range(10))
-    assert caplog.text.count("Shard clicks/a was empty when it was last planned") == (hours == 24)
 
 
 @pytest.mark.parametrize("was_doubted", [False, True])
