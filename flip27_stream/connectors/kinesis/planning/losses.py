@@ -101,21 +101,25 @@ class LossReports:
         Raises:
             DataLossError: ``fail`` is set, and records may be lost.
         """
-        where = f"Records of {loss.split.split_id} behind {described(loss.position)} may be lost"
+        where = f"{loss.split.split_id} behind {described(loss.position)}"
         if loss.is_late and loss.seen_at is not None:
             seen_at = datetime.fromtimestamp(loss.seen_at / 1000, timezone.utc)
             what = (
-                f"{where}: planning last looked at the shard at {seen_at.isoformat(timespec='seconds')}, and records "
-                "that came soon after that have expired, or are about to expire. Nobody can say whether there were "
-                "some. Choose a retention period that is longer than the pauses of the query."
+                f"Records of {where} may be lost: planning last looked at the shard at "
+                f"{seen_at.isoformat(timespec='seconds')}, and records that came soon after that have expired, or are "
+                "about to expire. Nobody can say whether there were some. Choose a retention period that is longer "
+                "than the pauses of the query."
             )
             report_data_loss(log, what, fail=self._fail)
         elif loss.is_cut:
-            what = f"{where}: records followed that position when it was planned, and the one before it has expired."
+            what = (
+                f"Records of {where} may be lost: records followed that position when it was planned, and the one "
+                "before it has expired."
+            )
             report_data_loss(log, what, fail=self._fail)
         elif loss.seen_at is None:
             log.warning(
-                "%s: the checkpoint is of an older release, which does not say when planning last looked at the shard. "
-                "They are lost if they are older than the stream's retention period.",
+                "Records of %s may be lost: the checkpoint is of an older release, which does not say when planning "
+                "last looked at the shard. They are lost if they are older than the stream's retention period.",
                 where,
             )
