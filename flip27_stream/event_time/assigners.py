@@ -99,10 +99,10 @@ class JsonTimestampAssigner(TimestampAssigner):
     """Event time is what a JSON pointer finds in a column of documents."""
 
     pointer: JsonPointer
-    documents: str = "value"
+    document_column: str = "value"
 
     def extract_timestamps(self, records: pa.RecordBatch, timestamps: pa.Int64Array | None) -> pa.Int64Array:
-        return self.pointer.times(records.column(self.documents))
+        return self.pointer.times(records.column(self.document_column))
 
 
 @dataclass(frozen=True)
@@ -156,17 +156,20 @@ def _column(name: str, schema: pa.Schema) -> pa.Field | None:
 
 
 def _pointer_assigner(
-    spec: str, schema: pa.Schema, option: str, documents: str, unit: str
+    spec: str, schema: pa.Schema, option: str, document_column: str, unit: str
 ) -> TimestampAssigner:
-    if documents not in schema.names:
-        raise _refused(option, spec, f"a JSON pointer needs a column '{documents}'", schema)
-    kind = schema.field(documents).type
+    if document_column not in schema.names:
+        raise _refused(option, spec, f"a JSON pointer needs a column '{document_column}'", schema)
+    kind = schema.field(document_column).type
     if not any(is_kind(kind) for is_kind in (pa.types.is_binary, pa.types.is_string)):
         raise _refused(
-            option, spec, f"a JSON pointer needs '{documents}' to be binary or string, not {kind}", schema
+            option,
+            spec,
+            f"a JSON pointer needs '{document_column}' to be binary or string, not {kind}",
+            schema,
         )
     try:
-        return JsonTimestampAssigner(JsonPointer(spec, unit), documents)
+        return JsonTimestampAssigner(JsonPointer(spec, unit), document_column)
     except ValueError as error:
         raise _refused(option, spec, str(error), schema) from error
 

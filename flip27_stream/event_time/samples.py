@@ -26,9 +26,9 @@ def sample_of(assigner: TimestampAssigner, records: pa.RecordBatch, row: int) ->
         row: The index of the record in the batch.
     """
     if isinstance(assigner, JsonTimestampAssigner):
-        if assigner.documents not in records.schema.names:  # a query may read other columns alone
+        if assigner.document_column not in records.schema.names:  # a query may read other columns alone
             return ""
-        document = records.column(assigner.documents).slice(row, 1).cast(pa.binary())
+        document = records.column(assigner.document_column).slice(row, 1).cast(pa.binary())
         return _of_document(without_frames(document)[0].as_py(), assigner.pointer)
     column = assigner.otherwise if isinstance(assigner, RecordTimestampAssigner) else assigner
     if not isinstance(column, ColumnTimestampAssigner):

@@ -109,17 +109,17 @@ FAULTS: list[tuple[str, Check, str]] = [
     ),
     (
         "is bounded and never ends",
-        SourceConformanceSuite.test_bounded_stage_of_a_hybrid,
+        SourceConformanceSuite.test_bounded_source_of_a_hybrid,
         "nothing was found to read",
     ),
     (
         "a reach far ahead",
-        SourceConformanceSuite.test_bounded_stage_of_a_hybrid,
+        SourceConformanceSuite.test_bounded_source_of_a_hybrid,
         "the source after it was told 1",
     ),
     (
         "goes back a little",
-        SourceConformanceSuite.test_bounded_stage_of_a_hybrid,
+        SourceConformanceSuite.test_bounded_source_of_a_hybrid,
         "rows are missing",
     ),
     (
@@ -194,7 +194,7 @@ def test_a_run_that_does_not_end_fails_its_check(monkeypatch: pytest.MonkeyPatch
 HOOKS: list[tuple[Check, str]] = [
     (SourceConformanceSuite.test_null_and_implausible_event_times, "write_at"),
     (SourceConformanceSuite.test_limits_of_the_source, "limited"),
-    (SourceConformanceSuite.test_bounded_stage_of_a_hybrid, "bounded"),
+    (SourceConformanceSuite.test_bounded_source_of_a_hybrid, "bounded"),
     (SourceConformanceSuite.test_split_that_vanishes_once_it_is_read, "hide"),
     (SourceConformanceSuite.test_system_that_fails_for_ever, "fail"),
 ]

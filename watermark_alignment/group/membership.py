@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import time
 from collections.abc import Callable
 
 from flip27_stream.threads import start
@@ -25,15 +24,10 @@ from watermark_alignment.group.group_view import (
     Waits,
     every_member,
 )
+from watermark_alignment.group.own_entry import OwnEntry
 
 _LOG = logging.getLogger(__name__)
 
-_BEATS_PER_TIMEOUT = 4
-LONGEST_BEAT_S = 15.0
-"""The longest time between two entries of a member, in seconds, also for a member with a long timeout.
-
-A new member reads only the entries of a limited time, and must find all live members in them.
-"""
 _TIME_LIMIT_S = 5.0
 
 
@@ -57,17 +51,13 @@ class Membership:
         on_commit: Callable[[int], None] = lambda version: None,
     ) -> None:
         self._log = log
-        self._entry = entry
         self._clock = clock
         self._on_commit = on_commit
-        self._joined = self._unpublished = self._closing = self._failing = self._late = False
+        self._own = OwnEntry(entry)
+        self._group_reads = GroupReads(entry, longest_gap_ms=int(2 * self._own.beat_s * 1000))
+        self._closing = self._failing = self._late = False
         self._asked = self._done = 0
-        self._beat_at = 0.0
-        self._beat_s = min(entry.timeout_ms / 1000 / _BEATS_PER_TIMEOUT, LONGEST_BEAT_S)
-        self._group_reads = GroupReads(entry, longest_gap_ms=int(2 * self._beat_s * 1000))
-        self._can_write = True
         self._failure: Exception | None = None
-        self._since: int | None = None
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._parent = os.getppid()
@@ -75,12 +65,12 @@ class Membership:
     @property
     def entry(self) -> Entry:
         """The last entry that was published or is about to be published."""
-        return self._entry
+        return self._own.entry
 
     @property
     def has_published(self) -> bool:
         """Whether :meth:`announce` was called."""
-        return self._joined
+        return self._own.has_joined
 
     @property
     def view(self) -> GroupView:
@@ -122,22 +112,23 @@ class Membership:
 
     def others(self) -> dict[Key, MemberProgress]:
         """Returns the positions of the other members, as they were last read."""
-        return {k: s.entry.member_progress for k, s in self.view.members.items() if k != self._entry.key}
+        return {k: s.entry.member_progress for k, s in self.view.members.items() if k != self.entry.key}
 
     def former(self) -> Entry | None:
         """Returns the last entry of the former run of this member; ``None`` without such a run, or if it left."""
-        return self.view.former(self._entry)
+        return self.view.former(self.entry)
 
     def duplicate(self) -> Entry | None:
         """Returns another live member with the same source id that joined before; ``None`` without one."""
-        return self.view.duplicate(self._entry)
+        return self.view.duplicate(self.entry)
 
     def successor(self) -> Entry | None:
         """Returns the entry of a run of the same lineage that joined after this one; ``None`` if there is none.
 
         Also ``None`` before this run has published an entry.
         """
-        return None if self._since is None else self.view.successor(self._entry, self._since)
+        since = self._own.since
+        return None if since is None else self.view.successor(self.entry, since)
 
     def look(self) -> None:
         """Reads the group in the thread, and waits for that up to a time limit.
@@ -166,18 +157,16 @@ class Membership:
             ConnectorError: As :meth:`look`.
         """
         with self._changed:
-            entry = self._entry
-            said = (entry.watermark, entry.waiting, entry.held_by, entry.progress)
-            if self._joined and said == (watermark, waiting, held_by, progress) and not self._unpublished:
-                return
-            if not self._joined:
-                last = self.view.members.get(entry.key)
-                entry = entry.succeeding(last.entry if last is not None else None)
-            self._entry = entry.next(
-                watermark, waiting=waiting, held_by=held_by, progress=progress, waits=waits
-            )
-            self._joined = self._unpublished = True
-            self._ask()
+            last = self.view.members.get(self.entry.key)
+            if self._own.announce(
+                last.entry if last is not None else None,
+                watermark,
+                waiting=waiting,
+                held_by=held_by,
+                progress=progress,
+                waits=waits,
+            ):
+                self._ask()
 
     def leave(self, timeout_s: float = 2.0) -> None:
         """Publishes that the member leaves, within ``timeout_s`` seconds, and ends the thread. Never raises.
@@ -212,10 +201,9 @@ class Membership:
 
     def _part(self) -> None:
         if self._is_orphan():
-            self._unpublished = False
-        elif self._joined and not self._closing:
-            self._entry = self._entry.leaving()
-            self._unpublished = True
+            self._own.is_unpublished = False
+        elif not self._closing:
+            self._own.leave()
         self._closing = True
 
     def _is_orphan(self) -> bool:
@@ -224,11 +212,11 @@ class Membership:
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(self._has_work, self._until_beat())
+                self._changed.wait_for(self._has_work, self._own.seconds_to_beat())
                 if self._is_orphan():
                     self._part()
                 turn, over = self._asked, self._closing
-                entry = self._to_publish()
+                entry = self._own.to_publish()
             succeeded = self._go(entry)
             with self._changed:
                 self._late = self._late and not succeeded
@@ -239,15 +227,6 @@ class Membership:
 
     def _has_work(self) -> bool:
         return self._asked > self._done or self._closing or self._log.is_behind
-
-    def _until_beat(self) -> float:
-        return max(self._beat_at - time.monotonic(), 0.0) if self._joined else self._beat_s
-
-    def _to_publish(self) -> Entry | None:
-        if self._joined and not self._unpublished and self._until_beat() == 0.0:
-            self._entry = self._entry.again()
-            self._unpublished = True
-        return self._entry if self._unpublished else None
 
     def _go(self, entry: Entry | None) -> bool:
         """Publishes ``entry`` and reads the log.
@@ -270,31 +249,25 @@ class Membership:
         with self._changed:
             self._failure = None
             self._group_reads = self._group_reads.after(
-                new_entries, self._clock(), can_write=self._can_write, is_behind=self._log.is_behind
+                new_entries, self._clock(), can_write=self._own.can_write, is_behind=self._log.is_behind
             )
             if unpublished is None:
-                self._unpublished = self._unpublished and self._entry is not entry
-            self._take_place()
+                self._own.record_published(entry)
+            if not self._closing:
+                self._own.follow(self._group_reads)
         return unpublished is None
-
-    def _take_place(self) -> None:
-        entry = self._group_reads.in_place(self._entry, self._since)
-        if self._joined and not self._closing and entry is not self._entry:
-            self._entry = entry
-            self._unpublished = True
-            self._beat_at = 0.0
 
     def _publish(self, entry: Entry) -> Exception | None:
         """Publishes ``entry``. Returns the error; ``None`` if it succeeded."""
-        self._beat_at = time.monotonic() + self._beat_s  # also after a failure
+        self._own.begin_publishing()
         try:
             version = self._log.publish(entry)
-            self._since = version if self._since is None else min(self._since, version)
+            self._own.record_version(version)
             self._on_commit(version)
         except Exception as error:  # noqa: BLE001 - as in _go
-            self._can_write = False
+            self._own.can_write = False
             return error
-        self._can_write = True
+        self._own.can_write = True
         return None
 
     def _warn_of(self, error: Exception, consequence: str) -> None:

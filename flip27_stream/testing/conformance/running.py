@@ -65,7 +65,7 @@ class RunningChecks(Checks):
                 check_all_read(system, query, [system.write(0, RECORDS)])
             _check_unknown_events(system)
 
-    def test_bounded_stage_of_a_hybrid(self) -> None:
+    def test_bounded_source_of_a_hybrid(self) -> None:
         """All rows of this source come first, then all rows of the next one, with restarts in the middle of splits.
 
         The next source gets the end position of this one.
@@ -82,7 +82,7 @@ class RunningChecks(Checks):
             limit = max(found.positions // _BATCHES, 1)
             chain = HybridSource.builder(bounded).add_source(following.source).build()
             rows, _ = read_in_many_processes(chain, count + sum(map(len, then)), limit)
-            _check_stages((system, first), (following, then), rows)
+            _check_bounded_sources((system, first), (following, then), rows)
             if found.times and _can_be_cut(system):
                 self._check_seam(bounded, following.source, limit, max(found.times), len(rows))
 
@@ -162,7 +162,7 @@ def _check_unknown_events(system: ExternalSystem) -> None:
         )
 
 
-def _check_stages(
+def _check_bounded_sources(
     one: tuple[ExternalSystem, list[Any]], other: tuple[ExternalSystem, list[Any]], rows: list[Row]
 ) -> None:
     """Checks that the rows of the first system come before any of the second."""

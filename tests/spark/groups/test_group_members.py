@@ -23,7 +23,7 @@ from tests.spark.support.members import TIMEOUT, Make, beat, kill, listen, membe
 from tests.spark.support.sources.memory_source import LogEnumerator, MemoryEnumerator
 from watermark_alignment.group.group_log import GroupLog
 from watermark_alignment.group.group_view import Entry
-from watermark_alignment.group.membership import LONGEST_BEAT_S
+from watermark_alignment.group.own_entry import LONGEST_BEAT_S
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 

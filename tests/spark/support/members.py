@@ -91,7 +91,7 @@ def several(query: Query) -> None:
 def beat(query: Query) -> None:
     """Makes the heartbeat of a member due, and runs it. It is usually due every fourth part of a minute."""
     member = member_of(query)
-    member._beat_at = 0.0
+    member._own.beat_at = 0.0
     member.look()
 
 
@@ -105,7 +105,7 @@ def listen(query: Query, ms: int) -> None:
 def kill(query: Query) -> None:
     """Ends a member as if its process were killed, so that it publishes nothing."""
     member = member_of(query)
-    member._joined = False
+    member._own.has_joined = False
     member.leave()
 
 

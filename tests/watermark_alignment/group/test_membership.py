@@ -14,7 +14,7 @@ import pytest
 from flip27_stream.testing import ManualClock, wait_until
 from tests.watermark_alignment.support.board import Board, BoardLog
 from tests.watermark_alignment.support.group_entries import TIMEOUT, entry
-from watermark_alignment.group import membership
+from watermark_alignment.group import membership, own_entry
 from watermark_alignment.group.group_view import Entry
 from watermark_alignment.group.membership import Membership
 
@@ -103,12 +103,12 @@ def test_a_member_is_renewed_whatever_its_query_does(join: Join, board: Board) -
 
 def beat(member: Membership) -> None:
     """Makes the member renew its entry at its next look."""
-    member._beat_at = 0.0
+    member._own.beat_at = 0.0
 
 
 def listen(member: Membership, clock: ManualClock, ms: int) -> None:
     """Makes the member read the group for ``ms`` milliseconds of the clock, as often as it renews its entry."""
-    beat_ms = int(1000 * member._beat_s)
+    beat_ms = int(1000 * member._own.beat_s)
     for gone in range(0, ms, beat_ms):
         clock.advance(min(beat_ms, ms - gone))
         member.look()
@@ -281,8 +281,8 @@ def test_entries_are_renewed_as_often_as_new_members_expect(join: Join) -> None:
 
     A new member reads only the entries of the last minute, and finds it (I3).
     """
-    assert join("one", timeout_ms=3_600_000)._beat_s == membership.LONGEST_BEAT_S
-    assert join("two", timeout_ms=1000)._beat_s == 0.25
+    assert join("one", timeout_ms=3_600_000)._own.beat_s == own_entry.LONGEST_BEAT_S
+    assert join("two", timeout_ms=1000)._own.beat_s == 0.25
 
 
 def test_a_table_that_does_not_answer_holds_a_plan_up_once(

@@ -151,7 +151,7 @@ def test_al_20_a_member_with_the_shortest_timeout_renews_its_entry_as_often_as_i
     member = Membership(
         GroupLog(SplitWatermarkTable("nowhere", {}), "g", 0), entry("clicks", timeout_ms=shortest), lambda: 0
     )
-    assert member._beat_s == shortest / 1000 / 4
+    assert member._own.beat_s == shortest / 1000 / 4
 
 
 def test_op_04_drift_zero_is_allowed() -> None:

@@ -31,7 +31,8 @@ from watermark_alignment.group.group_view import (
     watermark_to_publish,
     who_waits,
 )
-from watermark_alignment.group.membership import LONGEST_BEAT_S, Membership
+from watermark_alignment.group.membership import Membership
+from watermark_alignment.group.own_entry import LONGEST_BEAT_S
 from watermark_alignment.options import AlignmentOptions, called
 from watermark_alignment.planner import GROUP
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
