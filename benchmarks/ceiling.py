@@ -18,9 +18,9 @@ from pyspark.sql.types import StructType
 from benchmarks.support.backlog import Backlog
 from benchmarks.support.command import run
 from benchmarks.support.constant_source import constant_source
+from benchmarks.support.environment import Environment
 from benchmarks.support.folders import temporary_folder
-from benchmarks.support.marks import Result, at_least
-from benchmarks.support.stage import Stage
+from benchmarks.support.results import Result, at_least
 from benchmarks.support.streams import OURS, drain, stream
 from benchmarks.support.turns import pairs, speeds
 from flip27_stream.connectors.kafka import KafkaSourceFactory
@@ -37,29 +37,31 @@ class Emitted:
     largest: pa.RecordBatch
 
 
-def measure(stage: Stage) -> Iterator[Result]:
-    backlog = Backlog(stage.sizes.records)
-    size = stage.value_bytes(backlog)
-    reading = emitted(stage, backlog.topic)
+def measure(environment: Environment) -> Iterator[Result]:
+    backlog = Backlog(environment.sizes.records)
+    size = environment.value_bytes(backlog)
+    reading = emitted(environment, backlog.topic)
     with temporary_folder() as folder:
-        stage.spark.dataSource.register(constant_source(reading.largest, reading.rows, Path(folder)))
+        environment.spark.dataSource.register(constant_source(reading.largest, reading.rows, Path(folder)))
 
         def ceiling() -> float:
-            return sum(drain(stage.spark.readStream.format("constant").load(), backlog.records))
+            return sum(drain(environment.spark.readStream.format("constant").load(), backlog.records))
 
         def ours() -> float:
-            return sum(drain(stream(stage, OURS, backlog.topic), backlog.records))
+            return sum(drain(stream(environment, OURS, backlog.topic), backlog.records))
 
-        seconds = pairs(ceiling, ours, stage.sizes.pairs, stage.sizes.warm_up)
+        seconds = pairs(ceiling, ours, environment.sizes.pairs, environment.sizes.warm_up)
     yield speeds(
         "share of the ceiling (constant batches)", backlog.records, size, seconds, at_least(65), percent=True
     )
 
 
-def emitted(stage: Stage, topic: str) -> Emitted:
+def emitted(environment: Environment, topic: str) -> Emitted:
     """Runs our readers in this process as Spark runs them in workers, and returns what they emit."""
-    options = {"kafka.bootstrap.servers": stage.broker.bootstrap_servers, "subscribe": topic}
-    source = data_source(KafkaSourceFactory(), spark=stage.spark)({**options, "startingOffsets": "earliest"})
+    options = {"kafka.bootstrap.servers": environment.broker.bootstrap_servers, "subscribe": topic}
+    source = data_source(KafkaSourceFactory(), spark=environment.spark)(
+        {**options, "startingOffsets": "earliest"}
+    )
     reader = source.reader(_struct(source.schema()))
     rows: list[list[int]] = []
     largest: pa.RecordBatch | None = None

@@ -13,9 +13,9 @@ from pyspark.sql import functions as sf
 
 from benchmarks.support.backlog import JSON_SCHEMA, Backlog
 from benchmarks.support.command import run
-from benchmarks.support.marks import Result, at_least
+from benchmarks.support.environment import Environment
 from benchmarks.support.metered import Metered, cpu_a_row
-from benchmarks.support.stage import Stage
+from benchmarks.support.results import Result, at_least
 from benchmarks.support.streams import BUILTIN, OURS, drain, stream
 from benchmarks.support.turns import pairs, speeds
 
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def measure(stage: Stage) -> Iterator[Result]:
-    yield _two_columns(stage, Backlog(stage.sizes.records))
-    yield from _json(stage, Backlog(stage.sizes.records, json=True))
+def measure(environment: Environment) -> Iterator[Result]:
+    yield _two_columns(environment, Backlog(environment.sizes.records))
+    yield from _json(environment, Backlog(environment.sizes.records, json=True))
 
 
-def _two_columns(stage: Stage, backlog: Backlog) -> Result:
-    size = stage.value_bytes(backlog)
+def _two_columns(environment: Environment, backlog: Backlog) -> Result:
+    size = environment.value_bytes(backlog)
 
     def builtin() -> float:
-        frame = stream(stage, BUILTIN, backlog.topic).select("value", "timestamp")
+        frame = stream(environment, BUILTIN, backlog.topic).select("value", "timestamp")
         return sum(drain(frame, backlog.records))
 
     def ours() -> float:
-        frame = stream(stage, OURS, backlog.topic, "value binary, timestamp timestamp")
+        frame = stream(environment, OURS, backlog.topic, "value binary, timestamp timestamp")
         return sum(drain(frame, backlog.records))
 
-    seconds = pairs(builtin, ours, stage.sizes.pairs, stage.sizes.warm_up)
+    seconds = pairs(builtin, ours, environment.sizes.pairs, environment.sizes.warm_up)
     return speeds("value and timestamp, by schema", backlog.records, size, seconds, at_least(4))
 
 
-def _json(stage: Stage, backlog: Backlog) -> Iterator[Result]:
-    size = stage.value_bytes(backlog)
+def _json(environment: Environment, backlog: Backlog) -> Iterator[Result]:
+    size = environment.value_bytes(backlog)
     sums: dict[str, int] = {}
 
     def summed(fmt: str, frame: DataFrame) -> float:
@@ -56,17 +56,19 @@ def _json(stage: Stage, backlog: Backlog) -> Iterator[Result]:
 
     def builtin() -> float:
         value = sf.from_json(sf.col("value").cast("string"), JSON_SCHEMA)
-        return summed(BUILTIN, stream(stage, BUILTIN, backlog.topic).select(value.alias("v")).select("v.*"))
+        return summed(
+            BUILTIN, stream(environment, BUILTIN, backlog.topic).select(value.alias("v")).select("v.*")
+        )
 
     def ours() -> float:
-        return summed(OURS, stream(stage, OURS, backlog.topic, JSON_SCHEMA, **{"value.format": "json"}))
+        return summed(OURS, stream(environment, OURS, backlog.topic, JSON_SCHEMA, **{"value.format": "json"}))
 
-    beside, own = (Metered(work, stage.broker.pid) for work in (builtin, ours))
-    seconds = pairs(beside, own, stage.sizes.pairs, stage.sizes.warm_up)
+    beside, own = (Metered(work, environment.broker.pid) for work in (builtin, ours))
+    seconds = pairs(beside, own, environment.sizes.pairs, environment.sizes.warm_up)
     if sums[BUILTIN] != sums[OURS]:
         raise RuntimeError(f"the sums differ: {sums}")
     yield speeds("JSON, 6 fields, sum of one", backlog.records, size, seconds, at_least(3))
-    yield cpu_a_row("JSON, 6 fields, sum of one", backlog.records, beside, own, stage.sizes.pairs)
+    yield cpu_a_row("JSON, 6 fields, sum of one", backlog.records, beside, own, environment.sizes.pairs)
 
 
 if __name__ == "__main__":

@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 
 from benchmarks.support.backlog import JSON_SCHEMA, START_MS, json_values
 from benchmarks.support.command import run
+from benchmarks.support.environment import Environment
 from benchmarks.support.folders import temporary_folder
-from benchmarks.support.marks import Mark, Result, at_least, at_most
 from benchmarks.support.metered import Metered, cpu_a_row
-from benchmarks.support.stage import Stage
+from benchmarks.support.results import Result, Target, at_least, at_most
 from benchmarks.support.streams import drain
 from benchmarks.support.turns import pairs, speeds
 from flip27_stream.api import WatermarkStrategy
@@ -46,22 +46,22 @@ _ROWS_A_DAY = 1440
 _UNLIMITED = 2**63 - 1
 
 
-def measure(stage: Stage) -> Iterator[Result]:
+def measure(environment: Environment) -> Iterator[Result]:
     with temporary_folder() as folder:
         root = Path(folder)
-        yield from _reading(stage, root / "parquet", "parquet", at_least(1.0))
-        yield from _reading(stage, root / "json", "json", at_least(1.2))
-        yield from _planning(stage, root / "many", aligned=False)
-        yield from _planning(stage, root / "many", aligned=True)
-        yield from _history(stage, root)
+        yield from _reading(environment, root / "parquet", "parquet", at_least(1.0))
+        yield from _reading(environment, root / "json", "json", at_least(1.2))
+        yield from _planning(environment, root / "many", aligned=False)
+        yield from _planning(environment, root / "many", aligned=True)
+        yield from _history(environment, root)
 
 
 # ---- speed
 
 
-def _reading(stage: Stage, folder: Path, form: str, mark: Mark) -> Iterator[Result]:
+def _reading(environment: Environment, folder: Path, form: str, target: Target) -> Iterator[Result]:
     """Measures the reading of files into the noop sink in one batch that takes seconds."""
-    each = stage.sizes.records // _FILES
+    each = environment.sizes.records // _FILES
     rows = each * _FILES * _ROW_GROUPS
     folder.mkdir()
     for number in range(_FILES):
@@ -70,16 +70,16 @@ def _reading(stage: Stage, folder: Path, form: str, mark: Mark) -> Iterator[Resu
     schema = f"{JSON_SCHEMA}, time timestamp" if form == "parquet" else JSON_SCHEMA
 
     def builtin() -> float:
-        return sum(drain(stage.spark.readStream.schema(schema).format(form).load(str(folder)), rows))
+        return sum(drain(environment.spark.readStream.schema(schema).format(form).load(str(folder)), rows))
 
     def ours() -> float:
-        reader = stage.spark.readStream.schema(schema).format(OURS).option("files.format", form)
+        reader = environment.spark.readStream.schema(schema).format(OURS).option("files.format", form)
         return sum(drain(reader.load(str(folder)), rows))
 
     beside, own = Metered(builtin), Metered(ours)
-    seconds = pairs(beside, own, stage.sizes.pairs, stage.sizes.warm_up)
-    yield speeds(f"{form} files", rows, size, seconds, mark)
-    yield cpu_a_row(f"{form} files", rows, beside, own, stage.sizes.pairs)
+    seconds = pairs(beside, own, environment.sizes.pairs, environment.sizes.warm_up)
+    yield speeds(f"{form} files", rows, size, seconds, target)
+    yield cpu_a_row(f"{form} files", rows, beside, own, environment.sizes.pairs)
 
 
 def _write_events(path: Path, rows: int, seed: int, form: str) -> None:
@@ -107,12 +107,12 @@ def _write_events(path: Path, rows: int, seed: int, form: str) -> None:
 # ---- planning
 
 
-def _planning(stage: Stage, folder: Path, *, aligned: bool) -> Iterator[Result]:
+def _planning(environment: Environment, folder: Path, *, aligned: bool) -> Iterator[Result]:
     """Measures the planning of a folder with many small files, without Spark.
 
     A plan takes a thousand files, which are read before the next plan.
     """
-    count = stage.sizes.files
+    count = environment.sizes.files
     if not folder.exists():
         _write_many(folder, count)
     seconds, largest = [], 0
@@ -120,7 +120,7 @@ def _planning(stage: Stage, folder: Path, *, aligned: bool) -> Iterator[Result]:
         spec = _spec({"path": str(folder)}, table if aligned else None)
         coordinator = SourceCoordinator(spec)
         offset: dict[str, Any] = dict(INITIAL)
-        for _ in range(2 + stage.sizes.batches):
+        for _ in range(2 + environment.sizes.batches):
             start, began = offset, time.perf_counter()
             offset = coordinator.latest_offset(start, _UNLIMITED)
             seconds.append(time.perf_counter() - began)
@@ -181,18 +181,18 @@ class Told:
     state_rows: int
 
 
-def _history(stage: Stage, root: Path) -> Iterator[Result]:
+def _history(environment: Environment, root: Path) -> Iterator[Result]:
     """Measures the reading of daily files in shuffled order, counted by hour and user.
 
     The built-in source runs with a short delay and with a delay that loses no row, ours with the short delay.
     """
-    days = stage.sizes.days
+    days = environment.sizes.days
     folder = root / "history"
     folder.mkdir()
     for name, day in enumerate(np.random.default_rng(7).permutation(days).tolist()):
         _write_day(folder / f"{name:04}.parquet", day)
     rows = days * _ROWS_A_DAY
-    spark = stage.spark
+    spark = environment.spark
     per_batch = max(days // 18, 1)
     schema = "time timestamp, user string"
     builtin = spark.readStream.schema(schema).option("maxFilesPerTrigger", per_batch).parquet(str(folder))

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 from benchmarks.support.backlog import Backlog
 from benchmarks.support.command import run
+from benchmarks.support.environment import Environment
 from benchmarks.support.folders import temporary_folder
-from benchmarks.support.marks import Result, at_most
 from benchmarks.support.processes import below, read_or_empty
-from benchmarks.support.stage import Stage
+from benchmarks.support.results import Result, at_most
 from benchmarks.support.streams import OURS, drain, stream
 
 if TYPE_CHECKING:
@@ -68,8 +68,8 @@ class PeakMemory:
                 self.of[module][pid] = peak
 
 
-def measure(stage: Stage) -> Iterator[Result]:
-    small = Backlog(stage.sizes.records)
+def measure(environment: Environment) -> Iterator[Result]:
+    small = Backlog(environment.sizes.records)
     large = Backlog(max(4, small.records // 50), value_bytes=10_000)
     backlogs = {
         "100-byte values": small,
@@ -79,20 +79,20 @@ def measure(stage: Stage) -> Iterator[Result]:
         "1 MB values": Backlog(max(4, small.records // 5000), value_bytes=_LARGE_BYTES),
     }
     for name, backlog in backlogs.items():
-        yield from _read(stage, backlog, name, {})
+        yield from _read(environment, backlog, name, {})
     with temporary_folder() as table:
         alignment = {
             "scan.watermark.alignment.group": "memory",
             "scan.watermark.alignment.max-drift": "5 minutes",
             "scan.watermark.alignment.table": table,
         }
-        yield from _read(stage, small, "100-byte values, aligned", alignment)
+        yield from _read(environment, small, "100-byte values, aligned", alignment)
 
 
-def _read(stage: Stage, backlog: Backlog, name: str, options: dict[str, str]) -> Iterator[Result]:
-    stage.value_bytes(backlog)
+def _read(environment: Environment, backlog: Backlog, name: str, options: dict[str, str]) -> Iterator[Result]:
+    environment.value_bytes(backlog)
     with PeakMemory() as peaks:
-        drain(stream(stage, OURS, backlog.topic, **options), backlog.records)
+        drain(stream(environment, OURS, backlog.topic, **options), backlog.records)
     work = f"memory, {backlog.records:,} {name}"
     workers = list(peaks.of[_WORKERS].values())
     yield Result(f"{work}: largest worker", "", "", [max(workers)], "MB", at_most(300))

@@ -20,10 +20,10 @@ from benchmarks.ceiling import emitted
 from benchmarks.support.backlog import Backlog
 from benchmarks.support.command import run
 from benchmarks.support.constant_source import constant_source
+from benchmarks.support.environment import Environment
 from benchmarks.support.folders import temporary_folder
-from benchmarks.support.marks import Result, at_least
 from benchmarks.support.metered import Metered, cpu_a_row
-from benchmarks.support.stage import Stage
+from benchmarks.support.results import Result, at_least
 from benchmarks.support.streams import BUILTIN, OURS, drain, stream
 from benchmarks.support.turns import Contender, Pairs, pairs, speeds, take_turns
 from flip27_stream.testing.kafka.bulk import Codec
@@ -61,39 +61,39 @@ class Shape:
 SHAPES = [Shape(size, batch, codec) for codec, size, batch in product(_CODECS, (100, 1000, 10_000), _BATCHES)]
 
 
-def measure(stage: Stage) -> Iterator[Result]:
-    for shape in SHAPES[: stage.sizes.shapes]:
-        yield from _compare(stage, shape)
+def measure(environment: Environment) -> Iterator[Result]:
+    for shape in SHAPES[: environment.sizes.shapes]:
+        yield from _compare(environment, shape)
     with temporary_folder() as table:
-        yield _aligned(stage, SHAPES[1].backlog(stage.sizes.records), table)
+        yield _aligned(environment, SHAPES[1].backlog(environment.sizes.records), table)
 
 
-def _compare(stage: Stage, shape: Shape) -> Iterator[Result]:
-    backlog = shape.backlog(stage.sizes.records)
-    size = stage.value_bytes(backlog)
-    reading = emitted(stage, backlog.topic)
+def _compare(environment: Environment, shape: Shape) -> Iterator[Result]:
+    backlog = shape.backlog(environment.sizes.records)
+    size = environment.value_bytes(backlog)
+    reading = emitted(environment, backlog.topic)
     with temporary_folder() as folder:
-        stage.spark.dataSource.register(constant_source(reading.largest, reading.rows, Path(folder)))
+        environment.spark.dataSource.register(constant_source(reading.largest, reading.rows, Path(folder)))
 
         def kafka(source: str) -> Callable[[], float]:
-            return lambda: sum(drain(stream(stage, source, backlog.topic), backlog.records))
+            return lambda: sum(drain(stream(environment, source, backlog.topic), backlog.records))
 
         def ceiling() -> float:
-            return sum(drain(stage.spark.readStream.format("constant").load(), backlog.records))
+            return sum(drain(environment.spark.readStream.format("constant").load(), backlog.records))
 
-        builtin, ours = (Metered(kafka(source), stage.broker.pid) for source in (BUILTIN, OURS))
+        builtin, ours = (Metered(kafka(source), environment.broker.pid) for source in (BUILTIN, OURS))
         contenders: dict[str, Contender] = {BUILTIN: builtin, OURS: ours, _CEILING: ceiling}
-        seconds = take_turns(contenders, stage.sizes.pairs, stage.sizes.warm_up)
+        seconds = take_turns(contenders, environment.sizes.pairs, environment.sizes.warm_up)
     speed = Pairs(seconds[BUILTIN], seconds[OURS])
     share = Pairs(seconds[_CEILING], seconds[OURS])
-    marks = (_SPEED[shape.value_bytes], _SHARE.get((shape.value_bytes, shape.batch_records)))
-    yield speeds(f"{shape}", backlog.records, size, speed, marks[0])
-    yield speeds(f"{shape}: share of the ceiling", backlog.records, size, share, marks[1], percent=True)
-    yield cpu_a_row(f"{shape}", backlog.records, builtin, ours, stage.sizes.pairs)
+    targets = (_SPEED[shape.value_bytes], _SHARE.get((shape.value_bytes, shape.batch_records)))
+    yield speeds(f"{shape}", backlog.records, size, speed, targets[0])
+    yield speeds(f"{shape}: share of the ceiling", backlog.records, size, share, targets[1], percent=True)
+    yield cpu_a_row(f"{shape}", backlog.records, builtin, ours, environment.sizes.pairs)
 
 
-def _aligned(stage: Stage, backlog: Backlog, table: str) -> Result:
-    size = stage.value_bytes(backlog)
+def _aligned(environment: Environment, backlog: Backlog, table: str) -> Result:
+    size = environment.value_bytes(backlog)
     alignment = {
         "scan.watermark.alignment.group": "benchmark",
         "scan.watermark.alignment.max-drift": "5 minutes",
@@ -101,12 +101,12 @@ def _aligned(stage: Stage, backlog: Backlog, table: str) -> Result:
     }
 
     def builtin() -> float:
-        return sum(drain(stream(stage, BUILTIN, backlog.topic), backlog.records))
+        return sum(drain(stream(environment, BUILTIN, backlog.topic), backlog.records))
 
     def ours() -> float:
-        return sum(drain(stream(stage, OURS, backlog.topic, **alignment), backlog.records))
+        return sum(drain(stream(environment, OURS, backlog.topic, **alignment), backlog.records))
 
-    seconds = pairs(builtin, ours, stage.sizes.pairs, stage.sizes.warm_up)
+    seconds = pairs(builtin, ours, environment.sizes.pairs, environment.sizes.warm_up)
     return speeds(f"{SHAPES[1]}, ours aligned", backlog.records, size, seconds)
 
 

@@ -18,9 +18,9 @@ from functools import partial
 from kafka import KafkaProducer
 
 from benchmarks.support.command import run
+from benchmarks.support.environment import Environment
 from benchmarks.support.folders import temporary_folder
-from benchmarks.support.marks import Result, at_most
-from benchmarks.support.stage import Stage
+from benchmarks.support.results import Result, at_most
 from benchmarks.support.streams import BUILTIN, OURS, drain, stream
 from benchmarks.support.turns import Pairs, milliseconds, pairs
 
@@ -45,33 +45,33 @@ class Shape:
         return f"{self.rows} rows in each of {self.partitions} partitions"
 
 
-def measure(stage: Stage) -> Iterator[Result]:
-    few, many = Shape(4, 100), Shape(stage.sizes.many, 10)
-    yield _fed(stage, few, 0.95)
-    yield _behind(stage, few, 0.95)
-    yield _behind(stage, many, 1.0)
+def measure(environment: Environment) -> Iterator[Result]:
+    few, many = Shape(4, 100), Shape(environment.sizes.many, 10)
+    yield _fed(environment, few, 0.95)
+    yield _behind(environment, few, 0.95)
+    yield _behind(environment, many, 1.0)
 
 
-def _fed(stage: Stage, shape: Shape, limit: float) -> Result:
-    topic = stage.empty_topic(shape.partitions)
+def _fed(environment: Environment, shape: Shape, limit: float) -> Result:
+    topic = environment.empty_topic(shape.partitions)
     seconds = pairs(
-        partial(_feed_stream, stage, BUILTIN, topic, shape),
-        partial(_feed_stream, stage, OURS, topic, shape),
-        stage.sizes.pairs,
-        stage.sizes.warm_up,
+        partial(_feed_stream, environment, BUILTIN, topic, shape),
+        partial(_feed_stream, environment, OURS, topic, shape),
+        environment.sizes.pairs,
+        environment.sizes.warm_up,
     )
     return _result(f"{shape}, fed", seconds, limit)
 
 
-def _behind(stage: Stage, shape: Shape, limit: float) -> Result:
-    topic = stage.empty_topic(shape.partitions)
-    with closing(_producer(stage)) as producer:
-        for _ in range(_WARM_UP + stage.sizes.batches):
+def _behind(environment: Environment, shape: Shape, limit: float) -> Result:
+    topic = environment.empty_topic(shape.partitions)
+    with closing(_producer(environment)) as producer:
+        for _ in range(_WARM_UP + environment.sizes.batches):
             _feed(producer, topic, shape)
     seconds = pairs(
-        partial(_catch_up, stage, BUILTIN, topic, shape),
-        partial(_catch_up, stage, OURS, topic, shape),
-        stage.sizes.pairs,
+        partial(_catch_up, environment, BUILTIN, topic, shape),
+        partial(_catch_up, environment, OURS, topic, shape),
+        environment.sizes.pairs,
         warm_up=0,  # the built-in source spends a minute on the first batch of a query with 200 partitions
     )
     return _result(f"{shape}, behind", seconds, limit)
@@ -83,15 +83,15 @@ def _result(work: str, seconds: Pairs, limit: float) -> Result:
         milliseconds(seconds.beside),
         milliseconds(seconds.ours),
         seconds.time,
-        mark=at_most(limit),
+        target=at_most(limit),
     )
 
 
-def _feed_stream(stage: Stage, fmt: str, topic: str, shape: Shape) -> float:
+def _feed_stream(environment: Environment, fmt: str, topic: str, shape: Shape) -> float:
     """Returns the median time (s) of the batches of a query whose rows a producer writes batch by batch."""
-    wanted = _WARM_UP + stage.sizes.batches
-    frame = stream(stage, fmt, topic, startingOffsets="latest")
-    with temporary_folder() as checkpoint, closing(_producer(stage)) as producer:
+    wanted = _WARM_UP + environment.sizes.batches
+    frame = stream(environment, fmt, topic, startingOffsets="latest")
+    with temporary_folder() as checkpoint, closing(_producer(environment)) as producer:
         query = frame.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
         try:
             query.processAllAvailable()
@@ -108,19 +108,19 @@ def _feed_stream(stage: Stage, fmt: str, topic: str, shape: Shape) -> float:
     return statistics.median(p.durationMs["triggerExecution"] for p in batches[_WARM_UP:]) / 1000
 
 
-def _catch_up(stage: Stage, fmt: str, topic: str, shape: Shape) -> float:
+def _catch_up(environment: Environment, fmt: str, topic: str, shape: Shape) -> float:
     """Returns the median time (s) of the batches of a query that catches up."""
-    frame = stream(stage, fmt, topic, maxOffsetsPerTrigger=shape.total)
-    batches = _WARM_UP + stage.sizes.batches
+    frame = stream(environment, fmt, topic, maxOffsetsPerTrigger=shape.total)
+    batches = _WARM_UP + environment.sizes.batches
     seconds = drain(frame, batches * shape.total)
     if len(seconds) != batches:
         raise RuntimeError(f"{fmt} made {len(seconds)} batches, not {batches}")
     return statistics.median(seconds[_WARM_UP:])
 
 
-def _producer(stage: Stage) -> KafkaProducer:
+def _producer(environment: Environment) -> KafkaProducer:
     """Returns a producer that collects rows until it is flushed, so that the rows of a batch arrive in one request."""
-    return KafkaProducer(bootstrap_servers=stage.broker.bootstrap_servers, linger_ms=_FOREVER_MS)
+    return KafkaProducer(bootstrap_servers=environment.broker.bootstrap_servers, linger_ms=_FOREVER_MS)
 
 
 def _feed(producer: KafkaProducer, topic: str, shape: Shape) -> None:

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from functools import partial
 
 from benchmarks.support.command import run
+from benchmarks.support.environment import Environment
 from benchmarks.support.folders import temporary_folder
-from benchmarks.support.marks import Result
-from benchmarks.support.stage import Stage
+from benchmarks.support.results import Result
 from benchmarks.support.streams import BUILTIN, OURS, stream
 from benchmarks.support.turns import milliseconds, pairs
 
@@ -23,17 +23,17 @@ _LOOK_S = 0.002
 _TIME_LIMIT_S = 120
 
 
-def measure(stage: Stage) -> Iterator[Result]:
-    topic = stage.empty_topic(_PARTITIONS)
+def measure(environment: Environment) -> Iterator[Result]:
+    topic = environment.empty_topic(_PARTITIONS)
     rows = [
         (partition, 1 + row, None, b"v" * 100) for partition in range(_PARTITIONS) for row in range(_ROWS)
     ]
-    stage.broker.write(topic, rows)
+    environment.broker.write(topic, rows)
     seconds = pairs(
-        partial(_first_rows, stage, BUILTIN, topic),
-        partial(_first_rows, stage, OURS, topic),
-        stage.sizes.pairs,
-        stage.sizes.warm_up,
+        partial(_first_rows, environment, BUILTIN, topic),
+        partial(_first_rows, environment, OURS, topic),
+        environment.sizes.pairs,
+        environment.sizes.warm_up,
     )
     yield Result(
         "from start() to the first rows",
@@ -43,9 +43,9 @@ def measure(stage: Stage) -> Iterator[Result]:
     )
 
 
-def _first_rows(stage: Stage, fmt: str, topic: str) -> float:
+def _first_rows(environment: Environment, fmt: str, topic: str) -> float:
     """Returns the seconds from ``start()`` until a batch with all the rows has run."""
-    frame = stream(stage, fmt, topic)
+    frame = stream(environment, fmt, topic)
     with temporary_folder() as checkpoint:
         writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint)
         began = time.perf_counter()

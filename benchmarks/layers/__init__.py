@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.layers import files, kafka, kinesis, planning, values
-from benchmarks.support.marks import Result
-from benchmarks.support.stage import Stage
+from benchmarks.support.environment import Environment
+from benchmarks.support.results import Result
 
 
-def measure(stage: Stage) -> Iterator[Result]:
-    yield from kafka.measure_with_broker(stage)
-    yield from measure_without_broker(stage)
+def measure(environment: Environment) -> Iterator[Result]:
+    yield from kafka.measure_with_broker(environment)
+    yield from measure_without_broker(environment)
 
 
-def measure_without_broker(stage: Stage) -> Iterator[Result]:
+def measure_without_broker(environment: Environment) -> Iterator[Result]:
     for module in (kafka, values, kinesis, files, planning):
-        yield from module.measure(stage)
+        yield from module.measure(environment)

@@ -15,9 +15,9 @@ from pyarrow.fs import LocalFileSystem
 
 from benchmarks.layers.pair import compared, times
 from benchmarks.support.backlog import START_MS
+from benchmarks.support.environment import Environment
 from benchmarks.support.folders import temporary_folder
-from benchmarks.support.marks import Result
-from benchmarks.support.stage import Stage
+from benchmarks.support.results import Result
 from flip27_stream.connectors.files.delta.delta_log import DeltaLog
 from flip27_stream.connectors.files.formats.orc import OrcFormat
 from flip27_stream.connectors.files.storage.filesystem import Storage
@@ -25,13 +25,13 @@ from flip27_stream.connectors.files.storage.filesystem import Storage
 _COMMITS = 20
 
 
-def measure(stage: Stage) -> Iterator[Result]:
+def measure(environment: Environment) -> Iterator[Result]:
     with temporary_folder() as folder:
-        yield _commits(stage, Path(folder) / "table")
-        yield _stripes(stage, Path(folder) / "events.orc")
+        yield _commits(environment, Path(folder) / "table")
+        yield _stripes(environment, Path(folder) / "events.orc")
 
 
-def _commits(stage: Stage, table: Path) -> Result:
+def _commits(environment: Environment, table: Path) -> Result:
     """Measures the finding of the files that each of the latest versions added."""
     for number in range(_COMMITS + 1):
         write_deltalake(table, pa.table({"number": [number]}), mode="append")
@@ -44,13 +44,13 @@ def _commits(stage: Stage, table: Path) -> Result:
     def ours() -> int:
         return sum(len(log.added(commit)) for commit in log.commits(0))
 
-    taken = compared(stage, _COMMITS, beside, ours)
+    taken = compared(environment, _COMMITS, beside, ours)
     return times(f"the files that each of {_COMMITS} commits added, beside delta-rs", taken)
 
 
-def _stripes(stage: Stage, path: Path) -> Result:
+def _stripes(environment: Environment, path: Path) -> Result:
     """Measures the finding of the least event time of each stripe."""
-    at = START_MS + np.arange(stage.sizes.records, dtype=np.int64)
+    at = START_MS + np.arange(environment.sizes.records, dtype=np.int64)
     shares = np.random.default_rng(27).random(len(at))
     rows = pa.table({"at": pa.array(at, pa.timestamp("ms")), "share": shares})
     orc.write_table(rows, path, compression="zstd", stripe_size=1 << 20)
@@ -65,4 +65,4 @@ def _stripes(stage: Stage, path: Path) -> Result:
         return len(OrcFormat().units(LocalFileSystem(), str(path), "at").least)
 
     work = "event times of the stripes of ORC, beside Arrow's reading of the column"
-    return times(work, compared(stage, stripes, beside, ours))
+    return times(work, compared(environment, stripes, beside, ours))

@@ -14,8 +14,8 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from benchmarks.layers.pair import SHARE, compared, seconds, times
 from benchmarks.support.backlog import START_MS, Backlog, word_values
 from benchmarks.support.coordinators import kafka_spec
-from benchmarks.support.marks import Result
-from benchmarks.support.stage import Stage
+from benchmarks.support.environment import Environment
+from benchmarks.support.results import Result
 from benchmarks.support.turns import pairs, speeds
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
@@ -36,23 +36,23 @@ _LARGE_BATCH = 8192
 _VALUE_BYTES = 100
 
 
-def measure_with_broker(stage: Stage) -> Iterator[Result]:
-    yield _fetching(stage)
-    yield _offsets(stage)
+def measure_with_broker(environment: Environment) -> Iterator[Result]:
+    yield _fetching(environment)
+    yield _offsets(environment)
 
 
-def measure(stage: Stage) -> Iterator[Result]:
-    yield _decoding(stage)
-    yield _encoding(stage)
+def measure(environment: Environment) -> Iterator[Result]:
+    yield _decoding(environment)
+    yield _encoding(environment)
 
 
-def _fetching(stage: Stage) -> Result:
+def _fetching(environment: Environment) -> Result:
     """Measures the reading of a topic into Arrow, by a task's planner and reader and by kafka-python's consumer."""
-    backlog = Backlog(stage.sizes.records // SHARE)
-    size = stage.value_bytes(backlog)
+    backlog = Backlog(environment.sizes.records // SHARE)
+    size = environment.value_bytes(backlog)
 
     def ours() -> float:
-        spec = kafka_spec(stage.broker.bootstrap_servers, backlog.topic, None)
+        spec = kafka_spec(environment.broker.bootstrap_servers, backlog.topic, None)
         with closing(SourceCoordinator(spec)) as coordinator:
             start = dict(INITIAL)
             tasks = coordinator.tasks(start, coordinator.latest_offset(start, None))
@@ -61,7 +61,7 @@ def _fetching(stage: Stage) -> Result:
             )
 
     def beside() -> float:
-        with closing(_consumer(stage)) as consumer:
+        with closing(_consumer(environment)) as consumer:
             partitions = [TopicPartition(backlog.topic, n) for n in range(backlog.partitions)]
             consumer.assign(partitions)
             consumer.seek_to_beginning(*partitions)
@@ -69,7 +69,7 @@ def _fetching(stage: Stage) -> Result:
                 lambda: sum(b.num_rows for b in _polled(consumer, backlog.records)), backlog.records
             )
 
-    taken = pairs(beside, ours, stage.sizes.pairs, stage.sizes.warm_up)
+    taken = pairs(beside, ours, environment.sizes.pairs, environment.sizes.warm_up)
     return speeds("a topic into Arrow, beside KafkaConsumer", backlog.records, size, taken)
 
 
@@ -89,13 +89,13 @@ def _polled(consumer: KafkaConsumer, count: int) -> Iterator[pa.RecordBatch]:
         )
 
 
-def _offsets(stage: Stage) -> Result:
+def _offsets(environment: Environment) -> Result:
     """Measures the requests of a plan: for the end of each partition, and for the first offset at a time."""
-    topic = stage.empty_topic(stage.sizes.many)
-    client = KafkaClient(ConnectionOptions(stage.broker.bootstrap_servers))
-    consumer = _consumer(stage)
-    wanted = [Partition(topic, n) for n in range(stage.sizes.many)]
-    theirs = [TopicPartition(topic, n) for n in range(stage.sizes.many)]
+    topic = environment.empty_topic(environment.sizes.many)
+    client = KafkaClient(ConnectionOptions(environment.broker.bootstrap_servers))
+    consumer = _consumer(environment)
+    wanted = [Partition(topic, n) for n in range(environment.sizes.many)]
+    theirs = [TopicPartition(topic, n) for n in range(environment.sizes.many)]
 
     def ours() -> int:
         questions = dict.fromkeys(wanted, LATEST), dict.fromkeys(wanted, START_MS)
@@ -106,17 +106,17 @@ def _offsets(stage: Stage) -> Result:
         return len(consumer.end_offsets(theirs))
 
     with closing(client), closing(consumer):
-        taken = compared(stage, len(wanted), beside, ours)
+        taken = compared(environment, len(wanted), beside, ours)
     return times(f"ends and a time of {len(wanted)} partitions, beside KafkaConsumer", taken)
 
 
-def _decoding(stage: Stage) -> Result:
+def _decoding(environment: Environment) -> Result:
     """Measures the decoding of a fetch's records into columns."""
-    count = stage.sizes.records // SHARE
+    count = environment.sizes.records // SHARE
     values = word_values(count, _VALUE_BYTES, 1)
     log = _numbered(b"".join(_batches(values, _SMALL_BATCH)))
     taken = compared(
-        stage,
+        environment,
         count,
         lambda: sum(1 for batch in MemoryRecords(log) for _ in batch),
         lambda: len(decode(log, 0, count, source="benchmark").records),
@@ -125,9 +125,9 @@ def _decoding(stage: Stage) -> Result:
     return speeds(f"decoding record batches of {_SMALL_BATCH}, beside kafka-python", count, size, taken)
 
 
-def _encoding(stage: Stage) -> Result:
+def _encoding(environment: Environment) -> Result:
     """Measures what the test kit writes, without the broker."""
-    count = stage.sizes.records // SHARE
+    count = environment.sizes.records // SHARE
     values = word_values(count, _VALUE_BYTES, 1)
 
     def beside() -> int:
@@ -142,7 +142,7 @@ def _encoding(stage: Stage) -> Result:
     def ours() -> int:
         return sum(map(len, _batches(values, _LARGE_BATCH)))
 
-    taken = compared(stage, ours(), beside, ours)
+    taken = compared(environment, ours(), beside, ours)
     size = values.buffers()[2].size
     return speeds(f"encoding record batches of {_LARGE_BATCH:,}, beside kafka-python", count, size, taken)
 
@@ -163,7 +163,7 @@ def _numbered(log: bytes) -> bytes:
     return bytes(numbered)
 
 
-def _consumer(stage: Stage) -> KafkaConsumer:
+def _consumer(environment: Environment) -> KafkaConsumer:
     return KafkaConsumer(
-        bootstrap_servers=stage.broker.bootstrap_servers, enable_auto_commit=False, fetch_max_wait_ms=50
+        bootstrap_servers=environment.broker.bootstrap_servers, enable_auto_commit=False, fetch_max_wait_ms=50
     )

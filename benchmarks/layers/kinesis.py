@@ -14,8 +14,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from benchmarks.layers.pair import SHARE, compared
 from benchmarks.support.backlog import START_MS, word_values
-from benchmarks.support.marks import Result
-from benchmarks.support.stage import Stage
+from benchmarks.support.environment import Environment
+from benchmarks.support.results import Result
 from benchmarks.support.turns import speeds
 from flip27_stream.connectors.kinesis.client.record_pages import parsed
 from flip27_stream.connectors.kinesis.records.aggregated import MAGIC, hash_key, user_records
@@ -30,15 +30,15 @@ _OPTIONAL, _REQUIRED, _REPEATED = 1, 2, 3
 _UINT64, _STRING, _BYTES, _MESSAGE = 4, 9, 12, 11
 
 
-def measure(stage: Stage) -> Iterator[Result]:
+def measure(environment: Environment) -> Iterator[Result]:
     for size in (200, 5000):
-        yield _pages(stage, size)
-    yield _aggregated(stage)
+        yield _pages(environment, size)
+    yield _aggregated(environment)
 
 
-def _pages(stage: Stage, value_bytes: int) -> Result:
+def _pages(environment: Environment, value_bytes: int) -> Result:
     """Measures the parsing of answers of GetRecords."""
-    count = min(stage.sizes.records, 10 * _PAGE_BYTES) // value_bytes
+    count = min(environment.sizes.records, 10 * _PAGE_BYTES) // value_bytes
     values = word_values(count, value_bytes, 1)
     body = json.dumps(
         {
@@ -60,7 +60,7 @@ def _pages(stage: Stage, value_bytes: int) -> Result:
     shape, parser = model.operation_model("GetRecords").output_shape, create_parser("json")
     answer = {"status_code": 200, "headers": {}, "body": body}
     taken = compared(
-        stage,
+        environment,
         count,
         lambda: len(parser.parse(answer, shape)["Records"]),
         lambda: len(parsed(body)["Records"]),
@@ -68,10 +68,10 @@ def _pages(stage: Stage, value_bytes: int) -> Result:
     return speeds(f"GetRecords, records of {value_bytes:,} B, beside botocore", count, values.nbytes, taken)
 
 
-def _aggregated(stage: Stage) -> Result:
+def _aggregated(environment: Environment) -> Result:
     """Measures the division of aggregated records, by the steps of aws-kinesis-agg: digest, protobuf, hash keys."""
     message = _message_class()
-    values = word_values(stage.sizes.records // SHARE, _USER_BYTES, 1).to_pylist()
+    values = word_values(environment.sizes.records // SHARE, _USER_BYTES, 1).to_pylist()
     packed = []
     for start in range(0, len(values), _TOGETHER):
         built = message()
@@ -97,7 +97,10 @@ def _aggregated(stage: Stage) -> Result:
         return len(found)
 
     taken = compared(
-        stage, len(values), beside, lambda: sum(len(user_records(data, 0, last) or ()) for data in packed)
+        environment,
+        len(values),
+        beside,
+        lambda: sum(len(user_records(data, 0, last) or ()) for data in packed),
     )
     work = f"aggregated records of {_TOGETHER} user records, beside protobuf"
     return speeds(work, len(values), _USER_BYTES * len(values), taken)

@@ -5,19 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from benchmarks.support.marks import Result
-from benchmarks.support.stage import Stage
+from benchmarks.support.environment import Environment
+from benchmarks.support.results import Result
 from benchmarks.support.turns import Pairs, milliseconds, pairs
 
 SHARE = 10
 """Libraries make an object of each record, so these pairs get a tenth of the records that Spark gets."""
 
 
-def compared(stage: Stage, expected: int, beside: Callable[[], int], ours: Callable[[], int]) -> Pairs:
+def compared(
+    environment: Environment, expected: int, beside: Callable[[], int], ours: Callable[[], int]
+) -> Pairs:
     """Returns the times of two functions that take turns.
 
     Args:
-        stage: The stage, whose sizes have the number of rounds.
+        environment: The environment, whose sizes have the number of rounds.
         expected: What both functions must return: the number of things that they found.
         beside: Does the work with the library.
         ours: Does the work with the layer of this project.
@@ -25,8 +27,8 @@ def compared(stage: Stage, expected: int, beside: Callable[[], int], ours: Calla
     return pairs(
         lambda: seconds(beside, expected),
         lambda: seconds(ours, expected),
-        stage.sizes.pairs,
-        stage.sizes.warm_up,
+        environment.sizes.pairs,
+        environment.sizes.warm_up,
     )
 
 

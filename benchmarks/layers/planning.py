@@ -11,8 +11,8 @@ from multiprocessing.connection import Client, Listener
 from benchmarks.layers.pair import compared, times
 from benchmarks.planning.cpu import OPTIONS, ROWS, SteadyLogs, cpu_seconds
 from benchmarks.support.backlog import START_MS
-from benchmarks.support.marks import Result
-from benchmarks.support.stage import Stage
+from benchmarks.support.environment import Environment
+from benchmarks.support.results import Result
 from benchmarks.support.turns import pairs
 from flip27_stream.spark.reporting.report_listener import ReportListener
 from flip27_stream.spark.reporting.report_sender import send_report
@@ -24,16 +24,16 @@ _REPORT = TaskReport(0, 0, 0, "worker", (SplitReport("a", 0, 9, 9, START_MS),))
 _REPORTS = 50
 
 
-def measure(stage: Stage) -> Iterator[Result]:
-    splits = stage.sizes.splits
-    yield _planner(stage, "keeping up", None)
-    yield _planner(stage, "behind", splits * ROWS // 2)
-    yield _reports(stage)
+def measure(environment: Environment) -> Iterator[Result]:
+    splits = environment.sizes.splits
+    yield _planner(environment, "keeping up", None)
+    yield _planner(environment, "behind", splits * ROWS // 2)
+    yield _reports(environment)
 
 
-def _planner(stage: Stage, name: str, limit: int | None) -> Result:
+def _planner(environment: Environment, name: str, limit: int | None) -> Result:
     """Measures the CPU time of a plan from rows, by the rule as it is written and by its form in columns."""
-    logs = SteadyLogs(stage.sizes.splits)
+    logs = SteadyLogs(environment.sizes.splits)
     views = sorted(logs.views(), key=lambda view: view.id)
     ids = [v.id for v in views]
     rows = [(v.position, v.end, v.read_max, v.next, v.reach, v.quiet_since, v.final) for v in views]
@@ -50,13 +50,13 @@ def _planner(stage: Stage, name: str, limit: int | None) -> Result:
     taken = pairs(
         lambda: cpu_seconds(logs, beside)[0],
         lambda: cpu_seconds(logs, ours)[0],
-        stage.sizes.pairs,
-        stage.sizes.warm_up,
+        environment.sizes.pairs,
+        environment.sizes.warm_up,
     )
     return times(f"CPU of a plan of {len(ids):,} splits, {name}, in columns beside split by split", taken)
 
 
-def _reports(stage: Stage) -> Result:
+def _reports(environment: Environment) -> Result:
     """Measures authenticated reports of tasks, each over a connection of its own."""
     with (
         closing(ReportListener("127.0.0.1", "127.0.0.1")) as channel,
@@ -74,7 +74,7 @@ def _reports(stage: Stage) -> Result:
         def ours() -> int:
             return sum(send_report(channel.address, _REPORT) for _ in range(_REPORTS))
 
-        taken = compared(stage, _REPORTS, beside, ours)
+        taken = compared(environment, _REPORTS, beside, ours)
     return times(f"{_REPORTS} reports of tasks, beside multiprocessing", taken)
 
 

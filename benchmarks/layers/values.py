@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from benchmarks.layers.pair import SHARE, compared
 from benchmarks.support.backlog import START_MS, json_values
-from benchmarks.support.marks import Result
-from benchmarks.support.stage import Stage
+from benchmarks.support.environment import Environment
+from benchmarks.support.results import Result
 from benchmarks.support.turns import Pairs, speeds
 from flip27_stream.connectors.kafka.values.avro_walk import RecordWalk
 from flip27_stream.connectors.kafka.values.value_avro import AvroDecoder
@@ -39,26 +39,26 @@ _AVRO = {
 }
 
 
-def measure(stage: Stage) -> Iterator[Result]:
-    count = stage.sizes.records // SHARE
+def measure(environment: Environment) -> Iterator[Result]:
+    count = environment.sizes.records // SHARE
     values = json_values(count, 1)
-    yield _json(stage, values)
-    yield from _avro(stage, [json.loads(value) for value in values.to_pylist()])
-    yield _times(stage, count)
+    yield _json(environment, values)
+    yield from _avro(environment, [json.loads(value) for value in values.to_pylist()])
+    yield _times(environment, count)
 
 
-def _json(stage: Stage, values: pa.BinaryArray) -> Result:
+def _json(environment: Environment, values: pa.BinaryArray) -> Result:
     """Measures the decoding of JSON objects of six fields into columns."""
     decoder = JsonColumns(_FIELDS)
 
     def beside() -> int:
         return len(pa.array([json.loads(value) for value in values.to_pylist()], pa.struct(_FIELDS)))
 
-    taken = compared(stage, len(values), beside, lambda: len(decoder.decode(values).columns[0]))
+    taken = compared(environment, len(values), beside, lambda: len(decoder.decode(values).columns[0]))
     return _result("JSON of six fields into columns, beside Python's json", values, taken)
 
 
-def _avro(stage: Stage, records: list[dict[str, object]]) -> Iterator[Result]:
+def _avro(environment: Environment, records: list[dict[str, object]]) -> Iterator[Result]:
     """Measures what the checks for damage cost that fastavro does not have."""
     schema = fastavro.parse_schema(_AVRO)
     encoded = []
@@ -72,7 +72,7 @@ def _avro(stage: Stage, records: list[dict[str, object]]) -> Iterator[Result]:
         read = [fastavro.schemaless_reader(io.BytesIO(v), schema, None) for v in values.to_pylist()]
         return len(pa.array(read, pa.struct(_FIELDS)))
 
-    taken = compared(stage, len(values), beside, lambda: len(decoder.decode(values).columns[0]))
+    taken = compared(environment, len(values), beside, lambda: len(decoder.decode(values).columns[0]))
     yield _result("Avro of six fields into columns, with checks, beside fastavro alone", values, taken)
 
     walk = RecordWalk(schema)
@@ -83,7 +83,7 @@ def _avro(stage: Stage, records: list[dict[str, object]]) -> Iterator[Result]:
         return len(encoded)
 
     taken = compared(
-        stage,
+        environment,
         len(encoded),
         lambda: sum(1 for v in encoded if fastavro.schemaless_reader(io.BytesIO(v), schema, None)),
         checked,
@@ -91,7 +91,7 @@ def _avro(stage: Stage, records: list[dict[str, object]]) -> Iterator[Result]:
     yield _result("the check of a doubtful Avro value, beside fastavro's reading", values, taken)
 
 
-def _times(stage: Stage, count: int) -> Result:
+def _times(environment: Environment, count: int) -> Result:
     """Measures the decoding of times in text, with fractions of a second and an offset from UTC."""
     times = pa.array(range(START_MS, START_MS + count), pa.timestamp("ms"))
     text = pc.strftime(times, "%Y-%m-%dT%H:%M:%S+00:00")
@@ -99,7 +99,7 @@ def _times(stage: Stage, count: int) -> Result:
     def beside() -> int:
         return len(pa.array([datetime.fromisoformat(each) for each in text.to_pylist()], INSTANT))
 
-    taken = compared(stage, count, beside, lambda: len(instants(text)))
+    taken = compared(environment, count, beside, lambda: len(instants(text)))
     return _result("times in text into instants, beside Python's fromisoformat", text, taken)
 
 

@@ -15,10 +15,10 @@ from unittest.mock import patch
 from benchmarks.support.backlog import START_MS
 from benchmarks.support.command import run
 from benchmarks.support.coordinators import kafka_coordinator
+from benchmarks.support.environment import Environment
 from benchmarks.support.folders import temporary_folder
-from benchmarks.support.marks import Result, at_most
+from benchmarks.support.results import Result, at_most
 from benchmarks.support.simulated_cluster import SimulatedCluster
-from benchmarks.support.stage import Stage
 from flip27_stream.connectors.kafka.planning import enumerator
 from offsets import INITIAL
 from watermark_alignment.planner import Plan, SplitView, plan
@@ -36,26 +36,26 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-_MARKS_MS = {1: 150, 10: 2000}  # by the factor of the stage's number of splits
+_TARGETS_MS = {1: 150, 10: 2000}  # by the factor of the environment's number of splits
 _PLANNER_MS = 100
 
 
-def measure(stage: Stage) -> Iterator[Result]:
-    splits, rounds = stage.sizes.splits, stage.sizes.pairs
+def measure(environment: Environment) -> Iterator[Result]:
+    splits, rounds = environment.sizes.splits, environment.sizes.pairs
     for name, limit in (("keeping up", None), ("behind", splits * ROWS // 2)):
         for form, planner in (("the rule as it is written", _by_rule), ("the rule in columns", _in_columns)):
             seconds = _planner(splits, rounds, limit, planner)
             yield _result(splits, f"{form}, {name}", seconds, _PLANNER_MS)
-    yield _result(splits, "unaligned", _coordinator(splits, rounds, None), _MARKS_MS[1])
-    for times, mark in _MARKS_MS.items():
+    yield _result(splits, "unaligned", _coordinator(splits, rounds, None), _TARGETS_MS[1])
+    for times, target in _TARGETS_MS.items():
         with temporary_folder() as table:
             seconds = _coordinator(splits * times, rounds, table)
-        yield _result(splits * times, "aligned", seconds, mark)
+        yield _result(splits * times, "aligned", seconds, target)
 
 
-def _result(splits: int, name: str, seconds: list[float], mark_ms: float) -> Result:
+def _result(splits: int, name: str, seconds: list[float], target_ms: float) -> Result:
     work = f"own CPU of planning {splits:,} splits: {name}"
-    return Result(work, "", "", [1000 * s for s in seconds], "ms", at_most(mark_ms))
+    return Result(work, "", "", [1000 * s for s in seconds], "ms", at_most(target_ms))
 
 
 class SteadyLogs:

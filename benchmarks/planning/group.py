@@ -19,10 +19,10 @@ from unittest.mock import patch
 from benchmarks.support.backlog import START_MS
 from benchmarks.support.command import run
 from benchmarks.support.coordinators import kafka_coordinator
+from benchmarks.support.environment import Environment
 from benchmarks.support.folders import temporary_folder
-from benchmarks.support.marks import Result, at_most
+from benchmarks.support.results import Result, at_most
 from benchmarks.support.simulated_cluster import SimulatedCluster
-from benchmarks.support.stage import Stage
 from flip27_stream.connectors.kafka.planning import enumerator
 from flip27_stream.spark.planning.coordinator import SourceCoordinator
 from flip27_stream.spark.planning.group.group_planner import GroupPlanner
@@ -43,8 +43,8 @@ _FAR_AHEAD_MS = 10**9
 _PAUSE_S = 0.2
 
 
-def measure(stage: Stage) -> Iterator[Result]:
-    splits, plans = stage.sizes.many, _PLANS * stage.sizes.pairs
+def measure(environment: Environment) -> Iterator[Result]:
+    splits, plans = environment.sizes.many, _PLANS * environment.sizes.pairs
     with temporary_folder() as table, _others(table):
         member, alone = Plans(table, splits), Plans(table, splits)
         alone.leave_out_the_group()

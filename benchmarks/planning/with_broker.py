@@ -18,9 +18,9 @@ from unittest.mock import patch
 from benchmarks.support.backlog import START_MS
 from benchmarks.support.command import run
 from benchmarks.support.coordinators import kafka_coordinator
+from benchmarks.support.environment import Environment
 from benchmarks.support.folders import temporary_folder
-from benchmarks.support.marks import Result, at_most
-from benchmarks.support.stage import Stage
+from benchmarks.support.results import Result, at_most
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from offsets import INITIAL
 
@@ -63,37 +63,37 @@ class Costs:
         return f"{statistics.median(self.fetches):.0f} fetches, {cpu:.0f} ms CPU, {waited:.0f} ms wait"
 
 
-def measure(stage: Stage) -> Iterator[Result]:
-    many = stage.sizes.many
-    batches = _WARM_UP + stage.sizes.batches
-    steady = _plans(stage, many, batches, limit=None)
+def measure(environment: Environment) -> Iterator[Result]:
+    many = environment.sizes.many
+    batches = _WARM_UP + environment.sizes.batches
+    steady = _plans(environment, many, batches, limit=None)
     work = f"planning {many} aligned partitions"
     yield Result(f"{work}, keeping up", "", str(steady), steady.list_offsets, "rounds", at_most(4))
-    behind = _plans(stage, many, batches, limit=many * _ROWS)
+    behind = _plans(environment, many, batches, limit=many * _ROWS)
     yield Result(f"{work}, behind", "", str(behind), behind.list_offsets, "rounds", at_most(4))
     kilobytes = behind.offset_bytes / 1000
     yield Result(f"offset of {many} aligned partitions", "", "", [kilobytes], "kB")
 
 
-def _plans(stage: Stage, partitions: int, batches: int, limit: int | None) -> Costs:
+def _plans(environment: Environment, partitions: int, batches: int, limit: int | None) -> Costs:
     """Plans batch after batch. With a limit all records exist from the start, otherwise those of each batch are
     written before it.
     """
-    topic = stage.empty_topic(partitions)
+    topic = environment.empty_topic(partitions)
     requests, costs = Requests(), Costs()
     if limit is not None:
         for batch in range(batches + 1):
-            _write(stage, topic, partitions, batch)
+            _write(environment, topic, partitions, batch)
     with (
         temporary_folder() as table,
         patch.object(KafkaClient, "list_offsets", requests.counted(KafkaClient.list_offsets)),
         patch.object(KafkaClient, "fetch", requests.counted(KafkaClient.fetch)),
     ):
-        coordinator = kafka_coordinator(stage.broker.bootstrap_servers, topic, table)
+        coordinator = kafka_coordinator(environment.broker.bootstrap_servers, topic, table)
         offset: dict[str, Any] = dict(INITIAL)
         for batch in range(batches):
             if limit is None:
-                _write(stage, topic, partitions, batch)
+                _write(environment, topic, partitions, batch)
             requests.list_offsets, requests.fetch, requests.waited = 0, 0, 0.0
             cpu = time.thread_time()
             offset = coordinator.latest_offset(offset, limit)
@@ -107,11 +107,11 @@ def _plans(stage: Stage, partitions: int, batches: int, limit: int | None) -> Co
     return costs
 
 
-def _write(stage: Stage, topic: str, partitions: int, batch: int) -> None:
+def _write(environment: Environment, topic: str, partitions: int, batch: int) -> None:
     """Writes ten seconds of event time to each partition."""
     begin = START_MS + batch * 10_000
     rows = range(0, 10_000, 10_000 // _ROWS)
-    stage.broker.write(
+    environment.broker.write(
         topic, [(p, begin + row + p % 1000, None, b"v" * 100) for p in range(partitions) for row in rows]
     )
 

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.soak --minutes 30``: the run and its table; the exit code is 1 if a mark is missed."""
+"""``python -m benchmarks.soak --minutes 30``: the run and its table; the exit code is 1 if a target is missed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from benchmarks.soak.run import Settings, Soak, SoakError
-from benchmarks.support.marks import table
+from benchmarks.support.results import table
 
 _LEAST_WIDTH = 150
 

@@ -16,7 +16,7 @@ from benchmarks.soak.load import DISORDER_MS, IDLE_TIMEOUT_S, Load
 from benchmarks.soak.sink import Sink
 from benchmarks.soak.watch import Folder, Group, Rows, Series
 from benchmarks.support.folders import temporary_folder
-from benchmarks.support.marks import Result
+from benchmarks.support.results import Result
 from flip27_stream.testing import KafkaBroker
 from watermark_alignment.table.maintenance import ROW_RETENTION
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable

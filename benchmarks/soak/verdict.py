@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from benchmarks.soak.sink import Delivery
 from benchmarks.soak.watch import Folder, Said, Series, last_said, lead
-from benchmarks.support.marks import Result, at_least, at_most
+from benchmarks.support.results import Result, at_least, at_most
 
 LONG_ENOUGH_S = 600
 """The least length (s) of a run whose growth is judged. Quarters of a shorter run are too short to show growth."""
@@ -84,9 +84,9 @@ def memory(name: str, planners: Series, lives: Mapping[int, Series], *, judged: 
     found = [_growth(f"{name}: memory of planners over the run", planners, "MB", judged)]
     long = [life.growth() for life in lives.values() if life.seconds >= _LIFE_S]
     if len(lives) > 1 and long:
-        mark = at_most(_MOST_GROWTH) if judged else None
+        target = at_most(_MOST_GROWTH) if judged else None
         found.append(
-            Result(f"{name}: memory over lives of planners", "", f"{len(long)} lives", long, mark=mark)
+            Result(f"{name}: memory over lives of planners", "", f"{len(long)} lives", long, target=target)
         )
     return found
 
@@ -107,4 +107,4 @@ def _growth(work: str, series: Series, unit: str, judged: bool) -> Result:
     before, after = (
         f"{figure:.4g} {unit}".strip() for figure in (series.second_quarter(), series.last_quarter())
     )
-    return Result(work, before, after, [series.growth()], mark=at_most(_MOST_GROWTH) if judged else None)
+    return Result(work, before, after, [series.growth()], target=at_most(_MOST_GROWTH) if judged else None)

@@ -60,7 +60,7 @@ class Series:
     def growth(self) -> float:
         """Returns the median of the last quarter divided by that of the second quarter, when all was warm.
 
-        Without samples the result is not a number, which meets no mark.
+        Without samples the result is not a number, which meets no target.
         """
         if not self.samples:
             return math.nan

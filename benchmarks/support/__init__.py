@@ -1,1 +1,1 @@
-"""Modules that the benchmarks share: topics, servers, results with their marks, and the command line."""
+"""Modules that the benchmarks share: topics, servers, results with their targets, and the command line."""

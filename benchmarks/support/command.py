@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console
 
-from benchmarks.support.marks import Result, table
-from benchmarks.support.stage import Sizes, Stage
+from benchmarks.support.environment import Environment, Sizes
+from benchmarks.support.results import Result, table
 
-Measure = Callable[[Stage], Iterator[Result]]
+Measure = Callable[[Environment], Iterator[Result]]
 
 _LEAST_WIDTH = 150
 
 
 def run(measures: Sequence[Measure], arguments: Sequence[str] | None = None) -> None:
-    """Runs benchmarks on one stage, prints each result as soon as it is found, and prints the table at the end."""
+    """Runs benchmarks in one environment, prints each result as soon as it is found, and the table at the end."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     for size in dataclasses.fields(Sizes):
         parser.add_argument(f"--{size.name.replace('_', '-')}", type=int, default=size.default)
@@ -29,10 +29,10 @@ def run(measures: Sequence[Measure], arguments: Sequence[str] | None = None) -> 
     title = f"Medians of {sizes.pairs} pairs, local[2] on {os.cpu_count()} cores, {sizes.records:,} records"
     results: list[Result] = []
     try:
-        with Stage(sizes) as stage:
+        with Environment(sizes) as environment:
             began = time.monotonic()
             for measure in measures:
-                for result in measure(stage):
+                for result in measure(environment):
                     results.append(result)
                     minutes = (time.monotonic() - began) / 60
                     print(f"{minutes:4.1f} min  " + "  ".join(result.cells()), file=sys.stderr, flush=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks.support.marks import Result
 from benchmarks.support.processes import CpuTime, cpu_time
+from benchmarks.support.results import Result
 from benchmarks.support.turns import Contender
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from benchmarks.support.environment import Environment
 from benchmarks.support.folders import temporary_folder
-from benchmarks.support.stage import Stage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -15,13 +15,15 @@ BUILTIN = "kafka"
 OURS = "flip27_kafka"
 
 
-def stream(stage: Stage, fmt: str, topic: str, schema: str | None = None, **options: str | int) -> DataFrame:
+def stream(
+    environment: Environment, fmt: str, topic: str, schema: str | None = None, **options: str | int
+) -> DataFrame:
     """Returns a topic as a stream, from its beginning unless ``options`` say otherwise."""
-    reader = stage.spark.readStream.format(fmt)
+    reader = environment.spark.readStream.format(fmt)
     if schema is not None:
         reader = reader.schema(schema)
     given = {
-        "kafka.bootstrap.servers": stage.broker.bootstrap_servers,
+        "kafka.bootstrap.servers": environment.broker.bootstrap_servers,
         "subscribe": topic,
         "startingOffsets": "earliest",
         **options,

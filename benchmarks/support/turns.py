@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks.support.marks import Mark, Result
+from benchmarks.support.results import Result, Target
 
 Contender = Callable[[], float]
 """A function that does the work once, and returns the time (s) that counts."""
@@ -57,7 +57,13 @@ def throughput(seconds: Sequence[float], rows: int, value_bytes: int) -> str:
 
 
 def speeds(
-    work: str, rows: int, value_bytes: int, seconds: Pairs, mark: Mark | None = None, *, percent: bool = False
+    work: str,
+    rows: int,
+    value_bytes: int,
+    seconds: Pairs,
+    target: Target | None = None,
+    *,
+    percent: bool = False,
 ) -> Result:
     """Returns the speeds of both contenders, and how many times as fast ours was.
 
@@ -66,13 +72,13 @@ def speeds(
         rows: The number of rows that each contender read.
         value_bytes: The size (bytes) of their values.
         seconds: The times (s) of both contenders.
-        mark: The limit that the median has to meet.
+        target: The limit that the median has to meet.
         percent: Whether the figures are a percentage of the yardstick's speed.
     """
     beside, ours = throughput(seconds.beside, rows, value_bytes), throughput(seconds.ours, rows, value_bytes)
     if percent:
-        return Result(work, beside, ours, [100 * share for share in seconds.speed], "%", mark)
-    return Result(work, beside, ours, seconds.speed, mark=mark)
+        return Result(work, beside, ours, [100 * share for share in seconds.speed], "%", target)
+    return Result(work, beside, ours, seconds.speed, target=target)
 
 
 def milliseconds(seconds: Sequence[float]) -> str:

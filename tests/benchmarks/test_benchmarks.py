@@ -30,9 +30,9 @@ from benchmarks import (
 )
 from benchmarks.planning import cpu, group, with_broker
 from benchmarks.support.command import Measure
+from benchmarks.support.environment import Environment, Sizes
 from benchmarks.support.folders import temporary_folder
-from benchmarks.support.marks import Result, at_least, at_most, table
-from benchmarks.support.stage import Sizes, Stage
+from benchmarks.support.results import Result, at_least, at_most, table
 from benchmarks.support.turns import Pairs, take_turns
 from flip27_stream.testing import KafkaBroker
 
@@ -61,7 +61,7 @@ def test_the_figure_is_the_median_of_the_ratios_of_pairs() -> None:
     pairs = Pairs(beside=[6.0, 9.0, 1.0], ours=[2.0, 1.0, 1.0])
     assert pairs.speed == [3.0, 9.0, 1.0]
     assert statistics.median(pairs.time) == pytest.approx(1 / 3)
-    result = Result("work", "", "", pairs.speed, mark=at_least(3))
+    result = Result("work", "", "", pairs.speed, target=at_least(3))
     assert (result.figure, result.met) == (3.0, True)
 
 
@@ -89,12 +89,12 @@ def test_a_benchmark_keeps_its_figures_when_its_folder_cannot_be_removed(
 
 @pytest.mark.long
 def test_benchmarks_of_planning_run_without_a_broker() -> None:
-    assert len(_run(cpu.measure, Stage(TINY))) == 7
-    assert len(_run(group.measure, Stage(TINY))) == 1
+    assert len(_run(cpu.measure, Environment(TINY))) == 7
+    assert len(_run(group.measure, Environment(TINY))) == 1
 
 
 def test_layers_are_measured_without_a_broker() -> None:
-    assert len(_run(layers.measure_without_broker, Stage(TINY))) == 14
+    assert len(_run(layers.measure_without_broker, Environment(TINY))) == 14
 
 
 @pytest.mark.jvm
@@ -112,21 +112,21 @@ def test_layers_are_measured_without_a_broker() -> None:
         pytest.param(layers.measure, 16, id="layers"),
     ],
 )
-def test_each_benchmark_has_its_figures(measure: Measure, lines: int, stage: Stage) -> None:
-    assert len(_run(measure, stage)) == lines
+def test_each_benchmark_has_its_figures(measure: Measure, lines: int, environment: Environment) -> None:
+    assert len(_run(measure, environment)) == lines
 
 
 @pytest.fixture(scope="module")
-def stage(spark: SparkSession, broker: KafkaBroker) -> Iterator[Stage]:
+def environment(spark: SparkSession, broker: KafkaBroker) -> Iterator[Environment]:
     session = spark.newSession()
     flip27_stream.register(session)
-    with Stage(TINY, session, broker) as opened:
+    with Environment(TINY, session, broker) as opened:
         yield opened
 
 
-def _run(measure: Measure, stage: Stage) -> list[Result]:
+def _run(measure: Measure, environment: Environment) -> list[Result]:
     """Runs a benchmark and returns its results. Each has a figure above zero and a line in the printed table."""
-    results = list(measure(stage))
+    results = list(measure(environment))
     assert all(result.figure > 0 for result in results)
     console = Console(width=200, file=io.StringIO())
     console.print(table(results, "tiny"))

@@ -23,7 +23,7 @@ from benchmarks.soak.run import Settings
 from benchmarks.soak.sink import Delivery, Sink
 from benchmarks.soak.verdict import drifts
 from benchmarks.soak.watch import Rows, Said, Series
-from benchmarks.support.marks import at_most
+from benchmarks.support.results import at_most
 from flip27_stream.testing import wait_until
 from watermark_alignment.table.split_rows import SCHEMA, SplitRow
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable

@@ -46,7 +46,7 @@ class Sizes:
     shapes: int = 18
 
 
-class Stage:
+class Environment:
     """A context manager that stops everything that it started, and nothing that it was given."""
 
     def __init__(

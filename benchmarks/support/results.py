@@ -1,4 +1,4 @@
-"""The results of benchmarks, the marks that they have to reach, and the table of both."""
+"""The results of benchmarks, the targets that they have to reach, and the table of both."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.table import Table
 
 
 @dataclass(frozen=True)
-class Mark:
+class Target:
     """A limit that a figure has to meet: at least, or at most, ``limit``."""
 
     limit: float
@@ -23,12 +23,12 @@ class Mark:
         return f"{'≥' if self.at_least else '≤'} {self.limit:g}"
 
 
-def at_least(limit: float) -> Mark:
-    return Mark(limit, at_least=True)
+def at_least(limit: float) -> Target:
+    return Target(limit, at_least=True)
 
 
-def at_most(limit: float) -> Mark:
-    return Mark(limit, at_least=False)
+def at_most(limit: float) -> Target:
+    return Target(limit, at_least=False)
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Result:
         ours: The result of this project's source, as text.
         figures: One figure for each pair (or plan, or process), of which the median counts.
         unit: The unit of the figures.
-        mark: The limit that the median has to meet; ``None`` for no limit.
+        target: The limit that the median has to meet; ``None`` for no limit.
     """
 
     work: str
@@ -49,7 +49,7 @@ class Result:
     ours: str
     figures: Sequence[float]
     unit: str = "x"
-    mark: Mark | None = None
+    target: Target | None = None
 
     @property
     def figure(self) -> float:
@@ -57,7 +57,7 @@ class Result:
 
     @property
     def met(self) -> bool | None:
-        return None if self.mark is None else self.mark.met_by(self.figure)
+        return None if self.target is None else self.target.met_by(self.figure)
 
     def cells(self) -> list[str]:
         words = {True: "met", False: "NOT MET", None: ""}
@@ -69,15 +69,15 @@ class Result:
             self.ours,
             f"{self.figure:.{digits}f} {self.unit}",
             f"{low:.{digits}f} – {high:.{digits}f}" if len(self.figures) > 1 else "",
-            "" if self.mark is None else f"{self.mark} {self.unit}",
+            "" if self.target is None else f"{self.target} {self.unit}",
             words[self.met],
         ]
 
 
 def table(results: Sequence[Result], title: str) -> Table:
-    """Returns the table of all results. Lines whose mark is missed are highlighted."""
+    """Returns the table of all results. Lines whose target is missed are highlighted."""
     drawn = Table(title=title, title_justify="left")
-    for heading in ("work", "beside", "ours", "median", "range", "mark", ""):
+    for heading in ("work", "beside", "ours", "median", "range", "target", ""):
         drawn.add_column(heading, justify="left" if heading in ("work", "") else "right")
     for result in results:
         drawn.add_row(*result.cells(), style="bold red" if result.met is False else None)
