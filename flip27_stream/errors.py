@@ -35,12 +35,17 @@ from collections.abc import Mapping
 
 _LONGEST = 200
 _MOST_LISTED, _NEAREST = 8, 5
+_END = r"(?=\n\s*\n|\n\s*at |\nTraceback |\nDuring handling |\nThe above exception |\s*SQLSTATE|\s*\Z)"
 _TEXT = re.compile(
-    r"^(?:flip27_stream|offsets|watermark_alignment)[\w.]*\.(?P<kind>\w+): (?P<text>.*?)"
-    r"(?=\n\s*\n|\n\s*at |\nTraceback |\nDuring handling |\nThe above exception |\s*SQLSTATE|\s*\Z)",
+    rf"^(?:flip27_stream|offsets|watermark_alignment)[\w.]*\.(?P<kind>\w+): (?P<text>.*?){_END}",
     re.MULTILINE | re.DOTALL,
 )
 """Finds the text of an error of this project in the text of the error that Spark raises in its place."""
+_OTHER = re.compile(
+    rf"Traceback \(most recent call last\):\n(?:[ \t][^\n]*\n)+(?P<kind>[A-Za-z_][\w.]*)(?P<text>: .*?|){_END}",
+    re.DOTALL,
+)
+"""Finds the text of another Python error in it, such as one of a source of one's own."""
 
 
 def message_of(error: BaseException | str) -> str:
@@ -57,12 +62,16 @@ def message_of(error: BaseException | str) -> str:
         error: The error that Spark raised, or its text; or an error of this project.
 
     Returns:
-        The class and the text of the innermost error of this project; the whole text of ``error`` if it has none.
+        The class and the text of the innermost error of this project; if there is none, those of the last Python error,
+        such as one of a source of your own; the whole text of ``error`` if it has neither.
     """
     if isinstance(error, Flip27Error):
         return f"{type(error).__name__}: {error}"
-    found = list(_TEXT.finditer(str(error)))
-    return f"{found[-1]['kind']}: {found[-1]['text'].strip()}" if found else str(error)
+    whole = str(error)
+    if found := list(_TEXT.finditer(whole)):
+        return f"{found[-1]['kind']}: {found[-1]['text'].strip()}"
+    others = list(_OTHER.finditer(whole))
+    return f"{others[-1]['kind']}{others[-1]['text'].rstrip()}" if others else whole
 
 
 def shortened(text: str) -> str:

@@ -32,7 +32,27 @@ def test_the_message_is_found_in_the_text_of_spark(more: str) -> None:
     assert message_of(RuntimeError(WRAPPED.replace("{more}", more))) == found
 
 
+@pytest.mark.parametrize(
+    ("raised", "found"),
+    [
+        ("ValueError: bad JSON from the hub\nand more", "ValueError: bad JSON from the hub\nand more"),
+        ("KeyError", "KeyError"),
+        ("shop.errors.HubError: gone", "shop.errors.HubError: gone"),
+    ],
+)
+def test_an_error_of_a_source_of_ones_own_is_found(raised: str, found: str) -> None:
+    """Spark's text has the traceback of a chain of errors. The last one is the one that was raised."""
+    ours = "flip27_stream.errors.UnreachableError: No Kafka broker"
+    last = f'Traceback (most recent call last):\n  File "a.py", line 1, in look\n    ~~^~~\n{raised}\n'
+    text = WRAPPED.replace(ours, "OSError: No Kafka broker")
+    text = text.replace("{more}", f"\n\nDuring handling of the above exception:\n\n{last}")
+    whole = f"{text} SQLSTATE: 38000\n=== Streaming Query ===\nCurrent State: ACTIVE"
+    assert message_of(RuntimeError(whole)) == found
+
+
 def test_other_errors_are_shown_whole() -> None:
+    whole = "[STREAM_FAILED] terminated with exception: assertion failed\n\tat scala.Predef"
+    assert message_of(whole) == whole
     assert message_of(ValueError("something else")) == "something else"
     assert message_of(DataLossError("gone")) == "DataLossError: gone"
     assert message_of("flip27_stream.errors.DataLossError: gone") == "DataLossError: gone"
