@@ -10,6 +10,7 @@ import pyarrow as pa
 from flip27_stream.connectors.files.formats.file_format import FileFormat
 from flip27_stream.connectors.files.formats.orc import OrcFormat
 from flip27_stream.connectors.files.formats.parquet import ParquetFormat
+from flip27_stream.connectors.files.formats.spark_types import refuse_wanted
 from flip27_stream.connectors.files.lines.csv_lines import CsvFormat
 from flip27_stream.connectors.files.lines.json_lines import JsonFormat
 from flip27_stream.connectors.files.lines.line_options import (
@@ -48,6 +49,8 @@ def file_format(name: str, options: Mapping[str, str], schema: pa.Schema | None 
     key = name.strip().lower()
     if key not in FORMAT_OPTIONS:
         raise OptionError.of("files.format", name, f"Allowed: {', '.join(FORMAT_OPTIONS)}, delta.")
+    if schema is not None:
+        refuse_wanted(schema)
     given = {option.lower(): value for option, value in options.items()}
     _refuse_options_of_others(key, given)
     if key == "parquet":

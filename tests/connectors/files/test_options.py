@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import ArrayType, StructType, VariantType
 
 from flip27_stream.api import Boundedness, ReadLimits
 from flip27_stream.connectors.files.backlog.digest import Bucket, Rest
@@ -16,6 +17,7 @@ from flip27_stream.connectors.files.options import parse_file_options
 from flip27_stream.connectors.files.planning.enumerator_state import FilesState, FilesStateSerializer
 from flip27_stream.connectors.files.source import FileSource
 from flip27_stream.errors import CorruptCheckpointError, NewerCheckpointError, OptionError
+from flip27_stream.spark.session.spark_features import arrow_schema
 
 LEAST = {"path": "/data"}
 
@@ -72,6 +74,13 @@ def test_names_are_in_any_case_and_paths_may_be_several() -> None:
 def test_an_error_names_the_wrong_option(given: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         parse_file_options({**LEAST, **given} if "path" not in given else given)
+
+
+def test_a_variant_among_the_wanted_columns_is_refused() -> None:
+    """Otherwise the fields of a struct with the names ``value`` and ``metadata`` would become one."""
+    wanted = arrow_schema(StructType().add("a", ArrayType(VariantType())))
+    with pytest.raises(OptionError, match="Column 'a' of the schema is a variant, which is not read"):
+        FileSource(LEAST, schema=wanted)
 
 
 def test_options_say_where_a_delta_table_begins() -> None:

@@ -29,6 +29,7 @@ from flip27_stream.connectors.files.formats.orc_times import (
     with_local_times,
 )
 from flip27_stream.connectors.files.formats.schemas import Projection, spark_schema
+from flip27_stream.connectors.files.formats.spark_types import refuse_in_orc
 from flip27_stream.connectors.files.formats.units import FileUnits
 from flip27_stream.connectors.files.layout.columns import find_column
 from flip27_stream.decoding.times import INSTANT, LOCAL
@@ -45,7 +46,9 @@ class OrcFormat(FileFormat):
     name = "orc"
 
     def _schema(self, file: pa.NativeFile, path: str) -> pa.Schema:
-        stored = pa.schema([with_local_times(f, INSTANT) for f in orc.ORCFile(file).schema])
+        in_file = orc.ORCFile(file).schema
+        refuse_in_orc(in_file, f"orc file {path}")
+        stored = pa.schema([with_local_times(f, INSTANT) for f in in_file])
         return spark_schema(stored, f"orc file {path}")
 
     def _units(self, file: pa.NativeFile, path: str, column: str | None) -> FileUnits:

@@ -20,6 +20,7 @@ from flip27_stream.connectors.files.formats.file_format import (
 )
 from flip27_stream.connectors.files.formats.legacy_calendar import LegacyCalendar
 from flip27_stream.connectors.files.formats.schemas import Projection, spark_schema
+from flip27_stream.connectors.files.formats.spark_types import refuse_in_parquet
 from flip27_stream.connectors.files.formats.units import FileUnits
 from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping
 from flip27_stream.connectors.files.layout.columns import find_column, is_list
@@ -47,6 +48,7 @@ class ParquetFormat(FileFormat):
 
     def _schema(self, file: pa.NativeFile, path: str) -> pa.Schema:
         parquet = _opened(file)
+        refuse_in_parquet(parquet.metadata.metadata or {}, f"parquet file {path}")
         leaves = iter(parquet.schema.column(i).physical_type for i in range(len(parquet.schema)))
         stored = pa.schema(_with_instants(field, leaves) for field in parquet.schema_arrow)
         return spark_schema(stored, f"parquet file {path}")

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from flip27_stream.connectors.files import FileSource
+from flip27_stream.errors import RecordFormatError
 from tests.connectors.files.support.file_query import FileQuery
 
 if TYPE_CHECKING:
@@ -36,3 +37,11 @@ def test_dates_and_times_of_spark_at_every_depth(spark: SparkSession, tmp_path: 
     reading.run()
     assert str(from_arrow_schema(FileSource(options).schema)) == str(builtin.schema)
     assert sorted(map(repr, reading.rows)) == sorted(map(repr, builtin.toArrow().to_pylist()))
+
+
+def test_an_interval_that_spark_stores_as_a_number_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    spark.sql("select 1 id, array(interval '1' day) v").write.orc(str(tmp_path / "orc"))
+    with pytest.raises(
+        RecordFormatError, match=r"Column 'v' of .* is Spark's interval day, which is not read"
+    ):
+        _ = FileSource({"path": str(tmp_path / "orc"), "files.format": "orc"}).schema

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import logging
 from collections.abc import Callable
 from datetime import datetime, timezone
@@ -258,6 +259,43 @@ def test_a_schema_that_spark_does_not_have_is_refused(
     pq.write_table(pa.table(table), tmp_path / "a.parquet")
     with pytest.raises(RecordFormatError, match=message):
         PARQUET.schema(LOCAL_FS, str(tmp_path / "a.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "refused"),
+    [
+        ("long", None),
+        ("variant", "variant"),
+        ("interval day to second", "interval day to second"),
+        (
+            {
+                "type": "array",
+                "elementType": {"type": "struct", "fields": [{"name": "x", "type": "variant"}]},
+            },
+            "variant",
+        ),
+        ({"type": "map", "keyType": "string", "valueType": "interval year"}, "interval year"),
+        ({"type": "struct", "fields": [{"name": "variant", "type": "long"}]}, None),
+        ({"type": 3}, None),
+    ],
+)
+def test_types_that_spark_stores_as_other_types_are_refused(
+    tmp_path: Path, kind: object, refused: str | None
+) -> None:
+    """A variant would be read as a struct of bytes and an interval as a number. They are read as such only if the
+    user says so."""
+    path = tmp_path / "a.parquet"
+    noted = json.dumps({"type": "struct", "fields": [{"name": "v", "type": kind}]})
+    table = pa.table({"v": [1]}).replace_schema_metadata({"org.apache.spark.sql.parquet.row.metadata": noted})
+    pq.write_table(table, path)
+    if refused is None:
+        assert PARQUET.schema(LOCAL_FS, str(path)).names == ["v"]
+    else:
+        with pytest.raises(
+            RecordFormatError, match=f"Column 'v' of .* is Spark's {refused}, which is not read"
+        ):
+            PARQUET.schema(LOCAL_FS, str(path))
+    assert read_table(PARQUET, path, pa.schema([("v", pa.int64())])).column("v").to_pylist() == [1]
 
 
 TIMES = [5000, 1000, 9000, -3000, None, None, -7000, -8000, 20_000, 30_000]
