@@ -337,4 +337,4 @@ def with_constants(
 
 def without_columns(rows: int) -> pa.RecordBatch:
     """Returns a record batch with ``rows`` rows and no columns."""
-    return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+    return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), rows, [None]))

@@ -127,6 +127,8 @@ class CsvFormat(LineFormat):
             return None
         if self.options.escape_given:
             return escape
+        if escape.encode() not in data:
+            return None
         anywhere, before_quotes = data.count(escape.encode()), data.count((escape + quote).encode())
         if before_quotes and anywhere > before_quotes:
             raise pa.ArrowInvalid(
@@ -198,7 +200,7 @@ class CsvDecoder(LineDecoder):
         Raises:
             pa.ArrowInvalid: A quote is open, or the data must be divided.
         """
-        if not parsing.quote_char or data.count(parsing.quote_char.encode()) % 2 == 0:
+        if not parsing.quote_char or _count(data, parsing.quote_char) % 2 == 0:
             return
         if self.divisible and b"\n" in data[:-1]:
             raise pa.ArrowInvalid("an odd number of quotes")
@@ -238,6 +240,11 @@ class CsvDecoder(LineDecoder):
         if self._csv.options.timestamp_format is not None:
             return self._csv.options.timestamp_format.times(text, kind)
         return instants(text) if kind == INSTANT else local_times(text)
+
+
+def _count(data: bytes, sign: str) -> int:
+    """Returns how often an ASCII character is in ``data``, faster than ``bytes.count`` where it is frequent."""
+    return int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord(sign)))
 
 
 def _at_once(names: list[str], data: bytes) -> pcsv.ReadOptions:

@@ -12,6 +12,7 @@ import pyarrow.json as pj
 import pyarrow.types as pt
 
 from flip27_stream.connectors.files.formats.schemas import Projection, spark_schema, without_columns
+from flip27_stream.connectors.files.formats.units import Int64s
 from flip27_stream.connectors.files.lines.compression import codec_of, head_of
 from flip27_stream.connectors.files.lines.line_blocks import starts_of_lines
 from flip27_stream.connectors.files.lines.line_format import LineDecoder, LineFormat
@@ -64,14 +65,18 @@ class JsonLineDecoder(LineDecoder):
     def __init__(self, schema: pa.Schema, pattern: TimePattern | None, what: str) -> None:
         self._columns = JsonColumns(schema, pattern, strict_utf8=True)
         self._names = schema.names
+        self._starts = np.zeros(0, np.int64)
         self._projection = Projection(schema, tuple(schema.names), what)
 
     def at_once(self, data: bytes) -> pa.RecordBatch:
-        starts = starts_of_lines(data)
-        columns = self._columns.decode_lines(data, starts)
+        self._starts = starts_of_lines(data)
+        columns = self._columns.decode_lines(data, self._starts)
         if columns is None:
             raise pa.ArrowInvalid("some lines are not plain objects")
-        return self._batch(columns, len(starts))
+        return self._batch(columns, len(self._starts))
+
+    def line_starts(self, data: bytes, rows: int) -> Int64s | None:
+        return self._starts  # each line is a row
 
     def one_by_one(self, lines: list[bytes]) -> tuple[pa.RecordBatch, dict[int, str]]:
         decoded = self._columns.decode(pa.array(lines, pa.binary()), some_are_bad=True)

@@ -70,7 +70,7 @@ class LineDecoder(ABC):
 
     def line_starts(self, data: bytes, rows: int) -> Int64s | None:
         """Returns where the line of each row begins in ``data`` (bytes), or ``None`` if rows and lines are not one to
-        one.
+        one. It is called after :meth:`at_once` with the same ``data``.
         """
         starts = starts_of_lines(data)
         if len(starts) != rows:
