@@ -12,6 +12,7 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -188,7 +189,11 @@ class CatalogSpool:
         return found
 
     def _check_size(self) -> None:
-        sizes = [entry.stat().st_size for entry in os.scandir(self.folder) if entry.name.endswith(_SUFFIX)]
+        sizes = []
+        for entry in os.scandir(self.folder):
+            with suppress(FileNotFoundError):  # the session has just written and removed it
+                if entry.name.endswith(_SUFFIX):
+                    sizes.append(entry.stat().st_size)
         if len(sizes) >= _MOST_FILES or sum(sizes) >= _MOST_BYTES:
             raise AlignmentError(
                 f"The split-watermark table '{self.table}' does not get its rows: {len(sizes)} batches wait in "

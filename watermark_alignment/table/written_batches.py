@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,7 +45,10 @@ class WrittenBatches:
         if run[-1].batch > begun.get(app, -1):
             begun[app] = run[-1].batch
             unfinished = self._file.with_suffix(".unfinished")
-            unfinished.write_text(json.dumps(begun), encoding="utf-8")
+            with unfinished.open("w", encoding="utf-8") as data:
+                json.dump(begun, data)
+                data.flush()
+                os.fsync(data.fileno())  # the table must not have a run that this file forgets
             unfinished.replace(self._file)
         return begun[app]
 

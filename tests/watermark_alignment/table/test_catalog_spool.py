@@ -119,6 +119,19 @@ def test_rows_that_nobody_takes_are_bounded(spool: CatalogSpool, monkeypatch: py
         spool.append("a", 2, split_rows(2), {})
 
 
+def test_a_commit_that_the_session_takes_while_the_spool_is_measured(
+    spool: CatalogSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session removes a file after the folder was listed. Nothing is wrong with the folder."""
+    spool.append("app", 1, split_rows(1), {})
+    listed = list(os.scandir(spool.folder))
+    next(spool.folder.glob("*.arrow")).unlink()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "scandir", lambda folder: iter(listed))
+        spool.append("app", 2, split_rows(2), {})
+    assert [commit.batch for (found,) in [spool.pending().values()] for commit in found] == [2]
+
+
 def test_rows_that_a_full_disk_refuses_leave_no_file(
     spool: CatalogSpool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
