@@ -35,7 +35,20 @@ class CpuTime(NamedTuple):
 
 
 def cpu_time(broker: int | None) -> CpuTime:
-    """Returns the CPU time used so far by the broker with this process id, if any, and by Spark below this process."""
+    """Returns the CPU time used so far by the broker with this process id, if any, and by Spark below this process.
+
+    The time of a process that ends passes to its parent. So it looks again if a process has ended or begun meanwhile:
+    otherwise the planning process of a query that has just ended would be missed, or counted twice.
+    """
+    there = set(below(os.getpid()))
+    while True:
+        used = _cpu_time(broker)
+        before, there = there, set(below(os.getpid()))
+        if there == before:
+            return used
+
+
+def _cpu_time(broker: int | None) -> CpuTime:
     of_broker, of_python, of_jvm = 0.0 if broker is None else sum(_own(broker)), 0.0, 0.0
     for pid in below(os.getpid()):
         if pid == broker or not _is_java(pid):

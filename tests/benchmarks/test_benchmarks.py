@@ -29,6 +29,7 @@ from benchmarks import (
     start,
 )
 from benchmarks.planning import cpu, group, with_broker
+from benchmarks.support import processes
 from benchmarks.support.command import Measure
 from benchmarks.support.environment import Environment, Sizes
 from benchmarks.support.folders import temporary_folder
@@ -70,6 +71,29 @@ def test_the_figure_is_the_median_of_the_ratios_of_pairs() -> None:
 )
 def test_a_mark_is_met_at_its_limit(figure: float, least: bool, most: bool) -> None:
     assert (at_least(3).met_by(figure), at_most(3).met_by(figure)) == (least, most)
+
+
+def test_cpu_time_is_read_again_when_a_process_ends_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its time passes to its parent, so that it would be missed or counted twice."""
+    spark, worker = 10, 11
+    running = iter([[spark, worker], [spark, worker], [spark], [spark], [spark]])
+    now: list[list[int]] = []
+
+    def below(pid: int) -> list[int]:
+        if pid != spark:
+            now.append(next(running))
+        return [process for process in now[-1] if process != pid]
+
+    monkeypatch.setattr(processes, "below", below)
+    monkeypatch.setattr(processes, "_is_java", lambda pid: pid == spark)
+    monkeypatch.setattr(
+        processes, "_own", lambda pid: [5.0] if pid == spark else []
+    )  # the worker has just ended
+    monkeypatch.setattr(
+        processes, "_reaped", lambda pid: [2.0 * (worker not in now[-1])] if pid == spark else []
+    )
+    assert processes.cpu_time(None) == (0.0, 2.0, 5.0)
+    assert next(running, None) is None, "it looked again"
 
 
 def test_a_benchmark_keeps_its_figures_when_its_folder_cannot_be_removed(
