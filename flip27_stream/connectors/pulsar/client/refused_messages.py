@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from flip27_stream.connectors.pulsar.positions import described, position_of
@@ -11,27 +12,30 @@ _FIRST_CHUNK = b"\x3a"
 """The first byte of a field that, in serialized message ids, only those of chunked messages have."""
 
 
-def check_readable(message: Any, message_id: Any) -> bytes:
-    """Returns the id of a message in serialized form, and checks that the message can be read exactly.
+def check_readable(messages: Sequence[Any], ids: Sequence[Any]) -> list[bytes]:
+    """Returns the ids of messages in serialized form, and checks that all messages can be read exactly.
 
     Args:
-        message: A message of pulsar-client.
-        message_id: The id of that message.
+        messages: Messages of pulsar-client.
+        ids: The ids of these messages.
 
     Raises:
-        RecordFormatError: The message is encrypted or chunked.
+        RecordFormatError: A message is encrypted or chunked.
     """
-    serialized: bytes = message_id.serialize()
-    if message.encryption_context() is not None:
+    serialized: list[bytes] = [i.serialize() for i in ids]
+    if encrypted := [m for m in messages if m.encryption_context() is not None]:
         raise _refused(
-            message, "encrypted", "Publish it without encryption, or read this topic with another client."
+            encrypted[0],
+            "encrypted",
+            "Publish it without encryption, or read this topic with another client.",
         )
-    if _FIRST_CHUNK in serialized and message_id.batch_index() < 0 and _has_first_chunk(serialized):
-        raise _refused(
-            message,
-            "chunked",
-            "A range could begin between two of its chunks. Publish smaller messages, without chunking.",
-        )
+    for number in [n for n, text in enumerate(serialized) if _FIRST_CHUNK in text]:
+        if ids[number].batch_index() < 0 and _has_first_chunk(serialized[number]):
+            raise _refused(
+                messages[number],
+                "chunked",
+                "A range could begin between two of its chunks. Publish smaller messages, without chunking.",
+            )
     return serialized
 
 

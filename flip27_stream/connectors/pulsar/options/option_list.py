@@ -126,7 +126,10 @@ AUTH_PARAMS: Final = Option(
     secret=True,
 )
 OPERATION_TIMEOUT: Final = Option(
-    "pulsar.client.operationTimeoutMs", whole(), "30000", "How long (ms) a call is tried before it fails."
+    "pulsar.client.operationTimeoutMs",
+    whole(),
+    "30000",
+    "How long (ms) a call is tried before it fails, in three attempts.",
 )
 CONNECTION_TIMEOUT: Final = Option(
     "pulsar.client.connectionTimeoutMs",

@@ -45,7 +45,7 @@ def rows_of(
     """
     ids = [m.message_id() for m in messages] if ids is None else ids
     data = [m.data() for m in messages] if data is None else data
-    serialized = list(map(check_readable, messages, ids))
+    serialized = check_readable(messages, ids)
     published = pa.array([m.publish_timestamp() for m in messages], pa.int64())
     columns = [
         pa.array([d or _empty_or_null(m) for m, d in zip(messages, data, strict=True)], pa.binary()),

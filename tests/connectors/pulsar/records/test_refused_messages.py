@@ -51,7 +51,7 @@ def test_usual_messages_are_read() -> None:
     for index in (-1, 0, 58):
         message = _Message(index)
         expected = bytes(pulsar.MessageId(-1, 300, 70_000, index).serialize())
-        assert check_readable(message, message.message_id()) == expected
+        assert check_readable([message], [message.message_id()]) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -62,4 +62,4 @@ def test_unusual_messages_are_refused_by_name(message: _Message, what: str) -> N
     with pytest.raises(
         RecordFormatError, match=f"300:70000:0 of persistent://public/default/clicks is {what}"
     ):
-        check_readable(message, message.message_id())
+        check_readable([_Message(), message], [_Message().message_id(), message.message_id()])
