@@ -167,7 +167,7 @@ class FetchConnection:
         return self._body
 
     def _send(self, data: bytes) -> None:
-        self._received = 0
+        self._received, self._body = 0, memoryview(b"")  # a large response is freed as soon as it is decoded
         self._socket.settimeout(self._options.request_timeout_ms / 1000)
         self._socket.sendall(data)
         self._socket.setblocking(False)

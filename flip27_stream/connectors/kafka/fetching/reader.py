@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -25,7 +25,8 @@ from flip27_stream.connectors.kafka.client.protocol import (
 from flip27_stream.connectors.kafka.fetching.client_pool import FETCHERS
 from flip27_stream.connectors.kafka.fetching.fetcher import Answer
 from flip27_stream.connectors.kafka.options.source_options import TRUSTED_CLUSTER, KafkaOptions
-from flip27_stream.connectors.kafka.records.record_batches import batch_headers, decode
+from flip27_stream.connectors.kafka.records.batch_headers import end_of_batches
+from flip27_stream.connectors.kafka.records.record_batches import Decoded, decode
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
 from flip27_stream.connectors.kafka.values.rows import RowLayout, RowMaker, record_timestamps
 from flip27_stream.errors import ConnectorError, CorruptRecordError, UnreachableError
@@ -85,12 +86,14 @@ class _Undecoded:
         progress: The progress of the split.
         start: The first offset that was not emitted yet.
         fetched: The answer of the broker.
+        more: Decodes the next part of a large batch; ``None`` outside of one.
     """
 
     tp: TopicPartition
     progress: _Progress
     start: int
     fetched: Fetched
+    more: Callable[[], Decoded] | None = None
 
 
 class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
@@ -220,10 +223,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             self._send_fetches()
 
     def _take(self, tp: TopicPartition, fetched: Fetched) -> bool:
-        """Handles the answer about a partition.
-
-        Returns ``False`` if the leader must be looked up before the next fetch.
-        """
+        """Handles the answer about a partition. Returns ``False`` if its leader must be looked up first."""
         progress = self._reading.get(tp)
         if progress is None:
             return True  # the reader has given up the partition in the meantime
@@ -272,10 +272,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
     def _advance(self, tp: TopicPartition, progress: _Progress, fetched: Fetched) -> bool:
         """Moves the position of a split after the complete batches of an answer. Returns whether there are any."""
         self._bytes.inc(len(fetched.records))
-        headers = batch_headers(fetched.records, str(tp))
-        position = max(
-            (header.last_offset + 1 for header in headers if header.complete), default=progress.position
-        )
+        position = end_of_batches(fetched.records, str(tp))
         if position <= progress.position:
             return False
         self._move(tp, progress, position)
@@ -296,20 +293,10 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
     def _emit_some(self, output: ReaderOutput) -> None:
         some = self._undecoded[0]
         tp, progress = some.tp, some.progress
-        decoded = decode(
-            some.fetched.records,
-            some.start,
-            progress.stop,
-            source=str(tp),
-            aborted=some.fetched.aborted if self._options.read_committed else None,
-            keys=self._layout.needs_keys,
-            values=self._layout.needs_values,
-            headers=self._layout.needs_headers,
-            enough=_DECODED_AT_ONCE,
-        )
+        decoded = some.more() if some.more is not None else self._decode(some)
         if decoded.next_offset <= some.start:
             raise CorruptRecordError(f"The record batch at offset {some.start} of {tp} has no end.")
-        some.start, records = decoded.next_offset, decoded.records
+        some.start, records, some.more = decoded.next_offset, decoded.records, decoded.more
         if len(records):
             self._rows.inc(len(records))
             output.create_output_for_split(progress.split_id).collect(
@@ -319,6 +306,19 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             self._undecoded.popleft()
             if progress.position >= progress.stop:
                 self._ended.append(progress.split_id)
+
+    def _decode(self, some: _Undecoded) -> Decoded:
+        return decode(
+            some.fetched.records,
+            some.start,
+            some.progress.stop,
+            source=str(some.tp),
+            aborted=some.fetched.aborted if self._options.read_committed else None,
+            keys=self._layout.needs_keys,
+            values=self._layout.needs_values,
+            headers=self._layout.needs_headers,
+            enough=_DECODED_AT_ONCE,
+        )
 
     def _act_on(self, tp: TopicPartition, progress: _Progress, error: int) -> None:
         if error == OFFSET_OUT_OF_RANGE:

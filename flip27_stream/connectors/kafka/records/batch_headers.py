@@ -18,6 +18,7 @@ _LARGEST_OFFSET = 2**63 - 2
 _V2 = Struct(">qiibIhiqqqhii")
 _V0 = Struct(">qiIbb")
 _V1 = Struct(">qiIbbq")
+_V2_OFFSETS = Struct(">qi4xb6xi")  # base offset, length, magic, last offset delta
 
 
 class BatchHeader(NamedTuple):
@@ -95,6 +96,25 @@ def batch_headers(data: bytes | memoryview, source: str = "a fetch response") ->
         _check(header, source)
         yield header
         at += header.size
+
+
+def end_of_batches(data: bytes | memoryview, source: str) -> int:
+    """Returns the greatest offset after a complete batch of ``data``; 0 if there is none.
+
+    Raises:
+        CorruptRecordError: The size of a batch of magic 2 is impossible, or any header of another magic.
+    """
+    at, total, end = 0, len(data), 0
+    while total - at >= HEADER_SIZE:
+        base_offset, length, magic, last_delta = _V2_OFFSETS.unpack_from(data, at)
+        size = _LOG_OVERHEAD + length
+        if magic != 2 or size < HEADER_SIZE:
+            break
+        if size > total - at:
+            return end
+        at, end = at + size, max(end, base_offset + last_delta + 1)
+    others = [header.last_offset + 1 for header in batch_headers(data[at:], source) if header.complete]
+    return max(end, *others, 0)
 
 
 def _v2(data: bytes | memoryview, at: int, total: int) -> BatchHeader:

@@ -7,8 +7,9 @@ of the fetch, the last one may be cut off, and transaction markers and records o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 
 import numpy as np
@@ -23,7 +24,12 @@ from flip27_stream.connectors.kafka.records.batch_headers import (
     corrupt,
 )
 from flip27_stream.connectors.kafka.records.compression import LARGEST_BATCH, Inflated
-from flip27_stream.connectors.kafka.records.record_columns import RecordColumns, WantedColumns, read_records
+from flip27_stream.connectors.kafka.records.record_columns import (
+    LocatedRecords,
+    RecordColumns,
+    WantedColumns,
+    read_records,
+)
 from flip27_stream.connectors.kafka.records.records_scalar import are_few, read_few
 from flip27_stream.connectors.kafka.records.varints import Bytes, MalformedError
 from flip27_stream.errors import CorruptRecordError
@@ -44,10 +50,12 @@ class Decoded:
         next_offset: The offset after the last batch that was seen, also if that batch has no data records (markers,
             aborted or compacted records), but not above ``stop``. It is ``start`` if the data has no complete batch; a
             larger fetch may then bring one.
+        more: Decodes the next part of a large batch, of which ``records`` are a part; ``None`` after the last one.
     """
 
     records: RecordColumns
     next_offset: int
+    more: Callable[[], Decoded] | None = None
 
 
 def decode(
@@ -65,7 +73,8 @@ def decode(
 ) -> Decoded:
     """Returns the records with ``start`` <= offset < ``stop``.
 
-    Damaged data is refused before any row is returned, and before more memory is taken than the data justifies.
+    Damaged data is refused before any row is returned, and before more memory is taken than the data justifies. Only
+    the headers of records in the later parts of a large batch are checked later.
 
     Args:
         data: The records of one partition in a FetchResponse.
@@ -79,7 +88,8 @@ def decode(
         values: Whether the column of values is wanted.
         check_crcs: Whether checksums are checked.
         enough: The number of decompressed bytes after which decoding stops. The rest is left for the next call with the
-            same data, from ``next_offset`` on. By default the limit is far above the size of a fetch.
+            same data, from ``next_offset`` on. A batch of more than twice as many bytes is decoded in parts of that
+            size, see :attr:`Decoded.more`. By default the limit is far above the size of a fetch.
 
     Raises:
         CorruptRecordError: The bytes do not follow the format; the message names the offset.
@@ -88,11 +98,11 @@ def decode(
     enough = LARGEST_BATCH if enough is None else enough
     batches, next_offset = _data_batches(view, start, stop, source, aborted, check_crcs, enough)
     wanted = WantedColumns(start, stop, keys, values, headers)
-    parts, read, inflated = [], 0, 0
-    while read < len(batches) and inflated < enough:
+    parts, read, inflated, rest = [], 0, 0, None
+    while read < len(batches) and inflated < enough and rest is None:
         group = _alike(batches[read:])
         if group[0].magic == 2:
-            part, taken, size = _read_v2(view, group, wanted, source, enough)
+            part, taken, size, rest = _read_v2(view, group, wanted, source, enough)
         else:
             before = batches[read - 1].last_offset if read else -1
             part, taken, size = _read_v0_v1(view, group, wanted, source, check_crcs, enough, before)
@@ -101,7 +111,26 @@ def decode(
         inflated += size
     if read < len(batches):
         next_offset = batches[read - 1].last_offset + 1
-    return Decoded(_concatenated(parts, wanted), min(max(next_offset, start), stop))
+    end = min(max(next_offset, start), stop)
+    return _with_rest(_concatenated(parts, wanted), rest, end, source, 2 * enough)
+
+
+def _with_rest(
+    records: RecordColumns, rest: LocatedRecords | None, end: int, source: str, most_bytes: int
+) -> Decoded:
+    """Returns records and the way to those of ``rest``; ``end`` is the offset of the fetch after these."""
+    offset = None if rest is None else rest.next_offset
+    if rest is None or offset is None:
+        return Decoded(records, end)
+    return Decoded(records, offset, partial(_next_part, rest, offset, end, source, most_bytes))
+
+
+def _next_part(rest: LocatedRecords, offset: int, end: int, source: str, most_bytes: int) -> Decoded:
+    try:
+        records = rest.take(most_bytes)
+    except MalformedError as error:
+        raise corrupt(source, offset, error) from error
+    return _with_rest(records, rest, end, source, most_bytes)
 
 
 def _data_batches(
@@ -162,7 +191,7 @@ def _is_abort_marker(view: memoryview, batch: BatchHeader, source: str) -> bool:
     """
     if batch.record_count == 0:
         return False
-    marker, _, _ = _read_v2(view, [batch], WantedColumns(0, batch.last_offset + 1, values=False), source)
+    marker, *_ = _read_v2(view, [batch], WantedColumns(0, batch.last_offset + 1, values=False), source)
     key = marker.keys[0].as_py() if marker.keys else None
     if key is None or len(key) < 4:
         raise corrupt(source, batch.base_offset, f"a transaction marker with key {key!r}")
@@ -185,14 +214,19 @@ def _read_v2(
     wanted: WantedColumns,
     source: str,
     enough: int = LARGEST_BATCH,
-) -> tuple[RecordColumns, int, int]:
-    """Returns the records, the number of batches that were decoded, and their decompressed size in bytes."""
+) -> tuple[RecordColumns, int, int, LocatedRecords | None]:
+    """Returns the records, the number of batches that were decoded, their decompressed size in bytes, and the records
+    that are left, if not all were copied.
+    """
     buffer, spans = _payloads(view, batches, source, enough)
     taken = batches[: len(spans)]
     inflated = len(buffer) if any(batch.codec for batch in taken) else 0
-    read = read_few if are_few(spans, taken, wanted) else read_records
     try:
-        return read(buffer, spans, taken, wanted), len(taken), inflated
+        if are_few(spans, taken, wanted):
+            return read_few(buffer, spans, taken, wanted), len(taken), inflated, None
+        located = LocatedRecords(buffer, spans, taken, wanted)
+        records = located.take(2 * enough)
+        return records, len(taken), inflated, located if located.next_offset is not None else None
     except MalformedError as error:
         raise _damage(buffer, spans, taken, wanted, source) or corrupt(
             source, taken[0].base_offset, error
@@ -248,7 +282,7 @@ def _read_v0_v1(
     enough: int,
     before: int,
 ) -> tuple[RecordColumns, int, int]:
-    """Returns the same as :func:`_read_v2`, for batches of magic 0 and 1.
+    """Returns the same as :func:`_read_v2`, for batches of magic 0 and 1, of which nothing is left.
 
     Raises:
         CorruptRecordError: The data is damaged, or an offset is not above ``before``. The header of compressed messages

@@ -66,10 +66,8 @@ class RecordColumns:
         return len(self.offsets)
 
 
-def read_records(
-    buffer: Bytes, spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wanted: WantedColumns
-) -> RecordColumns:
-    """Returns the records of batches as columns.
+class LocatedRecords:
+    """The records of batches, of which keys, values and headers are not copied yet.
 
     Memory is bounded by the size of ``buffer``: a record count that does not fit in it is refused first.
 
@@ -82,35 +80,75 @@ def read_records(
     Raises:
         MalformedError: The bytes are not the records of these batches.
     """
-    try:
-        return _read(buffer, spans, batches, wanted)
-    except IndexError as error:
-        raise MalformedError("a record leaves its batch") from error
+
+    def __init__(
+        self,
+        buffer: Bytes,
+        spans: Sequence[tuple[int, int]],
+        batches: Sequence[BatchHeader],
+        wanted: WantedColumns,
+    ) -> None:
+        self._buffer = buffer
+        self._wanted = wanted
+        try:
+            self._locate(spans, batches)
+        except IndexError as error:
+            raise MalformedError("a record leaves its batch") from error
+
+    def _locate(self, spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader]) -> None:
+        buffer = self._buffer
+        counts = np.array([batch.record_count for batch in batches], np.int64)
+        bodies, self._ends = find_records(buffer, spans, counts)
+        time_deltas, at = read_varints(buffer, bodies + 1, _LONG_VARINT)
+        offset_deltas, at = read_varints(buffer, at)
+        self._key_sizes, self._key_at = read_varints(buffer, at)
+        self._value_sizes, self._value_at = read_varints(
+            buffer, self._key_at + np.maximum(self._key_sizes, 0)
+        )
+        values_end = self._value_at + np.maximum(self._value_sizes, 0)
+        self._header_counts, self._headers_at = read_varints(buffer, values_end)
+        _check_ends(self._header_counts, self._headers_at, self._ends)
+        self._offsets = _offsets(offset_deltas, counts, batches)
+        self._timestamps, self._types = _times(time_deltas, counts, batches)
+        self._next, self._stop = np.searchsorted(
+            self._offsets, (self._wanted.start, self._wanted.stop)
+        ).tolist()
+
+    @property
+    def next_offset(self) -> int | None:
+        """The offset of the next wanted record; ``None`` if all were taken."""
+        return int(self._offsets[self._next]) if self._next < self._stop else None
+
+    def take(self, most_bytes: int) -> RecordColumns:
+        """Returns the next wanted records as columns: as many as end within ``most_bytes``, and at least one.
+
+        Raises:
+            MalformedError: The headers of a record are damaged.
+        """
+        first, last = self._next, self._stop
+        if first < last and self._ends[last - 1] - self._ends[first] > most_bytes:
+            last = int(np.searchsorted(self._ends, self._ends[first] + most_bytes, side="right"))
+        self._next, part = last, slice(first, last)
+        buffer, wanted = self._buffer, self._wanted
+        try:
+            # fmt: off
+            return RecordColumns(
+                self._offsets[part], self._timestamps[part], self._types[part],
+                gather(buffer, self._key_at[part], self._key_sizes[part]) if wanted.keys else None,
+                gather(buffer, self._value_at[part], self._value_sizes[part]) if wanted.values else None,
+                read_headers(buffer, self._headers_at[part], self._header_counts[part], self._ends[part])
+                if wanted.headers else None,
+            )
+            # fmt: on
+        except IndexError as error:
+            raise MalformedError("a record leaves its batch") from error
 
 
-def _read(
+def read_records(
     buffer: Bytes, spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wanted: WantedColumns
 ) -> RecordColumns:
-    counts = np.array([batch.record_count for batch in batches], np.int64)
-    bodies, ends = find_records(buffer, spans, counts)
-    time_deltas, at = read_varints(buffer, bodies + 1, _LONG_VARINT)
-    offset_deltas, at = read_varints(buffer, at)
-    key_sizes, key_at = read_varints(buffer, at)
-    value_sizes, value_at = read_varints(buffer, key_at + np.maximum(key_sizes, 0))
-    header_counts, headers_at = read_varints(buffer, value_at + np.maximum(value_sizes, 0))
-    _check_ends(header_counts, headers_at, ends)
-    offsets = _offsets(offset_deltas, counts, batches)
-    timestamps, types = _times(time_deltas, counts, batches)
-    first, last = np.searchsorted(offsets, (wanted.start, wanted.stop)).tolist()
-    part = slice(first, last)
-    # fmt: off
-    return RecordColumns(
-        offsets[part], timestamps[part], types[part],
-        gather(buffer, key_at[part], key_sizes[part]) if wanted.keys else None,
-        gather(buffer, value_at[part], value_sizes[part]) if wanted.values else None,
-        read_headers(buffer, headers_at[part], header_counts[part], ends[part]) if wanted.headers else None,
-    )
-    # fmt: on
+    """Returns all wanted records as columns; see :class:`LocatedRecords`."""
+    return LocatedRecords(buffer, spans, batches, wanted).take(len(buffer))
 
 
 def _check_ends(header_counts: Longs, headers_at: Longs, ends: Longs) -> None:

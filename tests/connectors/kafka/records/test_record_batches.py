@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flip27_stream.connectors.kafka.records import record_lanes, record_starts
+from flip27_stream.connectors.kafka.records.batch_headers import end_of_batches
 from flip27_stream.connectors.kafka.records.binary_columns import gather
-from flip27_stream.connectors.kafka.records.record_batches import batch_headers, decode
+from flip27_stream.connectors.kafka.records.record_batches import Decoded, batch_headers, decode
 from flip27_stream.errors import CorruptRecordError
 from tests.connectors.kafka.support.batch_bytes import (
     CONTROL,
@@ -151,6 +152,50 @@ def test_gaps_between_pieces_are_left_out(size: int) -> None:
     found.validate(full=True)
     pieces = [None if n < 0 else buffer[a : a + n].tobytes() for a, n in zip(at, sizes, strict=True)]
     assert found.to_pylist() == pieces
+
+
+@pytest.mark.parametrize("headers", [(), (("trace", b"0123456789abcdef"),)])
+def test_a_large_batch_is_decoded_in_parts(headers: tuple[tuple[str, bytes | None], ...]) -> None:
+    """Each part but the last has nearly as many bytes as asked for. The offsets lead on if one starts anew there."""
+    rows = some_rows(3, 0) + [Row(i, T0 + i, b"k", b"v" * 900, headers) for i in range(3, 1000)]
+    log = v2(rows[:3]) + v2(rows[3:])
+    found: list[Row] = []
+    sizes: list[int] = []
+    some = decode(log, 0, END, source=SOURCE, headers=True, enough=50_000)
+    while True:
+        found += rows_of(some)
+        sizes.append(len(some.records))
+        again = decode(log, some.next_offset, END, source=SOURCE, headers=True)
+        assert rows_of(again) == rows[len(found) :]
+        if some.more is None:
+            break
+        some = some.more()
+    assert found == rows
+    assert some.next_offset == 1000
+    assert len(sizes) > 8
+    assert all(100 < size < 120 for size in sizes[:-1]), sizes
+
+
+def test_damaged_headers_in_a_later_part_are_an_error() -> None:
+    rows = [Row(i, T0 + i, None, b"v" * 900, (("k", b"x"),)) for i in range(1000)]
+    log = bytearray(v2(rows))
+    log[-2] = 9  # the size of the last header's value
+    some = decode(bytes(log), 0, END, source=SOURCE, headers=True, check_crcs=False, enough=50_000)
+    with pytest.raises(CorruptRecordError, match=r"at offset 9[0-9]+ of"):
+        _to_the_end(some)
+
+
+def _to_the_end(some: Decoded) -> None:
+    while some.more is not None:
+        some = some.more()
+
+
+def test_the_end_of_batches_is_that_of_their_headers() -> None:
+    log = v2(some_rows(5, 0)) + v2(some_rows(40, 5)) + v2(some_rows(5, 45))
+    for size in range(0, len(log) + 1, 7):
+        headers = batch_headers(log[:size])
+        expected = max((header.last_offset + 1 for header in headers if header.complete), default=0)
+        assert end_of_batches(memoryview(log)[:size], SOURCE) == expected
 
 
 def test_lengths_of_every_width_are_read() -> None:
