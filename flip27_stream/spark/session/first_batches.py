@@ -35,9 +35,10 @@ _addresses: weakref.WeakKeyDictionary[SparkSession, str] = weakref.WeakKeyDictio
 def first_batches_of(spark: SparkSession) -> str:
     """Returns the address at which a session tells where first batches begin; the first call starts to listen there.
 
-    It is a Unix socket in a folder that only this user may open. A question is an end offset as JSON, up to the end of
-    the stream. The answer is the offset at which the first batch begins that ends there, as JSON; ``null`` if this is
-    not known. The address is empty for a session of Spark Connect, and where such a socket cannot be opened.
+    It is a Unix socket in a folder that only this user may open. A question is a JSON object, up to the end of the
+    stream: ``end`` is the offset that ends the batch, ``definition`` that of the :class:`SourceSpec`. The answer is the
+    offset at which the batch begins, as JSON; ``null`` if this is not known. The address is empty for a session of
+    Spark Connect, and where such a socket cannot be opened.
     """
     if spark not in _addresses:
         _addresses[spark] = _listen(spark)
@@ -64,32 +65,58 @@ def _listen(spark: SparkSession) -> str:
 def _serve(listening: socket.socket, session: weakref.ref[SparkSession]) -> None:
     while True:
         connection, _ = listening.accept()
-        answer = None
         with connection:
             try:
                 connection.settimeout(_QUESTION_S)
-                end = json.loads(b"".join(iter(lambda c=connection: c.recv(65536), b"")))  # type: ignore[misc]
-                spark = session()
-                begins = {json.dumps(begin) for begin in _begins(spark, end)} if spark is not None else ()
-                answer = begins.pop() if len(begins) == 1 else None
-                del spark
-                connection.sendall((answer or "null").encode())
+                with connection.makefile("rb") as question:
+                    asked = json.load(question)
+                connection.sendall(_answer(session(), asked["end"], asked["definition"]).encode())
             except Exception as error:  # noqa: BLE001 - of the JVM and of any file system
                 log.warning("Where a first batch begins was not found out: %s", error)
 
 
-def _begins(spark: SparkSession, end: Any) -> Iterator[Any]:
-    """Yields where the first batches begin that end at ``end``, of the active queries that have not committed it."""
+def _answer(spark: SparkSession | None, end: Any, definition: str) -> str:
+    begins = set() if spark is None else set(_begins(spark, end, definition))
+    return begins.pop() if len(begins) == 1 else "null"
+
+
+def _begins(spark: SparkSession, end: Any, definition: str) -> Iterator[str]:
+    """Yields, as JSON, where the first batches begin that end at ``end``, of queries that have not committed it."""
     for query in spark.streams.active:
-        root = query._jsq.streamingQuery().resolvedCheckpointRoot()
+        running: Any = query._jsq.streamingQuery()
+        root = running.resolvedCheckpointRoot()
         planned = _text(spark, root, "offsets/0")
         if planned is None or _text(spark, root, "commits/0") is not None:
             continue
+        begins: dict[int, str] = {}
         for number, line in enumerate(planned.splitlines()[_HEAD:]):
             if line.startswith("{") and json.loads(line) == end:
                 begin = _text(spark, root, f"sources/{number}/0")
                 if begin is not None:
-                    yield json.loads(begin.partition("\n")[2])
+                    begins[number] = json.dumps(json.loads(begin.partition("\n")[2]))
+        if len(set(begins.values())) > 1:  # sources that began at different times, such as two of one topic
+            begins = {n: begins[n] for n in _numbers(spark, running, definition) if n in begins}
+        yield from begins.values()
+
+
+def _numbers(spark: SparkSession, running: Any, definition: str) -> Iterator[int]:
+    """Yields the numbers, in the query, of the sources that were made with a definition; see :class:`SourceSpec`.
+
+    Spark numbers the streaming relations in the order of the plan, equal ones once.
+    """
+    leaves: Any = running.analyzedPlan().collectLeaves()
+    relations: list[Any] = []
+    for leaf in (leaves.apply(i) for i in range(leaves.size())):
+        if not leaf.isStreaming() or any(leaf.equals(relation) for relation in relations):
+            continue
+        relations.append(leaf)
+        if leaf.getClass().getSimpleName() == "StreamingRelationV2" and leaf.source().isDefined():
+            source = leaf.source().get()
+            if source.getClass().getSimpleName() == "PythonDataSourceV2":
+                no_schema = spark._jvm.scala.Option.empty()  # type: ignore[union-attr]
+                made = source.getOrCreateDataSourceInPython(leaf.sourceName(), leaf.extraOptions(), no_schema)
+                if definition.encode() in bytes(made.dataSource()):
+                    yield len(relations) - 1
 
 
 def _text(spark: SparkSession, root: str, name: str) -> str | None:

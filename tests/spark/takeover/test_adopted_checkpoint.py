@@ -94,7 +94,7 @@ def test_an_uncommitted_first_batch_begins_where_spark_noted_it(
     one, other = topic(1), topic(2)
     fill(queries, one, 1, 5)
     fill(queries, other, 1, 4)
-    starts = {one: {"0": 2}, other: {"0": 1, "1": 0}}
+    starts = [(one, {"0": 2}), (other, {"0": 1, "1": 0}), (one, {"0": 4})]
 
     def stream(source: str) -> DataFrame:
         streams = [
@@ -103,15 +103,16 @@ def test_an_uncommitted_first_batch_begins_where_spark_noted_it(
                 {"startingOffsets": json.dumps({name: start}) if source == BUILT_IN else "latest"},
                 source,
             )
-            for name, start in starts.items()
+            for name, start in starts
         ]
-        return streams[0].unionByName(streams[1])
+        return streams[0].unionByName(streams[1]).unionByName(streams[2])
 
     planned = until_failed(stream(BUILT_IN), queries, 0)
     fill(queries, other, 2, 2)
     batches = collect(stream(OURS), queries.folder / "c")
     wanted = {(one, 0): (2, 5), (other, 0): (1, 4)}
     first = Counter((*at, n) for at, (begin, end) in wanted.items() for n in range(begin, end))
+    first[one, 0, 4] += 1
     assert positions(batches[:1]) == positions(planned.batches) == first
     later = Counter([(other, 0, 4), (other, 0, 5), (other, 1, 0), (other, 1, 1)])
     assert positions(batches) == first + later

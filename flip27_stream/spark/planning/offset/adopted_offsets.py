@@ -23,12 +23,13 @@ _BEFORE, _ADOPTED = 0, 1
 """The batch numbers of the offset before an adopted offset, and of the adopted offset."""
 
 
-def first_begin(address: str, end: Mapping[str, Any]) -> Any:
+def first_begin(address: str, end: Mapping[str, Any], definition: str) -> Any:
     """Returns the offset at which the first batch that ends at ``end`` begins, as the session tells it.
 
     Args:
         address: Where the session answers; see :mod:`flip27_stream.spark.session.first_batches`.
         end: An offset of Spark's own source.
+        definition: The definition of the source; see :class:`SourceSpec`.
 
     Returns:
         An offset of that source; ``None`` if the session does not know it or cannot be asked.
@@ -39,9 +40,10 @@ def first_begin(address: str, end: Mapping[str, Any]) -> Any:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(_ANSWER_S)
             connection.connect(address)
-            connection.sendall(json.dumps(end).encode())
+            connection.sendall(json.dumps({"end": end, "definition": definition}).encode())
             connection.shutdown(socket.SHUT_WR)
-            return json.loads(b"".join(iter(lambda: connection.recv(65536), b"")))
+            with connection.makefile("rb") as answer:
+                return json.load(answer)
     except (OSError, ValueError) as error:
         log.warning("The session could not be asked where the first batch begins: %s", error)
         return None
@@ -79,7 +81,7 @@ class AdoptedOffsets:
             ForeignCheckpointError: It is the first batch, and neither the session nor the options say where it begins.
         """
         if start == INITIAL:
-            told = first_begin(self._spec.driver.first_batches, end)
+            told = first_begin(self._spec.driver.first_batches, end, self._spec.definition)
             if not self.are_in(told):
                 return None, self._first(end)
             assert told is not None
