@@ -9,14 +9,15 @@ import collections
 import json
 import os
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import csv
 
 from benchmarks.support.backlog import JSON_SCHEMA, START_MS, json_values
 from benchmarks.support.command import run
@@ -25,7 +26,7 @@ from benchmarks.support.folders import temporary_folder
 from benchmarks.support.metered import Metered, cpu_a_row
 from benchmarks.support.results import Result, Target, at_least, at_most
 from benchmarks.support.streams import drain
-from benchmarks.support.turns import pairs, speeds
+from benchmarks.support.turns import milliseconds, pairs, speeds
 from flip27_stream.api import WatermarkStrategy
 from flip27_stream.connectors.files import FileSource
 from flip27_stream.event_time.assigners import timestamp_assigner
@@ -41,51 +42,87 @@ if TYPE_CHECKING:
 OURS = "flip27_files"
 _FILES = 8
 _ROW_GROUPS = 4
-_DAY_MS, _HOUR_MS = 86_400_000, 3_600_000
-_ROWS_A_DAY = 1440
+_HOUR_MS = 3_600_000
+_YEAR_MS = 365 * 24 * _HOUR_MS
+_ROWS_OF_PART = 52
+_BATCHES_A_YEAR = 18
 _UNLIMITED = 2**63 - 1
 
 
 def measure(environment: Environment) -> Iterator[Result]:
     with temporary_folder() as folder:
         root = Path(folder)
-        yield from _reading(environment, root / "parquet", "parquet", at_least(1.0))
-        yield from _reading(environment, root / "json", "json", at_least(1.2))
+        for kind in _KINDS:
+            yield from _reading(environment, root / kind.work, kind)
         yield from _planning(environment, root / "many", aligned=False)
         yield from _planning(environment, root / "many", aligned=True)
-        yield from _history(environment, root)
+        yield from _year(environment, root)
 
 
 # ---- speed
 
 
-def _reading(environment: Environment, folder: Path, form: str, target: Target) -> Iterator[Result]:
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of files that are read.
+
+    Attributes:
+        work: What is read.
+        form: The format of the files.
+        schema: The columns that are read.
+        target: The limit that the speed has to meet; ``None`` for no limit.
+        more: The number of columns that the files have besides those of events.
+        share: The number of records of the run for each record of these files.
+        options: The options of both sources.
+    """
+
+    work: str
+    form: str
+    schema: str
+    target: Target | None = None
+    more: int = 0
+    share: int = 1
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+_KINDS = (
+    _Kind("parquet files", "parquet", f"{JSON_SCHEMA}, time timestamp", at_least(1.0)),
+    _Kind(
+        "parquet files of 100 columns, 3 of them read",
+        "parquet",
+        "id bigint, user string, time timestamp",
+        at_least(1.0),
+        more=93,
+        share=4,
+    ),
+    _Kind("json files", "json", JSON_SCHEMA, at_least(1.2)),
+    _Kind("csv files", "csv", f"{JSON_SCHEMA}, time timestamp", options={"header": "true"}),
+)
+
+
+def _reading(environment: Environment, folder: Path, kind: _Kind) -> Iterator[Result]:
     """Measures the reading of files into the noop sink in one batch that takes seconds."""
-    each = environment.sizes.records // _FILES
+    each = max(1, environment.sizes.records // _FILES // kind.share)
     rows = each * _FILES * _ROW_GROUPS
     folder.mkdir()
     for number in range(_FILES):
-        _write_events(folder / f"{number}.{form}", each, number, form)
+        _write_events(folder / f"{number}.{kind.form}", each, number, kind)
     size = sum(path.stat().st_size for path in folder.iterdir())
-    schema = f"{JSON_SCHEMA}, time timestamp" if form == "parquet" else JSON_SCHEMA
 
-    def builtin() -> float:
-        return sum(drain(environment.spark.readStream.schema(schema).format(form).load(str(folder)), rows))
+    def read(name: str, **options: str) -> float:
+        reader = environment.spark.readStream.schema(kind.schema).options(**kind.options, **options)
+        return sum(drain(reader.format(name).load(str(folder)), rows))
 
-    def ours() -> float:
-        reader = environment.spark.readStream.schema(schema).format(OURS).option("files.format", form)
-        return sum(drain(reader.load(str(folder)), rows))
-
-    beside, own = Metered(builtin), Metered(ours)
+    beside, own = Metered(lambda: read(kind.form)), Metered(lambda: read(OURS, **{"files.format": kind.form}))
     seconds = pairs(beside, own, environment.sizes.pairs, environment.sizes.warm_up)
-    yield speeds(f"{form} files", rows, size, seconds, target)
-    yield cpu_a_row(f"{form} files", rows, beside, own, environment.sizes.pairs)
+    yield speeds(kind.work, rows, size, seconds, kind.target)
+    yield cpu_a_row(kind.work, rows, beside, own, environment.sizes.pairs)
 
 
-def _write_events(path: Path, rows: int, seed: int, form: str) -> None:
-    values = json_values(rows, seed)
-    if form == "json":
-        path.write_bytes(b"".join(value.as_py() + b"\n" for value in values) * _ROW_GROUPS)
+def _write_events(path: Path, rows: int, seed: int, kind: _Kind) -> None:
+    """Writes ``rows`` rows four times: row groups of Parquet, or lines."""
+    if kind.form == "json":
+        path.write_bytes(b"".join(value.as_py() + b"\n" for value in json_values(rows, seed)) * _ROW_GROUPS)
         return
     random = np.random.default_rng(seed)
     times = START_MS + np.arange(rows, dtype=np.int64)
@@ -97,11 +134,13 @@ def _write_events(path: Path, rows: int, seed: int, form: str) -> None:
         "cents": random.integers(0, 1_000_000, rows),
         "share": random.random(rows),
         "time": pa.array(times, pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")),
+        **{f"more_{n}": random.integers(0, 1000, rows) for n in range(kind.more)},
     }
     table = pa.table(columns)
-    with pq.ParquetWriter(path, table.schema) as writer:
+    writer = csv.CSVWriter if kind.form == "csv" else pq.ParquetWriter
+    with writer(path, table.schema) as file:
         for _ in range(_ROW_GROUPS):
-            writer.write_table(table)
+            file.write_table(table)
 
 
 # ---- planning
@@ -169,31 +208,39 @@ def _alignment(table: str) -> dict[str, str]:
     }
 
 
-# ---- history
+# ---- a year
 
 
 @dataclass(frozen=True)
 class Told:
-    """The measurements of the reading of a history."""
+    """The measurements of the reading of a year.
+
+    Attributes:
+        seconds: The time of the query (s).
+        rows: The number of rows in all windows. A row dropped as late is in no window.
+        state_rows: The greatest number of rows in the state.
+        plans: The times of the plans (s).
+    """
 
     seconds: float
     rows: int
     state_rows: int
+    plans: Sequence[float]
 
 
-def _history(environment: Environment, root: Path) -> Iterator[Result]:
-    """Measures the reading of daily files in shuffled order, counted by hour and user.
+def _year(environment: Environment, root: Path) -> Iterator[Result]:
+    """Measures the reading of the files of a year in shuffled order, counted by hour and user.
 
     The built-in source runs with a short delay and with a delay that loses no row, ours with the short delay.
     """
-    days = environment.sizes.days
-    folder = root / "history"
+    files = environment.sizes.year_files
+    folder = root / "year"
     folder.mkdir()
-    for name, day in enumerate(np.random.default_rng(7).permutation(days).tolist()):
-        _write_day(folder / f"{name:04}.parquet", day)
-    rows = days * _ROWS_A_DAY
+    rows = files * _ROWS_OF_PART
+    for name, part in enumerate(np.random.default_rng(7).permutation(files).tolist()):
+        _write_part(folder / f"{name:06}.parquet", part, _YEAR_MS // rows)
     spark = environment.spark
-    per_batch = max(days // 18, 1)
+    per_batch = max(files // _BATCHES_A_YEAR, 1)
     schema = "time timestamp, user string"
     builtin = spark.readStream.schema(schema).option("maxFilesPerTrigger", per_batch).parquet(str(folder))
     ours = (
@@ -203,9 +250,9 @@ def _history(environment: Environment, root: Path) -> Iterator[Result]:
         .load(str(folder))
     )
     short = _count(builtin, "2 hours")
-    whole = _count(builtin, f"{days} days")
+    whole = _count(builtin, "366 days")
     own = _count(ours, "2 hours")
-    work = f"{days} shuffled days through windows"
+    work = f"a year in {files:,} shuffled files"
     yield Result(
         f"{work}: rows kept",
         f"{short.rows:,} of {rows:,}",
@@ -222,6 +269,13 @@ def _history(environment: Environment, root: Path) -> Iterator[Result]:
         "rows",
     )
     yield Result(
+        f"{work}: plans",
+        milliseconds(short.plans),
+        milliseconds(own.plans),
+        [1000 * plan for plan in own.plans],
+        "ms",
+    )
+    yield Result(
         f"{work}: time, beside a short delay that loses rows",
         f"{short.seconds:.1f} s",
         f"{own.seconds:.1f} s",
@@ -235,22 +289,17 @@ def _history(environment: Environment, root: Path) -> Iterator[Result]:
     )
 
 
-def _write_day(path: Path, day: int) -> None:
-    step = _DAY_MS // _ROWS_A_DAY
-    times = START_MS // _DAY_MS * _DAY_MS + day * _DAY_MS + np.arange(_ROWS_A_DAY, dtype=np.int64) * step
-    users = np.random.default_rng(day).integers(0, 20, _ROWS_A_DAY).tolist()
-    columns = {
-        "time": pa.array(times, pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")),
-        "user": [f"user-{user}" for user in users],
-    }
-    pq.write_table(pa.table(columns), path, row_group_size=_ROWS_A_DAY // 24)
+def _write_part(path: Path, part: int, step_ms: int) -> None:
+    """Writes the rows of one part of the year, in two row groups."""
+    numbers = part * _ROWS_OF_PART + np.arange(_ROWS_OF_PART, dtype=np.int64)
+    times = pa.array(START_MS + step_ms * numbers, pa.timestamp("ms", "UTC"))
+    users = [f"user-{number % 20}" for number in numbers.tolist()]
+    columns = {"time": times.cast(pa.timestamp("us", "UTC")), "user": users}
+    pq.write_table(pa.table(columns), path, row_group_size=_ROWS_OF_PART // 2)
 
 
 def _count(stream: DataFrame, delay: str) -> Told:
-    """Returns the time, the number of rows in all windows, and the most rows of state.
-
-    A row dropped as late is in no window.
-    """
+    """Counts the rows of windows of an hour and of users."""
     from pyspark.sql.functions import count, window
 
     counted: dict[Any, int] = {}
@@ -264,8 +313,10 @@ def _count(stream: DataFrame, delay: str) -> Told:
         writer = windows.writeStream.outputMode("update").foreachBatch(take_in)
         query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
         query.awaitTermination()
-        state = max(p.stateOperators[0].numRowsTotal for p in query.recentProgress if p.stateOperators)
-    return Told(time.perf_counter() - began, sum(counted.values()), state)
+        done = query.recentProgress
+    state = max(p.stateOperators[0].numRowsTotal for p in done if p.stateOperators)
+    plans = [p.durationMs["latestOffset"] / 1000 for p in done if p.durationMs.get("latestOffset")]
+    return Told(time.perf_counter() - began, sum(counted.values()), state, plans)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ class Sizes:
         many: The number of partitions of "many partitions".
         splits: The number of splits of the plan that needs no broker.
         files: The number of files of the plan of a folder.
-        days: The number of days of the history in files.
+        year_files: The number of files in which a year of history lies.
         shapes: The number of shapes of the read benchmark, in the order of its table.
     """
 
@@ -42,7 +42,7 @@ class Sizes:
     many: int = 200
     splits: int = 10_000
     files: int = 100_000
-    days: int = 365
+    year_files: int = 10_000
     shapes: int = 18
 
 

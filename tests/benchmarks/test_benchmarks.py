@@ -40,7 +40,7 @@ from flip27_stream.testing import KafkaBroker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TINY = Sizes(records=400, pairs=1, warm_up=0, batches=1, many=5, splits=20, files=50, days=6, shapes=1)
+TINY = Sizes(records=400, pairs=1, warm_up=0, batches=1, many=5, splits=20, files=50, year_files=6, shapes=1)
 
 
 def test_contenders_take_turns_in_alternating_order() -> None:
@@ -132,7 +132,7 @@ def test_layers_are_measured_without_a_broker() -> None:
         pytest.param(start.measure, 1, id="start"),
         pytest.param(with_broker.measure, 3, id="planning"),
         pytest.param(memory.measure, 12, id="memory"),
-        pytest.param(files.measure, 14, id="files"),
+        pytest.param(files.measure, 19, id="files"),
         pytest.param(layers.measure, 16, id="layers"),
     ],
 )
