@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import overload
 
 import numpy as np
-import numpy.typing as npt
 
+from flip27_stream.arrays import Flags, Int64s
 from flip27_stream.in_order import found_in
 from watermark_alignment.planner import (
     END_OF_TIME,
@@ -24,9 +24,6 @@ from watermark_alignment.planner import (
     search_horizon,
 )
 from watermark_alignment.states import SplitStatus
-
-Longs = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 UNKNOWN = -(2**63)
 """The number in a column of times that stands for an unknown time. No time is less."""
@@ -48,12 +45,12 @@ class SplitColumns:
     """
 
     ids: Sequence[str]
-    positions: Longs
-    ends: Longs
-    read_max: Longs
-    next: Longs
-    reach: Longs
-    quiet_since: Longs
+    positions: Int64s
+    ends: Int64s
+    read_max: Int64s
+    next: Int64s
+    reach: Int64s
+    quiet_since: Int64s
     final: Flags
 
     @staticmethod
@@ -82,11 +79,11 @@ class SplitColumns:
         return SplitColumns(ids, position, end, read_max, after, reach, quiet_since, final.astype(bool))
 
     @property
-    def fronts(self) -> Longs:
+    def fronts(self) -> Int64s:
         """The greater of ``read_max`` and ``next`` of each split, or :data:`UNKNOWN`."""
         return np.maximum(self.read_max, self.next)
 
-    def read_max_after(self, ends: Longs, horizon: int | None) -> Longs:
+    def read_max_after(self, ends: Int64s, horizon: int | None) -> Int64s:
         """Returns the greatest event time read of each split after a batch, as far as it is proven.
 
         Args:
@@ -99,7 +96,7 @@ class SplitColumns:
             proven &= read < horizon
         return np.where(proven, np.maximum(self.read_max, read), self.read_max)
 
-    def views(self, indexes: Longs) -> list[SplitView]:
+    def views(self, indexes: Int64s) -> list[SplitView]:
         """Returns what is known of some splits, one by one."""
         ids = [self.ids[index] for index in indexes.tolist()]
         places = self.positions[indexes].tolist(), self.ends[indexes].tolist()
@@ -110,7 +107,7 @@ class SplitColumns:
 class _Views(Sequence[SplitView]):
     """The views of some splits, which are made at the first access."""
 
-    def __init__(self, columns: SplitColumns, indexes: Longs) -> None:
+    def __init__(self, columns: SplitColumns, indexes: Int64s) -> None:
         self._columns = columns
         self._indexes = indexes
         self._made: list[SplitView] | None = None
@@ -172,14 +169,14 @@ def plan_in_columns(
     )
 
 
-def _column(numbers: Sequence[int | None]) -> Longs:
+def _column(numbers: Sequence[int | None]) -> Int64s:
     try:
         return np.array(numbers, np.int64)
     except TypeError:  # it has None
         return np.array([UNKNOWN if number is None else number for number in numbers], np.int64)
 
 
-def known_times(times: Longs) -> list[int | None]:
+def known_times(times: Int64s) -> list[int | None]:
     """Returns the times (ms) of a column; ``None`` for :data:`UNKNOWN`."""
     found: list[int | None] = times.tolist()
     for index in np.flatnonzero(times == UNKNOWN).tolist():
@@ -213,7 +210,7 @@ def _cap(
     return (None, None) if cap is None or cap >= END_OF_TIME else (cap, holder)
 
 
-def _paused(splits: SplitColumns, ends: Longs, horizon: int | None) -> Flags:
+def _paused(splits: SplitColumns, ends: Int64s, horizon: int | None) -> Flags:
     """Returns which splits are not read although they could be, with their next record at or above the horizon."""
     stands = (ends == splits.positions) & (splits.positions < splits.ends)
     if horizon is None:

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from flip27_stream.connectors.files.formats.units import NEVER, Int64s
+from flip27_stream.arrays import Int64s
+from flip27_stream.connectors.files.formats.units import NEVER
 from flip27_stream.errors import RecordFormatError
 
 _PER_MS = {"ms": 1, "us": 1000, "ns": 1_000_000}

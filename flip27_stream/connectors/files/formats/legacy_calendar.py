@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
-from flip27_stream.connectors.files.formats.units import Int64s
+from flip27_stream.arrays import Int64s
 from flip27_stream.connectors.files.layout.columns import is_list
 from flip27_stream.errors import RecordFormatError
 

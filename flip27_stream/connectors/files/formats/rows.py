@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from pyarrow.fs import FileSystem
 
+from flip27_stream.arrays import Int64s
 from flip27_stream.connectors.files.formats.file_format import FileFormat, Malformed
 from flip27_stream.connectors.files.formats.schemas import constants, with_constants
-from flip27_stream.connectors.files.formats.units import Int64s
 from flip27_stream.connectors.files.layout.file_layout import FileLayout
 from flip27_stream.reader import Records
 

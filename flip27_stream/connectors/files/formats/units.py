@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-Int64s = npt.NDArray[np.int64]
+from flip27_stream.arrays import Int64s
 
 NEVER: Final = 2**63 - 1
 """The least event time of rows without event times. Their greatest event time is -1."""

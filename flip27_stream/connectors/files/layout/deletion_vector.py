@@ -13,15 +13,13 @@ from uuid import UUID
 from zlib import crc32
 
 import numpy as np
-import numpy.typing as npt
 from pyarrow.fs import FileSystem
 from pyroaring import BitMap64
 
 from flip27_stream.api import JsonValue
+from flip27_stream.arrays import Int64s
 from flip27_stream.connectors.files.local_calls import open_file
 from flip27_stream.errors import ConnectorError, CorruptRecordError, DataLossError, UnreachableError
-
-Int64s = npt.NDArray[np.int64]
 
 _MAGIC: Final = (1681511377).to_bytes(4, "little")
 _UUID_CHARS: Final = 20

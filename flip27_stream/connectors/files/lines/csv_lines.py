@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.csv as pcsv
 import pyarrow.types as pt
 
+from flip27_stream.arrays import Int64s
 from flip27_stream.connectors.files.formats.schemas import Projection, spark_schema
-from flip27_stream.connectors.files.formats.units import Int64s
 from flip27_stream.connectors.files.layout.columns import find_column
 from flip27_stream.connectors.files.lines.compression import codec_of, head_of, unpacked
 from flip27_stream.connectors.files.lines.line_blocks import LONGEST_LINE, LineBlock, line_end

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from flip27_stream.connectors.files.formats.units import Int64s
+from flip27_stream.arrays import Int64s
 from flip27_stream.errors import RecordFormatError
 
 BLOCK = 4 << 20

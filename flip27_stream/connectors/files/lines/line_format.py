@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow.fs import FileSystem
 
+from flip27_stream.arrays import Int64s
 from flip27_stream.connectors.files.formats.event_times import (
     NO_TIMES,
     TimeRange,
@@ -24,7 +25,7 @@ from flip27_stream.connectors.files.formats.event_times import (
     event_time_columns,
 )
 from flip27_stream.connectors.files.formats.file_format import MAX_BATCH_ROWS, FileFormat, Malformed, shares
-from flip27_stream.connectors.files.formats.units import FileUnits, Int64s
+from flip27_stream.connectors.files.formats.units import FileUnits
 from flip27_stream.connectors.files.layout.columns import find_column
 from flip27_stream.connectors.files.layout.file_layout import FileLayout
 from flip27_stream.connectors.files.lines.compression import codec_of, head_of, unpacked

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from flip27_stream.connectors.files.formats.units import Int64s
+from flip27_stream.arrays import Int64s
 from flip27_stream.connectors.files.lines.line_blocks import starts_of_lines
 from flip27_stream.connectors.files.lines.line_format import LineDecoder, LineFormat
 from flip27_stream.errors import OptionError

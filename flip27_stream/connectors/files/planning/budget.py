@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from flip27_stream.connectors.files.formats.units import FileUnits, Int64s
+from flip27_stream.arrays import Int64s
+from flip27_stream.connectors.files.formats.units import FileUnits
 
 
 class Budget:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from flip27_stream.api import EventTimePositions, EventTimes, PositioningRequest
-from flip27_stream.connectors.files.formats.units import NEVER, FileUnits, Int64s
+from flip27_stream.arrays import Int64s
+from flip27_stream.connectors.files.formats.units import NEVER, FileUnits
 
 
 @dataclass(frozen=True)

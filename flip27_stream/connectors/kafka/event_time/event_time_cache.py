@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+
+from flip27_stream.arrays import Int64s
 
 NO_EVENT_TIME = -1
 """The value of a missing or negative event time in a column of event times (ms)."""
-
-Longs = npt.NDArray[np.int64]
 
 
 class Hit(NamedTuple):
@@ -36,8 +35,8 @@ class Chunk:
 
     start: int
     stop: int
-    offsets: Longs
-    times: Longs
+    offsets: Int64s
+    times: Int64s
 
     def between(self, start: int, stop: int) -> Chunk:
         """Returns the part of this chunk with ``start`` <= offset < ``stop``."""

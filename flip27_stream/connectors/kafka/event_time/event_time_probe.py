@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Set
 import numpy as np
 
 from flip27_stream.api import RecordTimestampAssigner, TimestampAssigner
+from flip27_stream.arrays import Int64s
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.protocol import (
     CORRUPT_MESSAGE,
@@ -17,7 +18,7 @@ from flip27_stream.connectors.kafka.client.protocol import (
     refused,
     retriable,
 )
-from flip27_stream.connectors.kafka.event_time.event_time_cache import NO_EVENT_TIME, Chunk, Longs
+from flip27_stream.connectors.kafka.event_time.event_time_cache import NO_EVENT_TIME, Chunk
 from flip27_stream.connectors.kafka.event_time.undecoded_logs import UndecodedLogs
 from flip27_stream.connectors.kafka.records.record_batches import decode
 from flip27_stream.connectors.kafka.split import TopicPartition
@@ -187,5 +188,5 @@ class EventTimeProbe:
         return Chunk(offset, decoded.next_offset, records.offsets, _valid(times))
 
 
-def _valid(times: Longs) -> Longs:
+def _valid(times: Int64s) -> Int64s:
     return np.maximum(times, NO_EVENT_TIME)

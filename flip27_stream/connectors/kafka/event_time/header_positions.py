@@ -8,12 +8,9 @@ fetched; such a partition must be searched.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from flip27_stream.connectors.kafka.event_time.event_time_cache import Longs
+from flip27_stream.arrays import Flags, Int64s
 from flip27_stream.connectors.kafka.records.header_columns import HeaderColumns
-
-Flags = npt.NDArray[np.bool_]
 
 
 class HeaderPositions:
@@ -35,8 +32,8 @@ class HeaderPositions:
     def __init__(
         self,
         headers: HeaderColumns,
-        positions: Longs,
-        ends: Longs,
+        positions: Int64s,
+        ends: Int64s,
         budget: int | None,
         plausible_until: int | None,
     ) -> None:
@@ -58,7 +55,7 @@ class HeaderPositions:
             self.reach[logs] = np.maximum.reduceat(data.greatest, first)
         self._data = data.only(self.known[data.logs])
 
-    def first_at_or_after(self, event_time: int) -> tuple[Longs, Flags]:
+    def first_at_or_after(self, event_time: int) -> tuple[Int64s, Flags]:
         """Returns for each log the first position with an event time at or above ``event_time`` (ms).
 
         The second array says whether each position is proven. It is not proven if the record is not the first one of
@@ -75,12 +72,12 @@ class HeaderPositions:
         positions[logs] = np.minimum(offsets, self._limits[logs])
         return positions, proven
 
-    def rows_to(self, positions: Longs) -> Longs:
+    def rows_to(self, positions: Int64s) -> Int64s:
         """Returns how many offsets lie before ``positions`` in each range."""
         return positions - self._positions
 
 
-def _covered(inside: HeaderColumns, ends: Longs) -> Flags:
+def _covered(inside: HeaderColumns, ends: Int64s) -> Flags:
     """Returns for each log whether its batches reach the end of its range."""
     covered = np.zeros(len(ends), bool)
     covered[inside.logs[inside.stops == ends[inside.logs]]] = True
@@ -97,6 +94,6 @@ def _plausible(data: HeaderColumns, plausible_until: int | None, logs: int) -> F
     return plausible
 
 
-def _firsts(logs: Longs) -> Longs:
+def _firsts(logs: Int64s) -> Int64s:
     """Returns the index of the first batch of each log that has one."""
     return np.flatnonzero(np.append(True, logs[1:] != logs[:-1])[: len(logs)])

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from flip27_stream.arrays import Int64s
 from flip27_stream.connectors.kafka.client.protocol import Fetched
-from flip27_stream.connectors.kafka.event_time.event_time_cache import Chunk, Longs
+from flip27_stream.connectors.kafka.event_time.event_time_cache import Chunk
 from flip27_stream.connectors.kafka.records.header_columns import HeaderColumns, header_columns
 from flip27_stream.connectors.kafka.split import TopicPartition
 
@@ -63,7 +64,7 @@ class UndecodedLogs(Set[TopicPartition]):
         taken = np.zeros(len(answers), bool)
         taken[headers.logs] = True
         taken &= usable
-        index: Longs = np.cumsum(taken) - 1 + len(self.partitions)
+        index: Int64s = np.cumsum(taken) - 1 + len(self.partitions)
         self.headers = self.headers.followed_by(headers.only(taken[headers.logs]).renumbered(index))
         new = zip(partitions, zip(offsets, answers, strict=True), strict=True)
         self._answers.update(compress(new, taken.tolist()))

@@ -7,13 +7,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flip27_stream.connectors.kafka.records.varints import Bytes, Longs
+from flip27_stream.arrays import Int64s
+from flip27_stream.connectors.kafka.records.varints import Bytes
 
 _ARROW_LIMIT = 2**31 - 1
 _LARGE = 1 << 13  # bytes of the buffer per piece
 
 
-def gather(buffer: Bytes, at: Longs, sizes: Longs) -> pa.BinaryArray:
+def gather(buffer: Bytes, at: Int64s, sizes: Int64s) -> pa.BinaryArray:
     """Returns the pieces of ``buffer`` as one binary column.
 
     Numpy copies pieces of one size as elements of an array of that size. For other pieces Arrow does the copy. Its
@@ -48,7 +49,7 @@ def gather(buffer: Bytes, at: Longs, sizes: Longs) -> pa.BinaryArray:
     return pa.Array.from_buffers(pa.binary(), rows, [_validity(null), *found.buffers()[1:]])
 
 
-def _of_one_size(buffer: Bytes, at: Longs, size: int) -> pa.BinaryArray:
+def _of_one_size(buffer: Bytes, at: Int64s, size: int) -> pa.BinaryArray:
     offsets = (
         np.arange(0, (len(at) + 1) * size, size, dtype=np.int32) if size else np.zeros(len(at) + 1, np.int32)
     )
@@ -56,7 +57,7 @@ def _of_one_size(buffer: Bytes, at: Longs, size: int) -> pa.BinaryArray:
     return pa.Array.from_buffers(pa.binary(), len(at), [None, pa.py_buffer(offsets), pa.py_buffer(pieces)])
 
 
-def _joined(buffer: Bytes, at: Longs, sizes: Longs, null: npt.NDArray[np.bool_]) -> pa.BinaryArray:
+def _joined(buffer: Bytes, at: Int64s, sizes: Int64s, null: npt.NDArray[np.bool_]) -> pa.BinaryArray:
     """Returns the pieces as one column. Arrow grows its result as it copies, which costs more for large pieces."""
     view, offsets = buffer.data, np.zeros(len(at) + 1, np.int32)
     np.cumsum(sizes, out=offsets[1:])

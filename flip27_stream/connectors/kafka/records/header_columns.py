@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from crc32c import crc32c
 
+from flip27_stream.arrays import Int64s
 from flip27_stream.connectors.kafka.records.batch_headers import HEADER_SIZE
-from flip27_stream.connectors.kafka.records.varints import Bytes, Longs, MalformedError, read_varints
+from flip27_stream.connectors.kafka.records.varints import Bytes, MalformedError, read_varints
 
 _LOG_OVERHEAD = 12
 _CRC_FROM = 21
@@ -61,11 +62,11 @@ class HeaderColumns:
             compaction has emptied. Their other columns say nothing.
     """
 
-    logs: Longs
-    stops: Longs
-    greatest: Longs
-    first_offsets: Longs
-    first_times: Longs
+    logs: Int64s
+    stops: Int64s
+    greatest: Int64s
+    first_offsets: Int64s
+    first_times: Int64s
     has_first: npt.NDArray[np.bool_]
     has_data: npt.NDArray[np.bool_]
 
@@ -79,7 +80,7 @@ class HeaderColumns:
         """Returns the batches for which ``kept`` is true."""
         return self if kept.all() else HeaderColumns(*(column[kept] for column in self._columns()))
 
-    def renumbered(self, index: Longs) -> HeaderColumns:
+    def renumbered(self, index: Int64s) -> HeaderColumns:
         """Returns the same batches with other indexes of logs; ``index`` has the new index of each log."""
         return replace(self, logs=index[self.logs])
 
@@ -93,7 +94,7 @@ class HeaderColumns:
 
 
 def header_columns(
-    logs: Sequence[bytes | memoryview], starts: Longs
+    logs: Sequence[bytes | memoryview], starts: Int64s
 ) -> tuple[HeaderColumns, npt.NDArray[np.bool_]]:
     """Returns the batches of many logs, and for each log whether its batches can be used.
 
@@ -121,11 +122,11 @@ def header_columns(
     return found.only(usable[found.logs]), usable
 
 
-def _walk(buffer: Bytes, ends: Longs, usable: npt.NDArray[np.bool_]) -> tuple[Longs, Longs, Bytes]:
+def _walk(buffer: Bytes, ends: Int64s, usable: npt.NDArray[np.bool_]) -> tuple[Int64s, Int64s, Bytes]:
     """Returns the place, the log and the header of all complete batches; one step takes a batch of each log."""
     header_at = np.lib.stride_tricks.sliding_window_view(buffer, HEADER_SIZE)
     at, log = np.append(0, ends[:-1])[: len(ends)], np.arange(len(ends))
-    steps: list[tuple[Longs, Longs, Bytes]] = []
+    steps: list[tuple[Int64s, Int64s, Bytes]] = []
     while len(log := log[inside := at + HEADER_SIZE <= ends[log]]):
         at = at[inside]
         headers = header_at[at]
@@ -145,7 +146,7 @@ def _walk(buffer: Bytes, ends: Longs, usable: npt.NDArray[np.bool_]) -> tuple[Lo
     return places[order], logs[order], headers[order]
 
 
-def _check_order(headers: npt.NDArray[np.void], log: Longs, usable: npt.NDArray[np.bool_]) -> None:
+def _check_order(headers: npt.NDArray[np.void], log: Int64s, usable: npt.NDArray[np.bool_]) -> None:
     """Marks the logs whose offsets do not rise from batch to batch."""
     base, last = headers["base"].astype(np.int64), (headers["base"] + headers["last_delta"]).astype(np.int64)
     wrong = (base < 0) | (last < base) | (last > _LARGEST_OFFSET)
@@ -154,7 +155,7 @@ def _check_order(headers: npt.NDArray[np.void], log: Longs, usable: npt.NDArray[
 
 
 def _check_crcs(
-    data: bytes, at: Longs, headers: npt.NDArray[np.void], log: Longs, usable: npt.NDArray[np.bool_]
+    data: bytes, at: Int64s, headers: npt.NDArray[np.void], log: Int64s, usable: npt.NDArray[np.bool_]
 ) -> None:
     view = memoryview(data)
     begins, ends = (at + _CRC_FROM).tolist(), (at + headers["size"] + _LOG_OVERHEAD).tolist()
@@ -163,7 +164,7 @@ def _check_crcs(
 
 
 def _columns(
-    buffer: Bytes, at: Longs, log: Longs, headers: npt.NDArray[np.void], usable: npt.NDArray[np.bool_]
+    buffer: Bytes, at: Int64s, log: Int64s, headers: npt.NDArray[np.void], usable: npt.NDArray[np.bool_]
 ) -> HeaderColumns:
     base, greatest = headers["base"].astype(np.int64), headers["max_time"].astype(np.int64)
     last = base + headers["last_delta"]

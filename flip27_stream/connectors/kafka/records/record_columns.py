@@ -13,11 +13,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from flip27_stream.arrays import Int64s
 from flip27_stream.connectors.kafka.records.batch_headers import BatchHeader
 from flip27_stream.connectors.kafka.records.binary_columns import gather
 from flip27_stream.connectors.kafka.records.record_headers import read_headers
 from flip27_stream.connectors.kafka.records.record_starts import find_records
-from flip27_stream.connectors.kafka.records.varints import Bytes, Longs, MalformedError, read_varints
+from flip27_stream.connectors.kafka.records.varints import Bytes, MalformedError, read_varints
 
 _LONG_VARINT = 10
 
@@ -55,8 +56,8 @@ class RecordColumns:
             if the column was not asked for.
     """
 
-    offsets: Longs
-    timestamps: Longs
+    offsets: Int64s
+    timestamps: Int64s
     timestamp_types: npt.NDArray[np.int32]
     keys: pa.BinaryArray | None
     values: pa.BinaryArray | None
@@ -151,7 +152,7 @@ def read_records(
     return LocatedRecords(buffer, spans, batches, wanted).take(len(buffer))
 
 
-def _check_ends(header_counts: Longs, headers_at: Longs, ends: Longs) -> None:
+def _check_ends(header_counts: Int64s, headers_at: Int64s, ends: Int64s) -> None:
     """Checks that each record ends after its headers, each of which takes at least two bytes."""
     without = header_counts == 0
     if (without & (headers_at != ends)).any():
@@ -160,9 +161,9 @@ def _check_ends(header_counts: Longs, headers_at: Longs, ends: Longs) -> None:
         raise MalformedError("a record has an impossible number of headers")
 
 
-def _offsets(deltas: Longs, counts: Longs, batches: Sequence[BatchHeader]) -> Longs:
+def _offsets(deltas: Int64s, counts: Int64s, batches: Sequence[BatchHeader]) -> Int64s:
     bases = np.array([batch.base_offset for batch in batches], np.int64)
-    offsets: Longs = deltas + np.repeat(bases, counts)
+    offsets: Int64s = deltas + np.repeat(bases, counts)
     behind = np.cumsum(counts)
     below = offsets[behind - counts] < bases
     above = offsets[behind - 1] > [batch.last_offset for batch in batches]
@@ -172,8 +173,8 @@ def _offsets(deltas: Longs, counts: Longs, batches: Sequence[BatchHeader]) -> Lo
 
 
 def _times(
-    deltas: Longs, counts: Longs, batches: Sequence[BatchHeader]
-) -> tuple[Longs, npt.NDArray[np.int32]]:
+    deltas: Int64s, counts: Int64s, batches: Sequence[BatchHeader]
+) -> tuple[Int64s, npt.NDArray[np.int32]]:
     """Returns timestamps (ms) and their types.
 
     The base timestamp of a batch may be a delete horizon (KIP-534); the deltas are relative to it, so the sum is right.

@@ -5,14 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from flip27_stream.arrays import Int64s
 from flip27_stream.connectors.kafka.records.binary_columns import gather
-from flip27_stream.connectors.kafka.records.varints import (
-    Bytes,
-    Longs,
-    MalformedError,
-    read_varint,
-    read_varints,
-)
+from flip27_stream.connectors.kafka.records.varints import Bytes, MalformedError, read_varint, read_varints
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 """The Arrow type of the column, which is that of Spark's Kafka source."""
@@ -20,7 +15,7 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _FEW_RECORDS = 32
 
 
-def read_headers(buffer: Bytes, at: Longs, counts: Longs, ends: Longs) -> pa.ListArray:
+def read_headers(buffer: Bytes, at: Int64s, counts: Int64s, ends: Int64s) -> pa.ListArray:
     """Returns the headers of each record, null for a record without headers.
 
     All first headers are read together, then all second ones, and so on.
@@ -61,7 +56,7 @@ def read_headers(buffer: Bytes, at: Longs, counts: Longs, ends: Longs) -> pa.Lis
     return pa.ListArray.from_arrays(pa.array(offsets), entries_column, mask=pa.array(counts == 0))
 
 
-def _read_one(data: bytes, begin: int, pieces: Longs) -> None:
+def _read_one(data: bytes, begin: int, pieces: Int64s) -> None:
     """Reads the headers of one record, for records that have more headers than the others."""
     at = 0
     for k in range(pieces.shape[1]):
@@ -75,7 +70,7 @@ def _read_one(data: bytes, begin: int, pieces: Longs) -> None:
         raise MalformedError("the headers of a record don't end where it ends")
 
 
-def _check_ends(at: Longs, ends: Longs) -> None:
+def _check_ends(at: Int64s, ends: Int64s) -> None:
     if (at != ends).any():
         raise MalformedError("the headers of a record don't end where it ends")
 

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from flip27_stream.connectors.kafka.records.varints import Bytes, Longs, byte_pairs
+from flip27_stream.arrays import Int64s
+from flip27_stream.connectors.kafka.records.varints import Bytes, byte_pairs
 
 SMALLEST_RECORD = 7
 """The size of a record with null key, null value and no headers, in bytes."""
@@ -30,9 +31,9 @@ _HOPS = 6
 class Batches(NamedTuple):
     """Batches of records in one buffer, in columns: the first byte, the end and the number of records of each."""
 
-    lows: Longs
-    highs: Longs
-    counts: Longs
+    lows: Int64s
+    highs: Int64s
+    counts: Int64s
 
 
 def _strides() -> npt.NDArray[np.int32]:
@@ -51,7 +52,7 @@ def _strides() -> npt.NDArray[np.int32]:
 STRIDES = _strides()
 
 
-def follow_in_lanes(buffer: Bytes, batches: Batches) -> Longs | None:
+def follow_in_lanes(buffer: Bytes, batches: Batches) -> Int64s | None:
     """Returns where records begin, in the order of the buffer; those of a damaged batch may be wrong.
 
     Returns ``None`` if a loop is faster, or if the records cannot be these.
@@ -63,17 +64,17 @@ def follow_in_lanes(buffer: Bytes, batches: Batches) -> Longs | None:
     pairs = byte_pairs(buffer)
     begins, stops = _cut(buffer, pairs, batches)
     visited = _walk(pairs, begins, stops, 4 * rows)
-    found: Longs = visited[visited <= (stops - SMALLEST_RECORD)[:, None]]
+    found: Int64s = visited[visited <= (stops - SMALLEST_RECORD)[:, None]]
     return found if len(found) == rows else None
 
 
-def _walk(pairs: npt.NDArray[np.uint16], begins: Longs, stops: Longs, most: int) -> Longs:
+def _walk(pairs: npt.NDArray[np.uint16], begins: Int64s, stops: Int64s, most: int) -> Int64s:
     """Returns the places that each lane comes to, in a row for each lane. A lane may go on after its end.
 
     The walk ends when all lanes are at their ends, or have come to more than ``most`` places.
     """
     last = len(pairs) - 1
-    at, steps = begins, list[Longs]()
+    at, steps = begins, list[Int64s]()
     while (at < stops).any() and len(steps) * len(at) <= most:
         for _ in range(_STEPS):
             steps.append(at)
@@ -82,7 +83,7 @@ def _walk(pairs: npt.NDArray[np.uint16], begins: Longs, stops: Longs, most: int)
     return np.stack(steps, axis=1)
 
 
-def _cut(buffer: Bytes, pairs: npt.NDArray[np.uint16], batches: Batches) -> tuple[Longs, Longs]:
+def _cut(buffer: Bytes, pairs: npt.NDArray[np.uint16], batches: Batches) -> tuple[Int64s, Int64s]:
     """Returns the first byte and the end of each lane.
 
     Bytes that look like the beginning of a record may be something else. So a lane begins some records later: after
@@ -104,12 +105,12 @@ def _cut(buffer: Bytes, pairs: npt.NDArray[np.uint16], batches: Batches) -> tupl
 
 
 def _starts_near(
-    buffer: Bytes, pairs: npt.NDArray[np.uint16], near: Longs, window: int, highs: Longs
-) -> Longs:
+    buffer: Bytes, pairs: npt.NDArray[np.uint16], near: Int64s, window: int, highs: Int64s
+) -> Int64s:
     """Returns where a record probably begins after the places ``near``, and before the ends of their batches."""
     windows = np.ndarray((len(buffer) - window + 1,), f"V{window}", buffer.data, 0, (1,))[near]
     zero = windows.view(np.uint8).reshape(len(near), window) == 0
-    lane: Longs
+    lane: Int64s
     lane, offset = np.nonzero(zero[:, 1:-1] | zero[:, 2:])  # a zero byte (attributes) follows the length
     at = near[lane] + offset
     highs = highs[lane]

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from flip27_stream.arrays import Int64s
 from flip27_stream.connectors.kafka.records.record_lanes import (
     LONGEST_PAIR,
     SMALLEST_RECORD,
@@ -23,7 +24,6 @@ from flip27_stream.connectors.kafka.records.record_lanes import (
 from flip27_stream.connectors.kafka.records.varints import (
     INT_BYTES,
     Bytes,
-    Longs,
     MalformedError,
     byte_pairs,
     read_varint,
@@ -34,7 +34,7 @@ _MANY = 512  # records of a batch from which on a check for equal lengths is wor
 _FEWEST_RUNS, _SHORT_RUN = 8, 64
 
 
-def find_records(buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Longs) -> tuple[Longs, Longs]:
+def find_records(buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Int64s) -> tuple[Int64s, Int64s]:
     """Returns where each record goes on after its length, and where it ends.
 
     Args:
@@ -68,7 +68,7 @@ def find_records(buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Longs)
     return bodies, ends
 
 
-def _rows_of(some: Longs, counts: Longs) -> slice | npt.NDArray[np.bool_]:
+def _rows_of(some: Int64s, counts: Int64s) -> slice | npt.NDArray[np.bool_]:
     """Returns the rows of some of the batches."""
     if len(some) == len(counts):
         return slice(None)
@@ -77,7 +77,7 @@ def _rows_of(some: Longs, counts: Longs) -> slice | npt.NDArray[np.bool_]:
     return np.repeat(chosen, counts)
 
 
-def _linked(buffer: Bytes, starts: Longs, batches: Batches) -> tuple[Longs, Longs, npt.NDArray[np.bool_]]:
+def _linked(buffer: Bytes, starts: Int64s, batches: Batches) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
     """Returns the bodies and the ends of records, and whether the records of each batch are proven to be these.
 
     Lengths of more than two bytes are not read, so they prove nothing.
@@ -94,7 +94,7 @@ def _linked(buffer: Bytes, starts: Longs, batches: Batches) -> tuple[Longs, Long
     return starts + (1 + (pairs >> 7 & 1)), ends, proven
 
 
-def _like_the_first(buffer: Bytes, batches: Batches) -> Longs | None:
+def _like_the_first(buffer: Bytes, batches: Batches) -> Int64s | None:
     """Returns where records begin if all batches are laid out like the first one.
 
     Returns ``None`` if less than half of the batches have its size, or if its records are large.
@@ -109,7 +109,7 @@ def _like_the_first(buffer: Bytes, batches: Batches) -> Longs | None:
     return starts
 
 
-def _runs(buffer: Bytes, batches: Batches) -> Longs | None:
+def _runs(buffer: Bytes, batches: Batches) -> Int64s | None:
     """Returns where records begin if the records of each batch have few different lengths, and batches are large."""
     lows, counts = batches.lows, batches.counts
     if counts.sum() < _MANY * len(counts):
@@ -122,7 +122,7 @@ def _runs(buffer: Bytes, batches: Batches) -> Longs | None:
     return starts if row else None
 
 
-def _add_runs(data: Bytes, starts: Longs) -> bool:
+def _add_runs(data: Bytes, starts: Int64s) -> bool:
     """Adds to ``starts`` where the records of ``data`` begin. Returns whether they have few different lengths."""
     at = row = runs = 0
     while row < len(starts):
@@ -151,7 +151,7 @@ def _same(heads: Bytes) -> int:
     return first if differs[first] else len(heads)
 
 
-def _followed(buffer: Bytes, span: tuple[int, int], count: int) -> tuple[Longs, Longs]:
+def _followed(buffer: Bytes, span: tuple[int, int], count: int) -> tuple[Int64s, Int64s]:
     """Returns the bodies and the ends of the records of one batch, found one after the other."""
     low, high = span
     starts = np.array(_follow(buffer[low:high].data, count), np.int64) + low

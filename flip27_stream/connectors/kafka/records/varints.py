@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from flip27_stream.arrays import Int64s
+
 Bytes = npt.NDArray[np.uint8]
-Longs = npt.NDArray[np.int64]
 
 INT_BYTES = 5
 """The greatest number of bytes of an encoded int32; an int64 takes up to 10."""
@@ -21,7 +22,7 @@ class MalformedError(ValueError):
     """The error for bytes that are not records. Its text says what is wrong, and not where."""
 
 
-def read_varints(buffer: Bytes, at: Longs, longest: int = INT_BYTES) -> tuple[Longs, Longs]:
+def read_varints(buffer: Bytes, at: Int64s, longest: int = INT_BYTES) -> tuple[Int64s, Int64s]:
     """Returns the numbers at the positions ``at``, and the positions after them.
 
     Nearly all numbers of a record take one or two bytes. Those are decoded for all rows at once, in 16 bits; numbers
@@ -60,7 +61,7 @@ def byte_pairs(buffer: Bytes) -> npt.NDArray[np.uint16]:
     return pairs
 
 
-def _read_long(buffer: Bytes, at: Longs, longest: int) -> tuple[Longs, Longs]:
+def _read_long(buffer: Bytes, at: Int64s, longest: int) -> tuple[Int64s, Int64s]:
     """Returns the same as :func:`read_varints`, for numbers of any size.
 
     A number that leaves the buffer takes more than ``longest`` bytes, since the last byte is read again and again.

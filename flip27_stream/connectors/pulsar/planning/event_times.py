@@ -13,8 +13,9 @@ from functools import partial
 import numpy as np
 
 from flip27_stream.api import EventTimePositions, EventTimes, PositioningRequest, SplitRange
+from flip27_stream.arrays import Int64s
 from flip27_stream.connectors.pulsar.planning.partition_log import PartitionLog
-from flip27_stream.connectors.pulsar.planning.scan import Longs, event_times
+from flip27_stream.connectors.pulsar.planning.scan import event_times
 from flip27_stream.connectors.pulsar.positions import position_of
 from flip27_stream.connectors.pulsar.records.columns import is_publish_time, rows_of
 from flip27_stream.threads import CallPool
@@ -58,7 +59,7 @@ class SplitEventTimes:
     def _is_spent(self) -> bool:
         return self._request.budget is not None and len(self._log.scan) > self._request.budget
 
-    def _scanned(self) -> Longs:
+    def _scanned(self) -> Int64s:
         request, scan = self._request, self._log.scan
         times = scan.event_times(request.timestamp_assigner, request.plausible_until)
         return times[: int(np.searchsorted(np.array(scan.positions, dtype=object), self._end))]
@@ -70,7 +71,7 @@ class SplitEventTimes:
         time = int(self._times_of([last])[0])
         return time if time >= 0 else None
 
-    def _times_of(self, messages: list[object]) -> Longs:
+    def _times_of(self, messages: list[object]) -> Int64s:
         rows, published = rows_of(messages)
         return event_times(rows, published, self._request.timestamp_assigner, self._request.plausible_until)
 

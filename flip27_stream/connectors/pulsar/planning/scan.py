@@ -7,16 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from flip27_stream.api import TimestampAssigner
+from flip27_stream.arrays import Int64s
 from flip27_stream.connectors.pulsar.positions import entry_of, ledger_of, position_of
 from flip27_stream.connectors.pulsar.records.columns import rows_of
 
 NO_EVENT_TIME = -1
-
-Longs = npt.NDArray[np.int64]
 
 
 class Scan:
@@ -78,7 +76,7 @@ class Scan:
             self._rows = self._published = None
         self._start = position
 
-    def event_times(self, assigner: TimestampAssigner, plausible_until: int | None) -> Longs:
+    def event_times(self, assigner: TimestampAssigner, plausible_until: int | None) -> Int64s:
         """Returns the event time (ms) of each message; -1 if the message has no plausible event time."""
         if self._rows is None:
             return np.empty(0, np.int64)
@@ -87,10 +85,10 @@ class Scan:
 
 def event_times(
     rows: pa.RecordBatch, published: pa.Int64Array, assigner: TimestampAssigner, plausible_until: int | None
-) -> Longs:
+) -> Int64s:
     """Returns the event time (ms) of each row; -1 if the row has no event time up to ``plausible_until`` (ms)."""
     column = assigner.event_times(rows, published)
-    times: Longs = column.fill_null(NO_EVENT_TIME).to_numpy(zero_copy_only=False).astype(np.int64)
+    times: Int64s = column.fill_null(NO_EVENT_TIME).to_numpy(zero_copy_only=False).astype(np.int64)
     if plausible_until is not None:
         times = np.where(times > plausible_until, NO_EVENT_TIME, times)
     return np.maximum(times, NO_EVENT_TIME)
