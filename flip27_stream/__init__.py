@@ -1,8 +1,8 @@
 """Flink's source architecture for Spark Structured Streaming, with split-level watermark alignment.
 
-Spark takes the greatest event time over all partitions for its watermark, so a partition that lags is dropped as
-late, silently. The sources of this package plan every micro-batch to one event-time horizon for all their splits, so
-no partition is dropped::
+Spark computes its watermark from the greatest event time over all partitions, so it silently drops the rows of a
+partition that lags. The sources of this package read all their splits up to the same event time, the horizon, in
+every micro-batch. So Spark drops no partition::
 
     import flip27_stream
 
@@ -10,7 +10,8 @@ no partition is dropped::
     spark.readStream.format("flip27_kafka").option(...).load()
 
 :mod:`flip27_stream.api` is the model of FLIP-27 (source, split, enumerator, reader), :mod:`flip27_stream.connectors`
-implements it, :mod:`flip27_stream.spark` runs it inside Spark, :mod:`watermark_alignment.planner` holds the rule.
+implements it, :mod:`flip27_stream.spark` runs it inside Spark, and :mod:`watermark_alignment.planner` chooses the
+horizon.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ def register(spark: SparkSession) -> None:
     They are ``flip27_kafka``, ``flip27_files``, ``flip27_kinesis`` and ``flip27_pulsar``. A query that uses one of the
     last two needs the extra ``[kinesis]`` or ``[pulsar]``.
 
-    Spark prints options in ``explain(True)``. So the session also hides the secret options of these formats from now
-    on; see :mod:`flip27_stream.spark.session.redaction`.
+    It also hides the values of the secret options of these formats in ``explain(True)``, for the whole session; see
+    :mod:`flip27_stream.spark.session.redaction`.
 
     Raises:
         UnsupportedSparkError: This Spark has no read limits for Python streaming sources (before 4.2).

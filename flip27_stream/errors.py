@@ -5,26 +5,27 @@
     Flip27Error
     ├── OptionError                 an option's name or value is wrong; raised when the query is defined
     ├── CheckpointError             a stored offset cannot be used
-    │   ├── CorruptCheckpointError      it cannot be parsed, or contradicts itself
-    │   ├── NewerCheckpointError        a newer release wrote it
-    │   └── ForeignCheckpointError      another source wrote it
+    │   ├── CorruptCheckpointError      the offset cannot be parsed, or its parts contradict each other
+    │   ├── NewerCheckpointError        a newer release wrote the offset
+    │   └── ForeignCheckpointError      another source wrote the offset
     ├── ConnectorError              the external system refused or could not be reached
     │   ├── UnreachableError            no answer within the time limit, or nothing at the given address or path
     │   ├── AuthenticationError         a broker refuses the credentials, or its certificate is not trusted
     │   ├── MissingTopicError           a topic or partition that was asked for does not exist
     │   ├── SchemaChangedError          a table has other columns than the query that reads it
-    │   ├── CorruptRecordError          bytes of the log that do not decode or fail their checksum
-    │   └── ContractError               a source's own code breaks a promise of the source API
+    │   ├── CorruptRecordError          bytes of a log do not decode, or do not match their checksum
+    │   └── ContractError               a source's own code breaks a rule of the source API
     ├── DataLossError               the system no longer has records that the query must read (failOnDataLoss)
     ├── RecordFormatError           a record does not fit value.format or the schema that the user gave
-    ├── EventTimeError              an event time that cannot be used
-    │   └── ImplausibleEventTimeError   further in the future than scan.watermark.max-future
+    ├── EventTimeError              an event time cannot be used
+    │   └── ImplausibleEventTimeError   an event time is further in the future than scan.watermark.max-future
     ├── AlignmentError              alignment cannot be kept as configured
     ├── MissingExtraError           a package is not installed that this query or tool needs
     └── UnsupportedSparkError       this Spark lacks what Python streaming sources need; raised when registering
 
-Spark shows a user no more than the class name and the text of an error raised in the planning process, so every text
-stands alone: it names the thing, the value and what to do. All are picklable: the text is the only argument.
+The text of an error names the thing, the value and what to do. It must be enough alone, because Spark shows a user
+only the class name and the text of an error of the planning process. All errors are picklable: the text is their only
+argument.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _TEXT = re.compile(
     rf"^(?:flip27_stream|offsets|watermark_alignment)[\w.]*\.(?P<kind>\w+): (?P<text>.*?){_END}",
     re.MULTILINE | re.DOTALL,
 )
-"""Finds the text of an error of this project in the text of the error that Spark raises in its place."""
+"""A pattern that finds the text of an error of this project in the text of the Spark error that wraps it."""
 _OTHER = re.compile(
     rf"Traceback \(most recent call last\):\n(?:[ \t][^\n]*\n)+(?P<kind>[A-Za-z_][\w.]*)(?P<text>: .*?|){_END}",
     re.DOTALL,
@@ -49,7 +50,7 @@ _OTHER = re.compile(
 
 
 def message_of(error: BaseException | str) -> str:
-    """Returns the message of the error that made a query fail; Spark wraps it in a long StreamingQueryException.
+    """Returns the message of the error that made a query fail, without the long StreamingQueryException around it.
 
     ::
 
@@ -62,8 +63,9 @@ def message_of(error: BaseException | str) -> str:
         error: The error that Spark raised, or its text; or an error of this project.
 
     Returns:
-        The class and the text of the innermost error of this project; if there is none, those of the last Python error,
-        such as one of a source of your own; the whole text of ``error`` if it has neither.
+        The class and the text of the innermost error of this project in ``error``. Without such an error, the class and
+        the text of the last Python error, such as an error of your own source. Without a Python error, the whole text
+        of ``error``.
     """
     if isinstance(error, Flip27Error):
         return f"{type(error).__name__}: {error}"
@@ -85,11 +87,12 @@ def nearest(name: str, known: Mapping[str, str]) -> list[str]:
 
 
 def listed(known: Mapping[str, str], near: str | None = None) -> str:
-    """Returns the values of ``known`` for an error message; of more than eight only five, and how many others.
+    """Returns the values of ``known`` for an error message: up to eight of them, or five and the number of the others.
 
     Args:
-        known: What to list, by name.
-        near: What the user gave: the five whose names are most similar are listed. Otherwise the first five are.
+        known: The values to list, by name.
+        near: The name that the user gave: the five values with the most similar names are listed. ``None``: the
+            first five are listed.
     """
     if len(known) <= _MOST_LISTED:
         return ", ".join(known.values())
@@ -114,7 +117,7 @@ class CheckpointError(Flip27Error):
 
 
 class CorruptCheckpointError(CheckpointError):
-    """A stored offset cannot be parsed, or contradicts itself."""
+    """A stored offset cannot be parsed, or its parts contradict each other."""
 
 
 class NewerCheckpointError(CheckpointError):

@@ -1,4 +1,4 @@
-"""Packages that only some queries and tools need: the extras of setup.cfg."""
+"""Checks for packages that only some queries and tools need: the extras of setup.cfg."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of mappings that mostly have the same keys in the same order.
+"""Look-ups in mappings that mostly have the same keys in the same order.
 
 A plan goes through many mappings by split. With 100,000 splits, looking up each split in each of them takes longer than
 the rest of the plan, because the look-ups miss the caches of the processor.
@@ -23,5 +23,5 @@ def values_of(keys: list[K], mapping: Mapping[K, V]) -> Collection[V]:
 
 
 def found_in(keys: list[K], mapping: Mapping[K, V]) -> Collection[V | None]:
-    """Returns the same as :func:`values_of`, and ``None`` for keys that are missing."""
+    """Returns the values of ``keys`` as :func:`values_of` does, with ``None`` for keys that are missing."""
     return mapping.values() if list(mapping) == keys else [mapping.get(key) for key in keys]

@@ -1,4 +1,4 @@
-"""Time limits that count only the time in which this process ran. SIGSTOP or the host may suspend a process."""
+"""Time limits that count only the time in which this process ran, not the time in which it was suspended."""
 
 from __future__ import annotations
 

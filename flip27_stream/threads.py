@@ -1,4 +1,4 @@
-"""Starts threads, and handles the error that the system allows no more threads."""
+"""Starts threads, and reports or works around the system's limit on their number."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def start(thread: threading.Thread) -> None:
         thread.start()
     except RuntimeError as e:
         raise ConnectorError(
-            f"Thread '{thread.name}' cannot be started: {e}. This process, its user or its container has as many as it "
-            "may have: raise that limit (ulimit -u, or the limit of pids of the container)."
+            f"Thread '{thread.name}' cannot be started: {e}. This process, its user or its container has reached its "
+            "limit of threads: raise that limit (ulimit -u, or the limit of pids of the container)."
         ) from e
 
 
@@ -48,7 +48,7 @@ def of_each(work: Callable[[T], R], things: Sequence[T], at_once: int) -> list[R
         try:
             for thing in things:
                 futures.append(pool.submit(work, thing))  # noqa: PERF401 - those before a failure are kept
-        except RuntimeError:  # no further thread; those that were started make the calls so far
+        except RuntimeError:  # No further thread can be started. The threads that run make the calls.
             pass
         done = [future.result() for future in futures]
     return done + [work(thing) for thing in things[len(done) :]]

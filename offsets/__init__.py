@@ -1,9 +1,8 @@
-"""Offsets: the versioned JSON document that Spark stores, and what the micro-batch between two of them reads.
+"""Offsets: the versioned JSON documents that Spark stores, and the ranges that a micro-batch reads between two offsets.
 
 Pure: no Spark, no client library, no clock.
 
-The name of this top-level package is a common one. This command tells whether another package ``offsets`` is installed
-in its place::
+Other projects may also have a package ``offsets``. This command shows which package is installed::
 
     python -c "import offsets; print(offsets.__file__, offsets.OffsetCodec)"
 """

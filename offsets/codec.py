@@ -7,9 +7,10 @@ A document, as Spark's offset log and ``StreamingQueryProgress`` have it::
      "splits": {"clicks-0": [4711, 1699999999999], "clicks-1": [12, null, 1699999990000]}}
 
 ``enumerator`` is the serializer's version and the state. A split is
-``[position, read_max, quiet_since, begin, state]``. If the split serializer returns the split's id, ``state`` is left
-out, and then trailing nulls too. ``begin`` is a position, or ``[position, batch]`` where an earlier offset introduced
-it; documents with such an entry have format version 2, all others 1.
+``[position, read_max, quiet_since, begin, state]``. If the split serializer returns the split's id, ``state`` and any
+nulls before it are left out. ``begin`` is the position at which a batch begins to read a new split, or
+``[position, batch]`` if an earlier offset introduced the split; documents with such a pair have format version 2, all
+others 1.
 
 Spark compares offsets as text, in the insertion order of keys. So :meth:`OffsetCodec.to_json` sorts all keys and
 allows no floats: equal offsets have equal text.
@@ -39,7 +40,8 @@ MARKER: Final = "flip27"
 """The key by which offsets of this package are recognised; its value is the format version."""
 
 INITIAL: Final[dict[str, JsonValue]] = {MARKER: 1, "offset": "initial"}
-"""The constant that ``initialOffset()`` returns. Spark does not log it; the offset of batch 0 has all begins."""
+"""The constant that ``initialOffset()`` returns. Spark does not log it, so the offset of batch 0 has the
+position at which each split begins."""
 
 _KEYS: Final = frozenset(
     [MARKER, "batch", "enumerator", "lineage", "plausible_until", "source", "split_version", "splits"]
@@ -162,7 +164,7 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
         data = entry[4] if len(entry) == 5 else split_id
         split = _deserialize(self._splits, version, data, "state", split_id)
         if (found := getattr(split, "split_id", split)) != split_id:
-            raise _corrupt("state", data, f"that of this split, not of {found!r}", split_id)
+            raise _corrupt("state", data, f"the state of this split, not of {found!r}", split_id)
         state = SplitState(
             split,
             _natural("position", position, split_id),

@@ -18,8 +18,8 @@ class SplitState(Generic[SplitT]):
         split: The split.
         position: The next position to read; >= 0.
         read_max: Greatest event time (ms) read; ``None`` if no record with an event time was read.
-        quiet_since: When (ms) the log end of the split was first seen at ``position``, which proves that it is idle
-            (rule 9); ``None`` if it was not.
+        quiet_since: The time (ms) at which the log end of the split was first found at ``position``. If it stays there
+            for the idle timeout, the split is idle (rule 9). ``None`` if the log end was elsewhere.
 
     Raises:
         ValueError: The position is negative.
@@ -32,7 +32,9 @@ class SplitState(Generic[SplitT]):
 
     def __post_init__(self) -> None:
         if self.position < 0:
-            raise ValueError(f"negative position of split {self.split.split_id!r}: {self.position}")
+            raise ValueError(
+                f"the position of split {self.split.split_id!r} must not be negative: {self.position}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +43,21 @@ class Offset(Generic[SplitT, CheckpointT]):
 
     Attributes:
         source: The fingerprint of the source that began the checkpoint; it never changes.
-        lineage: The id of the checkpoint, drawn at its first plan; it never changes.
-        batch: The number of the plan that made this offset; it grows with every offset of a lineage.
+        lineage: The random id of the checkpoint, drawn at its first plan; it never changes.
+        batch: The number of the plan that made this offset; it grows with every offset of a checkpoint.
         enumerator: The state of the enumerator.
         splits: The states of the splits, by split id.
-        begin: The positions at which this batch begins to read the splits that the offset before does not have, or
-            has at a position whose data is lost; by split id. Only the first offset with such a begin has it here.
+        begin: The positions at which this batch begins to read splits, by split id: splits that the offset before does
+            not have, or whose data at its position is lost. Only the first offset with such a position has it here.
         plausible_until: Event times after this time (ms) are implausible in this batch (rule 6); ``None`` for no
             bound.
-        earlier_begins: The begins of earlier offsets that may not be in Spark's offset log, by split id: the position
-            and the number of that offset. With asynchronous progress tracking Spark logs only some offsets, and may
-            replay a batch from one logged offset to the next.
+        earlier_begins: The entries of ``begin`` in earlier offsets that may not be in Spark's offset log, by split id:
+            the position and the number of that offset. With asynchronous progress tracking Spark logs only some
+            offsets, and may replay a batch from one logged offset to the next.
 
     Raises:
-        ValueError: The batch number is negative; a begin is that of a split that ``splits`` lacks; or a split has a
-            begin both here and in an earlier offset.
+        ValueError: The batch number is negative; ``begin`` has a split that ``splits`` lacks; or a split is both in
+            ``begin`` and in ``earlier_begins``.
     """
 
     source: str
@@ -76,10 +78,10 @@ class Offset(Generic[SplitT, CheckpointT]):
             raise ValueError(f"these splits begin both in this offset and in an earlier one: {sorted(twice)}")
 
     def begins_since(self, batch: int) -> dict[str, tuple[int, int]]:
-        """Returns the begins of this offset and of earlier ones with a number above ``batch``, by split id.
+        """Returns the entries of ``begin`` in this offset and in earlier offsets after number ``batch``, by split id.
 
         Returns:
-            The position, and the number of the offset that has the begin.
+            The position, and the number of the offset that has the entry.
         """
         here = {split: (position, self.batch) for split, position in self.begin.items()}
         return {split: begin for split, begin in {**self.earlier_begins, **here}.items() if begin[1] > batch}

@@ -14,8 +14,8 @@ def ranges(
 ) -> list[PlannedRange]:
     """Returns the ranges between two offsets: a pure function of the two, so that a replay reads the same ranges.
 
-    A split is read from its begin, if ``end`` or an offset after ``start`` has one; otherwise from its position in
-    ``start``. A split that ``end`` does not have is not read.
+    A split is read from its entry in :attr:`Offset.begin`, if ``end`` or another offset after ``start`` has one;
+    otherwise from its position in ``start``. A split that ``end`` does not have is not read.
 
     Args:
         start: The offset where the batch starts; ``None`` for the initial offset.
@@ -38,7 +38,7 @@ def ranges(
 def spans(
     start: Offset[SplitT, CheckpointT] | None, end: Offset[SplitT, CheckpointT]
 ) -> dict[str, tuple[int, int]]:
-    """Returns the positions of :func:`ranges`, from the first up to the second, by split id; in no special order."""
+    """Returns the first position to read and the position after the last one of each range, by split id, unsorted."""
     if start is not None:
         _check_order(start, end)
         if start.batch == end.batch:
@@ -64,9 +64,13 @@ def _position(
 
 def _check_order(start: Offset[SplitT, CheckpointT], end: Offset[SplitT, CheckpointT]) -> None:
     if start.lineage != end.lineage:
-        raise _corrupt(f"the start is of lineage {start.lineage!r}, the end of lineage {end.lineage!r}")
+        raise _corrupt(
+            f"the start offset is of checkpoint {start.lineage!r}, the end offset of checkpoint {end.lineage!r}"
+        )
     if start.batch > end.batch or (start.batch == end.batch and start != end):
-        raise _corrupt(f"batch {start.batch} cannot be followed by another batch {end.batch}")
+        raise _corrupt(
+            f"the end offset is of batch {end.batch}, which is not after batch {start.batch} of the start offset"
+        )
 
 
 def _corrupt(what: str) -> CorruptCheckpointError:

@@ -1,7 +1,7 @@
 """Split-level watermark alignment: the planner, its options, the table of split watermarks, and views of it.
 
-To look at a table: ``python -m watermark_alignment status`` shows it, :func:`plot` draws it, :func:`split_status` makes
-a DataFrame of it, :class:`StatusListener` watches it. :class:`CatalogTableWriter` writes a table of a catalog.
+``python -m watermark_alignment status`` shows a table, :func:`plot` draws it, :func:`split_status` makes a DataFrame of
+it, and :class:`StatusListener` logs warnings about it. :class:`CatalogTableWriter` writes a table of a catalog.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# Both import what they need when they are called.
+# Both functions import their dependencies when they are called.
 from watermark_alignment.monitoring.dashboard import split_status
 from watermark_alignment.monitoring.plotting.plot import plot
 

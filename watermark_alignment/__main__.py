@@ -15,7 +15,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-# delta-rs reads it when it is imported. Its warnings about a store would come before the error that says what to do.
+# delta-rs reads this variable when it is imported. It hides warnings of delta-rs about a store, which would come before
+# this command's own error.
 os.environ.setdefault("RUST_LOG", "error")
 
 from flip27_stream.errors import AlignmentError, Flip27Error, MissingExtraError, OptionError
@@ -64,9 +65,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         pass
     except OSError as error:
-        # Otherwise Python would fail once more when it flushes the output at its end.
+        # Otherwise Python would fail again when it flushes the output at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):  # the reader of a pipe has ended, as ``head`` does
+        if not isinstance(error, BrokenPipeError):  # The reader of the pipe has ended, as ``head`` does.
             print(f"The output cannot be written: {error}.", file=sys.stderr)
             return _FAILED
     return 0
@@ -74,7 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m watermark_alignment", description="Looks into a table of split watermarks."
+        prog="python -m watermark_alignment",
+        description="Shows and draws the status of splits from a split-watermark table.",
     )
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("table", metavar="TABLE", help="path or URI, as in scan.watermark.alignment.table")
@@ -126,9 +128,8 @@ def _parser() -> argparse.ArgumentParser:
 def _storage_option(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not key or not equals:
-        raise argparse.ArgumentTypeError(
-            "expected KEY=VALUE"
-        )  # the value may be a secret, so it is not shown
+        # The value may be a secret, so it is not shown.
+        raise argparse.ArgumentTypeError("expected KEY=VALUE")
     return key, value
 
 
@@ -149,7 +150,7 @@ def _picture(text: str) -> Path:
         )
     if not Path(text).parent.is_dir():
         raise argparse.ArgumentTypeError(
-            f"there is no folder '{Path(text).parent}': make it, or name another"
+            f"folder '{Path(text).parent}' does not exist: create it, or name another folder"
         )
     return Path(text)
 
@@ -212,7 +213,7 @@ def _watch(reader: StatusReader, options: argparse.Namespace) -> None:
 
 
 def _look(reader: StatusReader, options: argparse.Namespace, most: int | None) -> RenderableType:
-    """Returns what to show: the status, or a sentence if the table does not exist yet or cannot be reached."""
+    """Returns the status to show, or a sentence if the table does not exist yet or cannot be reached."""
     try:
         return render(_read(reader, options), _now(), most=most)
     except AlignmentError as error:
@@ -235,7 +236,8 @@ def _plot(table: SplitWatermarkTable, options: argparse.Namespace) -> None:
     )
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)  # a box is drawn
+            # Matplotlib draws a box for the missing glyph.
+            warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
             figure.savefig(options.output, dpi=130)
     except OSError as error:
         why = f"It cannot be written: {error.strerror or error}. Name another file."

@@ -1,7 +1,7 @@
-"""Writes a split-watermark table of a catalog, by its name, with delta-spark, from the session.
+"""A listener that writes a split-watermark table of a catalog, by its name, with delta-spark, from the session.
 
-No other listener can look up such a table. So this one, which gets the note about each batch, also compares the
-``withWatermark`` of queries with alignment.
+It gets the rows of each batch in a file of the driver's folder. With them it also compares the ``withWatermark`` of
+queries with alignment, as :class:`StatusListener` does for a table at a path or URI.
 """
 
 from __future__ import annotations
@@ -51,21 +51,23 @@ class CatalogTableWriter(StreamingQueryListener):
     """Writes the rows of queries whose ``scan.watermark.alignment.table`` is the name of a table in a catalog.
 
     Add it before such a query starts, otherwise the query fails at its start. The table is created if it does not
-    exist. A thread writes the rows with delta-spark, some batches in one commit, each batch once: a commit has an
-    application transaction of the source, and the driver's folder has what is not written yet.
+    exist. The planning processes store the rows of each batch in a folder of the driver, the spool. A thread writes
+    them with delta-spark, some batches in one commit. An application transaction in each commit makes sure that each
+    batch is written once.
 
-    Rows that wait are written by the next session on the same driver. To have them all in the table before the session
-    ends, call :meth:`flush`.
+    Rows that are still in the spool when the session ends are written by the next session on the same driver. To have
+    all rows in the table before the session ends, call :meth:`flush`.
 
-    A warning is logged once if the delay of ``withWatermark`` in such a query is too short, or it is on another column
-    than the aligned one. Where several sessions of a driver write the same table, each misses what another has written.
+    A warning is logged once if the delay of ``withWatermark`` in such a query is too short, or if ``withWatermark``
+    uses another column than alignment. If several sessions of a driver write the same table, a session cannot warn
+    about batches that another session has written.
 
     Args:
         spark: The session, not one of Spark Connect.
         table: The name of the table, such as ``main.streaming.split_watermarks``.
 
     Attributes:
-        spool: The driver's folder with the rows that wait.
+        spool: The folder on the driver with the rows that are not in the table yet.
 
     Raises:
         AlignmentError: The session cannot write such a table, or the table has other columns.
@@ -89,7 +91,9 @@ class CatalogTableWriter(StreamingQueryListener):
         self._writer_lock = self.spool.writer_lock()
         self._turn = FileLock(self.spool.folder / "turn.lock")
         self._written = WrittenBatches(self.spool.folder / "written.json")
-        self._watermarks: dict[str, tuple[str, QueryWatermark]] = {}  # of the latest run, by the query's id
+        self._watermarks: dict[
+            str, tuple[str, QueryWatermark]
+        ] = {}  # The watermarks of the latest runs, by the query's id.
         self._told: set[tuple[str, ...]] = set()
         self._changed = threading.Condition()
         self._is_urgent = self._failing = self._closing = False
@@ -99,14 +103,16 @@ class CatalogTableWriter(StreamingQueryListener):
         """Starts the thread. Spark calls it before the query plans its first batch."""
         with self._changed:
             if self._thread is None:
-                while not self._writer_lock.acquire(shared=True):  # a planning process looks for a writer now
+                while not self._writer_lock.acquire(
+                    shared=True
+                ):  # A planning process checks now that a writer exists.
                     time.sleep(PAUSE_S)
                 self._thread = threading.Thread(target=self._run, name="split-watermark-catalog", daemon=True)
                 self._thread.start()
                 atexit.register(self.flush, 10.0)
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """Takes in the watermark of the query. The note about the batch follows when the next batch is planned."""
+        """Takes in the watermark of the query. The rows of the batch follow when the next batch is planned."""
         progress = json.loads(event.progress.json)
         if sources := our_sources(progress):
             query, run = progress["id"], progress["runId"]
@@ -140,7 +146,7 @@ class CatalogTableWriter(StreamingQueryListener):
         return True
 
     def close(self) -> None:
-        """Ends the thread; rows that wait stay in the driver's folder. Queries that start later are refused."""
+        """Ends the thread; unwritten rows stay in the spool. Queries of this table that start later fail."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -163,8 +169,8 @@ class CatalogTableWriter(StreamingQueryListener):
             except Exception as error:  # noqa: BLE001 - the thread has to survive
                 if not self._failing:
                     log.warning(
-                        "The split-watermark table '%s' cannot be written: %s. Queries go on; their rows wait in %s, "
-                        "and are tried again.",
+                        "The split-watermark table '%s' cannot be written: %s. Queries go on. Their rows stay in %s, "
+                        "and writing is tried again.",
                         self._table,
                         shortened(" ".join(str(error).split())),
                         self.spool.folder,
@@ -198,7 +204,7 @@ class CatalogTableWriter(StreamingQueryListener):
             frame.option("userMetadata", json.dumps(metadata)).saveAsTable(self._table)
 
     def _check_watermarks(self, metadata: Mapping[str, str]) -> None:
-        """Warns of mistakes in ``withWatermark`` that the note about a batch shows, each once."""
+        """Warns of mistakes in ``withWatermark``, each once; ``metadata`` is that of the commit of a batch."""
         infos = members_in([metadata])
         notes = {
             called(m.source, info.reads): info.note for m, info in infos.items() if info.note is not None

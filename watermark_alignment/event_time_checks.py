@@ -20,23 +20,23 @@ def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], no
     Args:
         source: The name of the source.
         event_time: ``scan.watermark.event-time``.
-        unit: The unit that integers are read as, one of :data:`UNITS`.
-        times: Some event times (ms), as they were read.
+        unit: The configured unit of integers, one of :data:`UNITS`.
+        times: Some event times that were read, converted to ms.
         now: The clock (ms).
 
     Returns:
-        The warning; ``None`` if the times lie between the year 2000 and tomorrow, or if no factor moves them there and
-        they are not all in January 1970.
+        The warning. ``None`` if the times lie between the year 2000 and tomorrow; or if no factor of 1,000 moves them
+        there, and not all of them are in January 1970.
     """
     if times and now > _YEAR_2000_MS and all(_is_no_time(time, now + _DAY_MS, unit) for time in times):
         return (
             f"Event times are in January 1970: {event_time_text(times[0])} is read of source {source} by "
-            f"{EVENT_TIME.name} '{event_time}'. If numbers are there, they are no times of these days as "
-            f"{_NAMES[unit]}, or in any other unit: perhaps they are counters. Name the place where the time is "
+            f"{EVENT_TIME.name} '{event_time}'. If these are numbers, they are no present times in "
+            f"{_NAMES[unit]} or in any other unit: perhaps they are counters. Name the place of the event time "
             f"({EVENT_TIME.name})."
         )
     until = now + _DAY_MS
-    times = [time for time in times if not _is_no_time(time, until, unit)]  # such as 0 for an unknown time
+    times = [time for time in times if not _is_no_time(time, until, unit)]  # Such as 0 for an unknown time.
     found = {steps_off(time, until, unit): time for time in times}
     if len(found) > 1 and not _YEAR_2000_MS <= found.get(None, until) <= until:
         return None
@@ -49,8 +49,8 @@ def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], no
     what = f"{event_time_text(time)} is read of source {source} by {EVENT_TIME.name} '{event_time}'"
     if len(found) > 1:
         return (
-            f"Some event times are {factor}: {what}, and other records have another unit. Let producers write one "
-            "unit, or let a function find the unit of each record (module:function)."
+            f"Some event times are {factor}: {what}, and other records have another unit. Make producers write one "
+            "unit, or find the unit of each record with a function (module:function)."
         )
     if not 0 <= place < len(UNITS):
         return f"Event times are {factor}: {what}. Set {EVENT_TIME_UNIT.name} to their unit."
@@ -81,14 +81,14 @@ def steps_off(time: int, until: int, unit: str = "ms") -> int | None:
     """Returns how often ``time`` (ms) must be divided by 1,000 to lie between the year 2000 and ``until`` (ms).
 
     Args:
-        time: An event time, as it was read.
-        until: The latest plausible event time.
-        unit: The unit that it was read as, one of :data:`UNITS`. It bounds the multiplications: the longest unit is the
+        time: An event time (ms), converted from ``unit``.
+        until: The latest plausible event time (ms).
+        unit: The configured unit, one of :data:`UNITS`. It bounds the multiplications, because the longest unit is the
             second.
 
     Returns:
-        A number from -3 to 3, where negative ones stand for multiplications by 1,000; ``None`` if the time lies there
-        as it is, or if no such number moves it there.
+        A number from -3 to 3, where negative numbers stand for multiplications by 1,000; ``None`` if the time already
+        lies between the two, or if no number moves it there.
     """
     for steps in (0, *range(-1, -UNITS.index(unit) - 1, -1), 1, 2, 3):
         moved = time * 1000**-steps if steps < 0 else time // 1000**steps
@@ -130,6 +130,6 @@ def no_event_time_in_split(source: str, event_time: str, records: int, split: st
 
 def _place(sample: str) -> str:
     return (
-        f"{sample + ' ' if sample else ''}Name the place where the time is: a column, a JSON pointer to an integer or "
+        f"{sample + ' ' if sample else ''}Name the place of the event time: a column, a JSON pointer to an integer or "
         "to a date and time such as 2026-01-31T12:00:00Z, or module:function."
     )

@@ -9,9 +9,9 @@ _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
 
 HYBRID: Final = "^[0-9]+:"
-"""Before the id of a split in a hybrid source."""
+"""The prefix of the id of a split in a hybrid source."""
 NUMBER: Final = "(-partition)?-[0-9]*$|/(?![^/]*-partition-[0-9]*$)[^/]*$"
-"""What tells the splits of one topic, stream or folder apart, at the end of their ids."""
+"""The end of a split id, which distinguishes the splits of one topic, stream or folder."""
 
 
 def name(given: str) -> str:

@@ -1,4 +1,4 @@
-"""The options of watermark alignment: names (those of FLIP-296), meanings, defaults, parsing. Pure."""
+"""The options of watermark alignment, with the names of FLIP-296: meanings, defaults and parsing. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from watermark_alignment.table_location import catalog_name, parse_location
 DERIVED_ID: Final = "[0-9a-f]{8}-[0-9a-f]{16}"
 """The form of the id of a source without ``scan.source.id``; see :meth:`AlignmentOptions.name_of_source`."""
 _SHORTEST_TIMEOUT_S: Final = 1
-"""A member renews its entry four times per timeout. A member that is slower stops counting again and again."""
+"""The shortest source timeout (s). A member that cannot renew its entry four times per timeout stops counting."""
 
 
 def _parse_timeout(text: str, option: str) -> int:
@@ -27,8 +27,8 @@ def _parse_timeout(text: str, option: str) -> int:
         raise OptionError.of(
             option,
             text,
-            f"It must be at least {_SHORTEST_TIMEOUT_S} s, and many times as long as a commit to the table takes: a "
-            "member renews its entry in the table four times within it.",
+            f"It must be at least {_SHORTEST_TIMEOUT_S} s, and many times the duration of a commit to the table: a "
+            "member renews its entry in the table four times within the timeout.",
         )
     return timeout
 
@@ -134,7 +134,7 @@ SOURCE_ID: Final = Option(
     "Stable name of this source in the group and the table. Two live queries with the same name are an error."
     " By default it is made from what is read and from the *lineage* of the checkpoint, a random name that is"
     " drawn once for each checkpoint.",
-    default_words="a name that is made for it",
+    default_words="a generated name",
 )
 
 OPTIONS: Final[tuple[Option[Any], ...]] = (
@@ -180,7 +180,7 @@ class AlignmentOptions:
 
     @property
     def in_catalog(self) -> bool:
-        """Whether the table is named by a catalog, so that the session must write it."""
+        """Whether the table has a name in a catalog, so that the session must write it."""
         return catalog_name(self.table) is not None
 
     def name_of_source(self, fingerprint: str, lineage: str) -> str:
@@ -205,7 +205,7 @@ class AlignmentOptions:
             The options; ``None`` without a group, which means that alignment is off.
 
         Raises:
-            OptionError: A value is wrong, a required option is missing, or one is given that has no effect.
+            OptionError: A value is wrong, a required option is missing, or an option has no effect.
         """
         group = GROUP.get(options)
         if group is None:
@@ -271,5 +271,10 @@ def _storage_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def called(source: str, reads: str) -> str:
-    """Returns what to call a source in messages: its id, or if no user gave it, what the source reads if known."""
+    """Returns the name of a source for messages: the id that a user gave it, or else the topics or paths that it reads.
+
+    Args:
+        source: The id of the source.
+        reads: A short name of the topics or paths; "" if unknown.
+    """
     return reads if reads and re.fullmatch(DERIVED_ID, source) else source

@@ -1,8 +1,8 @@
-"""Pausing by what was read: the rule of FLIP-217, for connectors that cannot find positions by event time.
+"""Pausing by the event times that were read (FLIP-217), for connectors that cannot find positions by event time.
 
-A split whose greatest event time read is more than max-drift above the least one is paused until the others come near.
-The pause comes after the records were read, so a split gets ahead by what one micro-batch reads of it. Where a
-connector finds positions by event time, :mod:`watermark_alignment.planner` cuts splits exactly.
+A split is paused while its greatest event time read is more than max-drift above that of the slowest split. The pause
+comes after the records were read, so a split can get ahead further by the records of one micro-batch. Connectors that
+find positions by event time use :mod:`watermark_alignment.planner`, which cuts splits exactly.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def plan_by_pausing(
 ) -> Plan:
     """Returns the plan of one micro-batch; arguments as for :func:`watermark_alignment.planner.plan`.
 
-    A split of which nothing was read yet does not count, and is read. A final split holds the others until its position
-    is at its end, because the limit may cut it at any event time.
+    A split without any read record does not count, and is read. A final split (one that gets no more records) holds the
+    others back until it is read to its end, because the limit may cut it at any event time.
     """
     views = sorted(splits, key=lambda v: v.id)
     fixed = {v.id: state for v in views if (state := resting_state(v, idle_timeout, now)) is not None}

@@ -1,4 +1,4 @@
-"""The rule of alignment: every micro-batch is planned to a common event-time horizon.
+"""The rule of alignment: every micro-batch reads all splits up to a common event time, the horizon.
 
 Spark moves its watermark only between micro-batches, so alignment has to hold at batch boundaries:
 
@@ -6,16 +6,16 @@ Spark moves its watermark only between micro-batches, so alignment has to hold a
    event time >= H.
 2. H is the greatest event time whose rows fit the read limit; so the limit, never the drift, sets the speed
    of catching up.
-3. H is at most the *cap*: the least reach of a split that counts, plus max-drift, plus 1. So a split that
-   has nothing more to read, and is not idle, holds the others back.
+3. H is at most the *cap*: the least *reach* (greatest known event time) of a split that counts, plus max-drift,
+   plus 1. So a split that has nothing more to read, and is not idle, holds the others back.
 4. If not even one step fits the limit, the splits with records in that step share the limit and are cut
    inside it.
 5. A split is PAUSED only if its next record is known to be at or above H. It is IDLE only if its log end has
    not moved for longer than the idle timeout. Idle and finished splits do not count, and neither does a split
-   of which nothing is known.
+   without any known event time.
 
-:func:`plan` is a pure function: no clock, no I/O, no Spark. FLIP-182 and FLIP-217 pause by the same group
-minimum, but only after records were read; a planned batch can be cut exactly.
+:func:`plan` is a pure function: no clock, no I/O, no Spark. Flink (FLIP-182, FLIP-217) also pauses splits by the
+group's least watermark, but after records were read; a planned batch is cut exactly.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from dataclasses import dataclass
 from watermark_alignment.states import SplitStatus
 
 PositionsAt = Callable[[int], Mapping[str, tuple[int, int]]]
-"""A function from an event time H (ms) to the first position with event time >= H and the cost of reading up to it.
+"""The type of a function from an event time H (ms) to the first position with event time >= H, and the cost (rows) of
+reading up to it.
 
 The result has every split with something to read, by id. Both numbers never fall as H grows. A cut inside a
 step moves one position per unit of cost. A position whose cost is the whole limit may be before H.
@@ -38,12 +39,12 @@ step moves one position per unit of cost. A position whose cost is the whole lim
 class SparsePositions:
     """The functions that plan splits whose positions do not count records, such as sequence numbers.
 
-    Costs are estimates then, and the limit holds for the estimates. Exact positions (:data:`PositionsAt`) are looked up
-    only for horizons that were chosen.
+    The costs of such splits are estimates, and the limit applies to the estimates. Exact positions
+    (:data:`PositionsAt`) are looked up only for the chosen horizon.
 
     Attributes:
-        rows_before: Returns the estimated cost of reading each split up to an event time (ms), by split id. It never
-            falls as the event time grows.
+        rows_before: Returns the estimated cost of reading each split up to an event time (ms), by split id. It
+            never falls as the event time grows.
         after: Returns the position up to which to read each split for a given cost, by split id. It is behind at least
             one record, and not behind the end of the split.
     """
@@ -67,7 +68,7 @@ END_OF_TIME = 2**63 - 1
 
 @dataclass(frozen=True)
 class SplitView:
-    """What is known of a split at one moment. Times are in ms; ``None`` stands for unknown.
+    """The input of the planner about one split, at one moment. Times are in ms; ``None`` stands for unknown.
 
     Attributes:
         id: The id of the split.
@@ -77,7 +78,7 @@ class SplitView:
         read_max: The greatest event time read.
         next: The event time of the next record that has one.
         reach: The greatest event time known to be before ``end``, read or not.
-        quiet_since: When the log end was first seen at ``position``; ``None`` if it was not.
+        quiet_since: The time at which the log end was first found at ``position``; ``None`` if it was elsewhere.
         final: Whether the split ends at ``end``, because it is bounded or a trigger has frozen its end.
     """
 
@@ -98,7 +99,7 @@ class SplitView:
 
 @dataclass(frozen=True)
 class Plan:
-    """What one micro-batch reads.
+    """The plan of one micro-batch: how far it reads each split, and the states of the splits.
 
     Attributes:
         horizon: H (ms); ``None`` if the batch has no bound in event time.
@@ -107,8 +108,8 @@ class Plan:
         fronts: The front (ms) of each split before the batch, by split id; ``None`` if unknown.
         own_watermark: The least watermark (ms) of the splits that count, for the other members of the group;
             ``None`` if no split counts.
-        held_by: The id of the split whose lag holds the others back, whatever the limit, or one of
-            :data:`NO_SPLITS`; ``None`` if nothing does.
+        held_by: The id of the split that holds the others back by its lag, or one of :data:`NO_SPLITS`; ``None`` if
+            only the limit bounds the batch.
         cut: The ids of the splits that are cut inside the smallest step because it does not fit the limit.
     """
 
@@ -141,15 +142,15 @@ def plan(
     """Returns the plan of one micro-batch.
 
     Args:
-        splits: What is known of each split, in any order.
+        splits: The splits, in any order.
         at: Finds positions by event time; see :data:`PositionsAt`.
         limit: The greatest cost of the batch; ``None`` for no limit.
-        max_drift: How far (ms) the greatest event time read may be ahead of the least front.
-        out_of_orderness: How far (ms) event times fall back within a split.
-        idle_timeout: After which time (ms) a split is idle; 0 for never.
+        max_drift: The greatest allowed difference (ms) between the greatest event time read and the least front.
+        out_of_orderness: The greatest time (ms) by which event times fall back within a split.
+        idle_timeout: The time (ms) after which a split without new data is idle; 0 if it never becomes idle.
         now: The query's clock (ms).
         floor: The lower bound of the event times (ms) that the other members of the group have still to read, which is
-            their least watermark; ``None`` if there is none. It bounds the horizon from above (rule 2).
+            their least watermark; ``None`` without other members. It bounds the horizon from above (rule 2).
         sparse: The functions for positions that do not count records; ``None`` if positions count records.
     """
     views = sorted(splits, key=lambda v: v.id)
@@ -200,7 +201,7 @@ def cap_of(
     Args:
         counting: The splits that count.
         floor: The lower bound of the event times (ms) that the other members of the group have still to read, which is
-            their least watermark; ``None`` if there is none. It bounds the horizon from above (rule 2).
+            their least watermark; ``None`` without other members. It bounds the horizon from above (rule 2).
         max_drift: See :func:`plan`.
         out_of_orderness: See :func:`plan`.
     """
@@ -223,7 +224,7 @@ def search_horizon(
     """Returns the horizon, the ends of the readable splits, and the ids of the splits that are cut below it.
 
     Args:
-        readable: The splits with something to read. They are looked at only if their rows do not fit the limit.
+        readable: The splits with something to read; used only if their rows do not fit the limit.
         at: See :data:`PositionsAt`.
         limit: See :func:`plan`.
         cap: The greatest horizon (ms); ``None`` for no cap.
@@ -283,10 +284,9 @@ def _ends(step: _Step, at: PositionsAt, sparse: SparsePositions | None) -> dict[
 def _greatest_fitting(low: int, high: int, cost: int, at: PositionsAt, limit: int) -> _Step | None:
     """Returns the step of the greatest horizon between ``low`` and ``high`` that fits ``limit``; ``None`` without one.
 
-    Each call of ``at`` is a round trip to the external system. So the next guess takes cost as linear between
-    two known horizons (the regula falsi method, aimed half a unit above the limit). The weight of an end that
-    stays twice is halved (the Illinois rule). If two guesses have not halved the bracket, after the first four,
-    the next guess is its middle.
+    Each call of ``at`` is a round trip to the external system, so there should be few. The search interpolates the
+    cost linearly between two known horizons (regula falsi with the Illinois rule, aimed half a unit above the
+    limit). After the first four guesses, if two guesses have not halved the bracket, the next guess is its middle.
 
     Args:
         low: A horizon with almost no cost.
@@ -317,10 +317,11 @@ def _greatest_fitting(low: int, high: int, cost: int, at: PositionsAt, limit: in
 def share(
     readable: Sequence[SplitView], positions: Mapping[str, tuple[int, int]], limit: int
 ) -> dict[str, int]:
-    """Returns the ends of the splits for a step that does not fit the limit, which they share equally.
+    """Returns the ends of the splits for a step that does not fit the limit; the splits share the limit equally.
 
-    Other splits get what a split does not need. The remainder rotates: the sum of all positions, which grows
-    with every batch, says which splits get it. So every split moves even if the limit is below their number.
+    The part of the limit that a split does not need goes to the others. The remainder rotates: the sum of all
+    positions, which grows with every batch, selects the splits that get it. So every split moves at some time, even
+    if the limit is less than the number of splits.
     """
     given = _shares(readable, positions, limit, sum)
     return {v.id: min(v.position + given[v.id], positions[v.id][0]) for v in readable}
@@ -332,9 +333,10 @@ def share_sparsely(
     limit: int,
     sparse: SparsePositions,
 ) -> dict[str, int]:
-    """Returns the same as :func:`share` for positions that do not count records, by estimated costs.
+    """Returns the ends as :func:`share` does, with estimated costs, for positions that do not count records.
 
-    The sum of such positions can be even in every batch. So their checksum says which splits get the remainder.
+    A checksum of the positions selects the splits that get the remainder, because the sum of such positions can be
+    even in every batch.
     """
     given = _shares(readable, positions, limit, lambda seen: zlib.crc32(" ".join(map(str, seen)).encode()))
     fed = {split: rows for split, rows in given.items() if rows > 0}

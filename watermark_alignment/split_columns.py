@@ -1,8 +1,8 @@
 """The rule of alignment for very many splits, computed in columns.
 
-:func:`watermark_alignment.planner.plan` is the rule, written split by split so that it is easy to read. The function
-here returns equal plans with a few operations on whole columns; the tests compare the two in all runs of the simulator.
-It uses the planner's search for the horizon, and the planner's shares of splits that are cut.
+:func:`watermark_alignment.planner.plan` plans split by split, and is easy to read. :func:`plan_in_columns` returns
+equal plans with a few operations on whole columns; the tests compare the two. Both use the planner's search for the
+horizon, and its shares of splits that are cut.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ UNKNOWN = -(2**63)
 
 @dataclass(frozen=True)
 class SplitColumns:
-    """What is known of each split at one moment, as in :class:`SplitView`, in columns. Times are in ms.
+    """The inputs of the planner about all splits, in columns: the fields of :class:`SplitView`. Times are in ms.
 
     Attributes:
         ids: The ids of the splits, sorted.
-        positions: The next position to read of each.
+        positions: The next position to read of each split.
         ends: The first position that cannot be read now.
         read_max: The greatest event time read, or :data:`UNKNOWN`.
         next: The event time of the next record that has one, or :data:`UNKNOWN`.
         reach: The greatest event time known to be before the end, or :data:`UNKNOWN`.
-        quiet_since: When the log end was first seen at the position, or :data:`UNKNOWN`.
+        quiet_since: The time at which the log end was first found at the position, or :data:`UNKNOWN`.
         final: Whether the split ends at its end.
     """
 
@@ -62,11 +62,11 @@ class SplitColumns:
 
     @staticmethod
     def of_rows(ids: Sequence[str], rows: Sequence[tuple[int | None, ...]]) -> SplitColumns | None:
-        """Returns the columns of rows, which have the fields of a :class:`SplitView` after its id.
+        """Returns the columns of rows; a row has the fields of a :class:`SplitView` after its id.
 
         Args:
             ids: The ids of the splits, sorted.
-            rows: A row for each.
+            rows: A row for each split.
 
         Returns:
             The columns; ``None`` if a number does not fit 64 bits, such as a sequence number of Kinesis.
@@ -84,7 +84,7 @@ class SplitColumns:
         return np.maximum(self.read_max, self.next)
 
     def read_max_after(self, ends: Int64s, horizon: int | None) -> Int64s:
-        """Returns the greatest event time read of each split after a batch, as far as it is proven.
+        """Returns the greatest event time of each split that is proven to be read after a batch, or :data:`UNKNOWN`.
 
         Args:
             ends: The position up to which the batch reads each split.
@@ -97,7 +97,7 @@ class SplitColumns:
         return np.where(proven, np.maximum(self.read_max, read), self.read_max)
 
     def views(self, indexes: Int64s) -> list[SplitView]:
-        """Returns what is known of some splits, one by one."""
+        """Returns the :class:`SplitView` of each of the splits at ``indexes``."""
         ids = [self.ids[index] for index in indexes.tolist()]
         places = self.positions[indexes].tolist(), self.ends[indexes].tolist()
         times = (known_times(c[indexes]) for c in (self.read_max, self.next, self.reach, self.quiet_since))
@@ -172,7 +172,7 @@ def plan_in_columns(
 def _column(numbers: Sequence[int | None]) -> Int64s:
     try:
         return np.array(numbers, np.int64)
-    except TypeError:  # it has None
+    except TypeError:  # An unknown time is ``None`` here.
         return np.array([UNKNOWN if number is None else number for number in numbers], np.int64)
 
 
@@ -197,7 +197,7 @@ def _resting(splits: SplitColumns, idle_timeout: int, now: int) -> tuple[Flags, 
 def _cap(
     splits: SplitColumns, counting: Flags, floor: int | None, max_drift: int, out_of_orderness: int
 ) -> tuple[int | None, str | None]:
-    """Returns the cap of the horizon (ms) and what sets it; see :func:`watermark_alignment.planner.cap_of`."""
+    """Returns the cap of the horizon (ms) and the split or group that sets it; see ``planner.cap_of``."""
     caps: list[tuple[int, str]] = []
     setting = np.flatnonzero(counting & ~splits.final)
     if len(setting):
@@ -211,7 +211,7 @@ def _cap(
 
 
 def _paused(splits: SplitColumns, ends: Int64s, horizon: int | None) -> Flags:
-    """Returns which splits are not read although they could be, with their next record at or above the horizon."""
+    """Returns which splits are PAUSED: they can be read, but their next record is at or above the horizon."""
     stands = (ends == splits.positions) & (splits.positions < splits.ends)
     if horizon is None:
         return np.zeros(len(stands), bool)

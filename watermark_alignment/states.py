@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class SplitStatus(str, Enum):
-    """The status of a split. A split has exactly one; the table stores it as this word."""
+    """The state of a split. A split has exactly one state; the table stores it as this word."""
 
     ACTIVE = "ACTIVE"
     PAUSED = "PAUSED"

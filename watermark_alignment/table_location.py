@@ -52,9 +52,9 @@ _DAMAGE: Final = re.compile(
     r"|Failed to fetch metadata for file .*(?:not found|range was invalid)"
 )
 _RENEW: Final = (
-    "A file of the table is damaged or missing. Put back a copy of the folder; or, if it has split watermarks only, "
-    "delete it: queries create it anew and go on from their checkpoints, and only what status and pictures show of "
-    "earlier batches is lost."
+    "A file of the table is damaged or missing. Restore the folder from a copy; or, if it has split watermarks only, "
+    "delete it: queries create it again and go on from their checkpoints. Only the status and the pictures of earlier "
+    "batches are lost."
 )
 _UNKNOWN_FEATURES: Final = re.compile(
     r"Feature '\w+' is not supported|Unsupported table features|Unsupported minimum \w+ version|Invalid protocol action"
@@ -65,9 +65,9 @@ _ANOTHER_WRITER: Final = (
 )
 _OS_ERROR: Final = re.compile(r"os error (\d+)|Os \{ code: (\d+)")
 _NOT_HERE: Final = {
-    errno.EACCES: f"The user of this process may not write there. Grant that, or give another path ({TABLE_OPTION}).",
+    errno.EACCES: f"This process may not write there. Grant its user the right, or give another path ({TABLE_OPTION}).",
     errno.ENOTDIR: f"A part of the path is a file, and not a folder. Give another path ({TABLE_OPTION}).",
-    errno.ENOSPC: "The disk is full. Make room.",
+    errno.ENOSPC: "The disk is full. Free some space.",
     errno.EROFS: f"The file system is read-only. Give another path ({TABLE_OPTION}).",
 }
 
@@ -101,23 +101,23 @@ def catalog_name(location: str) -> str | None:
 def parse_location(text: str, option: str) -> str:
     """Returns an absolute path or a URI that delta-rs can write to, or the name of a table in a catalog.
 
-    With some characters delta-rs panics, but only when it writes and without a clear error. Others it drops from a URI.
-    So they are refused here.
+    Some characters are refused: with some of them delta-rs panics when it writes, without a clear error, and others it
+    drops from a URI.
 
     Args:
         text: The value of the option.
         option: The name of the option.
 
     Raises:
-        OptionError: The location is empty or relative, or has such characters, or there is a password in it.
+        OptionError: The location is empty or relative, or contains such characters or a password.
     """
     location = text.strip()
     if _SECRET.search(location):
         raise OptionError.of(
             option,
             _SECRET.sub("...@", location),
-            "There are credentials in it, and the location is shown in logs and errors. Leave them out, and give them "
-            f"as options {option}.option.<name>.",
+            "The location has credentials in it, and is shown in logs and errors. Leave the credentials out, and give "
+            f"them as options {option}.option.<name>.",
         )
     if not location:
         raise OptionError.of(option, text, "It must not be empty.")
@@ -133,7 +133,7 @@ def parse_location(text: str, option: str) -> str:
         raise OptionError.of(
             option,
             text,
-            "A relative path would lie wherever the driver happens to run. Write an absolute path such as "
+            "A relative path depends on the working directory of the driver. Write an absolute path such as "
             f"/Volumes/main/streaming/files/{_file_name(location)}, or a URI such as "
             f"s3://bucket/{_file_name(location)}; or, for a single source, the name of a table in a catalog, such as "
             f"main.streaming.{_table_name(location)}.{in_catalog}",
@@ -148,8 +148,8 @@ def parse_location(text: str, option: str) -> str:
         raise OptionError.of(
             option,
             text,
-            f"delta-rs takes '{escape[0]}' in a path for {unquote(escape[0])!r}, and would look in another folder. "
-            "Write what it stands for, or give a path without it.",
+            f"delta-rs reads '{escape[0]}' in a path as {unquote(escape[0])!r}, and would use another folder. "
+            "Write the character itself, or give a path without it.",
         )
     return location
 
@@ -172,7 +172,7 @@ def check_folder(location: str) -> None:
     Otherwise delta-rs would say that the path does not exist, or create a local folder with the name of the mount.
 
     Raises:
-        AlignmentError: There is a file, or the path is not mounted on this machine.
+        AlignmentError: A part of the path is a file, or the path is not mounted on this machine.
     """
     folder = local_folder(location)
     file = (
@@ -187,8 +187,8 @@ def check_folder(location: str) -> None:
         )
     if location.startswith("/mnt/") and _DBFS_MOUNTS.is_dir():
         raise AlignmentError(
-            f"Option '{TABLE_OPTION}' is '{location}', which Spark takes for 'dbfs:{location}', and other programs for "
-            f"a folder on the driver's disk, which ends with the cluster. Write 'dbfs:{location}', or "
+            f"Option '{TABLE_OPTION}' is '{location}', which Spark reads as 'dbfs:{location}', and other programs as "
+            f"a folder on the driver's disk, which is deleted with the cluster. Write 'dbfs:{location}', or "
             f"'file:{location}' if you mean the driver's disk."
         )
     misspelt = _MISSPELT_MOUNT.match(location)
@@ -216,13 +216,13 @@ def check_is_location(text: str) -> None:
     if catalog_name(text) is not None and not Path(text).exists():
         raise AlignmentError(
             f"'{text}' is the name of a table in a catalog, which only Spark can look up. Show the table with "
-            "watermark_alignment.split_status(spark, name), or give the location that DESCRIBE DETAIL tells, if it can "
+            "watermark_alignment.split_status(spark, name), or give the location that DESCRIBE DETAIL shows, if it can "
             "be read without the catalog."
         )
 
 
 def has_hard_links(location: str, options: Mapping[str, str]) -> bool:
-    """Returns whether delta-rs can commit safely at a location, for which it makes hard links.
+    """Returns whether delta-rs can commit safely at a location: it needs hard links for that.
 
     Args:
         location: A path or URI. For an object store, or a folder that is not writable, the result is true.
@@ -248,15 +248,15 @@ def has_hard_links(location: str, options: Mapping[str, str]) -> bool:
 def renames_instead(location: str) -> str:
     """Returns the warning for a table on a file system without hard links."""
     return (
-        f"The file system of the split-watermark table at '{location}' has no hard links, with which commits to a "
-        f"Delta table are made safely. They are made by renaming files (storage option {RENAME}), which is safe as "
-        "long as one source writes to the table. For a group of several sources put it where all can write at the "
-        "same time: S3, ADLS or GCS by their URIs, or a local disk of the driver."
+        f"The file system of the split-watermark table at '{location}' has no hard links, which make commits to a "
+        f"Delta table safe. Commits are made by renaming files instead (storage option {RENAME}), which is safe as "
+        "long as one source writes to the table. For a group of several sources put the table where all can write at "
+        "the same time: S3, ADLS or GCS by their URIs, or a local disk of the driver."
     )
 
 
 def remedy(location: str, cause: str) -> str:
-    """Returns sentences that say what to do about an error of delta-rs.
+    """Returns the remedy for an error of delta-rs, in sentences for the error message.
 
     Args:
         location: The location of the table.
@@ -270,9 +270,9 @@ def remedy(location: str, cause: str) -> str:
         return _RENEW
     for schemes, names in _CREDENTIALS.items():
         if location.lower().startswith(schemes):
-            return f"The store was not reached, or refused. {_GRANTS} (of {names}), {_OTHERS}."
+            return f"The store was not reached, or refused the request. {_GRANTS} (of {names}), {_OTHERS}."
     if "os error 38" in cause or RENAME in cause:
         return f"The file system has no hard links. Set {TABLE_OPTION}.option.{RENAME} to true, or give another path."
     code = _OS_ERROR.search(cause)
     known = _NOT_HERE.get(int(code[1] or code[2])) if code is not None else None
-    return known or f"Check that the driver can read and write it there (option {TABLE_OPTION})."
+    return known or f"Check that the driver can read and write at this location (option {TABLE_OPTION})."

@@ -17,7 +17,7 @@ from flip27_stream.errors import ContractError, shortened
 
 
 def check_made(what: str, value: object, kind: type) -> None:
-    """Checks that ``what`` returned a ``value`` of the type ``kind``.
+    """Checks that the method named ``what`` returned a ``value`` of the type ``kind``.
 
     Raises:
         ContractError: The value is of another type.
@@ -42,7 +42,7 @@ def check_bounded(split: SourceSplit, bounded: object) -> None:
 
 
 def check_splits(what: str, splits: object) -> None:
-    """Checks that ``what`` returned a list of splits.
+    """Checks that the method named ``what`` returned a list of splits.
 
     Raises:
         ContractError: The value is not a list of splits.
@@ -95,7 +95,7 @@ def size_of_event(event: object) -> int:
     try:
         text = json.dumps(event.payload)
         if json.loads(text) != _as_lists(event.payload):
-            raise ValueError("it is not the same after it was read back")
+            raise ValueError("the JSON text, parsed again, gives another value")
     except (TypeError, ValueError, RecursionError) as e:
         raise ContractError(
             f"The payload of event {event.name!r} cannot be sent as JSON: {e}. Make it of numbers, text, lists and "

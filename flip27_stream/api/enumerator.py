@@ -139,17 +139,17 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
 
 @dataclass(frozen=True, slots=True)
 class SplitRange:
-    """What can be read of a split at one moment, in positions: from ``position`` up to, not including, ``end``.
+    """The positions of a split that can be read at one moment: from ``position`` up to, not including, ``end``.
 
     Attributes:
-        position: The next position to read. It is the requested position, or that of the first record behind it. Only
-            where records are lost, and the source is configured to go on without them, are there records in between.
+        position: The next position to read. It is the requested position, or that of the first record behind it. The
+            positions in between have no records, or lost records that the source is configured to skip.
         end: The first position that cannot be read.
         drained: Whether there are no records at or after ``end``; false while an open transaction hides records there.
         final: Whether the split ends at ``end`` for ever, because the source is bounded there.
         limited: Whether there are more records after ``end``, which only the read limits of this micro-batch exclude.
-        rows: About how many rows are in it, where positions do not count rows; ``None`` where they do, and it has
-            ``end - position``. See :meth:`SplitEnumerator.positions_after`.
+        rows: The estimated number of rows in the range, if positions do not count rows. ``None`` if they do: the
+            number is ``end - position``. See :meth:`SplitEnumerator.positions_after`.
     """
 
     position: int
@@ -161,7 +161,7 @@ class SplitRange:
 
     @property
     def cost(self) -> int:
-        """The share of a row limit that the range takes, at least 1 where there is something to read."""
+        """The number of rows that the range counts against a row limit; at least 1 if the range is not empty."""
         if self.position == self.end:
             return 0
         return self.end - self.position if self.rows is None else max(self.rows, 1)
@@ -179,18 +179,19 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
 
     @abstractmethod
     def split_ranges(self, positions: Mapping[SplitT, int | None]) -> Mapping[str, SplitRange]:
-        """Returns what can be read now of each split, from one consistent look at the external system.
+        """Returns the range of each split that can be read now, as the external system is at one moment.
 
-        Spark fixes what a micro-batch reads before it reads. So the enumerator must find the ends that a Flink reader
-        finds by polling.
+        Spark fixes the ranges of a micro-batch before tasks read them. So the enumerator must find the ends that a
+        Flink reader finds by polling.
 
-        It may block as long as the external system takes, but nothing is planned meanwhile: keep it to some seconds,
-        give clients time limits, and look at many splits at the same time. For a split whose part of the system does
-        not answer now, leave the split out: it stays where it is, is asked about again at the next plan, and is
-        warned of after a minute. If nothing answers, raise an ``OSError`` (``TimeoutError``, ``ConnectionError``; those
-        of ``urllib`` and ``requests`` are such): the look is made again at the next plan, and the query fails if every
-        look has failed for 60 seconds. Any other error fails the query at once, also one that says that a file is not
-        there or may not be read (``FileNotFoundError``, ``PermissionError``).
+        The call may block while the external system answers, but nothing is planned meanwhile: keep it to some
+        seconds, give clients time limits, and ask about many splits at the same time.
+
+        If the part of the system that has a split does not answer now, leave that split out. It keeps its position,
+        the next plan asks about it again, and a warning is logged after a minute. If nothing answers, raise an
+        ``OSError``, such as ``TimeoutError``, ``ConnectionError`` or the errors of ``urllib`` and ``requests``: the
+        next plan calls this method again, and the query fails if all calls have failed for 60 seconds. Any other
+        error fails the query at once; so do ``FileNotFoundError`` and ``PermissionError``.
 
         Args:
             positions: The next position to read of every assigned split; ``None`` for a split that was never planned,
@@ -203,13 +204,13 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
         Raises:
             DataLossError: Records at a position are lost.
             OSError: The external system did not answer now.
-            ConnectorError: The external system refused, and a new look would not change that.
+            ConnectorError: The external system refused the request, and another call would not change that.
             ContractError: Raised by the caller if a range cannot be stored in an offset: positions must be of type
                 ``int``, not negative, and not greater than the end.
         """
 
     def admit(self, limits: ReadLimits) -> None:
-        """Assigns what the next micro-batch may read, if the enumerator keeps a backlog of splits.
+        """Assigns the splits that the next micro-batch may read, if the enumerator keeps a backlog of splits.
 
         Called before each :meth:`split_ranges`, perhaps several times for one micro-batch.
 
@@ -225,7 +226,7 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
         return 0
 
     def freeze(self) -> None:
-        """Called when this run reads only what the last look has found (``Trigger.AvailableNow``).
+        """Called when this run reads only up to the ends of the last :meth:`split_ranges` (``Trigger.AvailableNow``).
 
         Called at most once, after the first :meth:`split_ranges`. A source can raise an error when a split vanishes in
         such a run, because its end can never be reached. Splits that are :meth:`pending` belong to the run; an

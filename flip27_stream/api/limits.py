@@ -16,17 +16,19 @@ class ReadLimits:
 
     Attributes:
         max_rows: The greatest number of rows of a batch (Spark ``maxOffsetsPerTrigger``). A source whose positions are
-            not rows leaves it out, and limits in :meth:`SplitEnumerator.admit` what it assigns.
-        min_rows: A batch waits until there are so many rows (``minOffsetsPerTrigger``), or for
+            not rows leaves it ``None``, and limits the splits that it assigns in :meth:`SplitEnumerator.admit`.
+        min_rows: The number of rows that a batch waits for (``minOffsetsPerTrigger``), at most
             ``max_trigger_delay_ms``.
         max_trigger_delay_ms: The longest wait (ms) for ``min_rows`` since the last batch (``maxTriggerDelay``).
-        min_tasks: The least number of tasks of a batch, about, divided by size (``minPartitions``).
+        min_tasks: The approximate least number of tasks of a batch; large splits get several (``minPartitions``).
         max_rows_per_task: The greatest number of rows of a task (``maxRecordsPerPartition``).
         divide: Whether several tasks read a split that is larger than the share of one task.
-        max_files: How many files a batch begins to read at most (``maxFilesPerTrigger``); the enumerator applies it.
-        max_bytes: How many bytes a batch reads, about (``maxBytesPerTrigger``); the enumerator applies it.
-        rows_worth_a_task: How many rows justify a task of their own. A batch has one task for each so many rows, and no
-            more tasks than can run at the same time; ``min_tasks`` asks for more.
+        max_files: The greatest number of files that a batch begins to read (``maxFilesPerTrigger``); the enumerator
+            applies it.
+        max_bytes: The approximate number of bytes that a batch reads (``maxBytesPerTrigger``); the enumerator applies
+            it.
+        rows_worth_a_task: The number of rows for which a batch gets one more task, until it has as many tasks as can
+            run at the same time. ``min_tasks`` can add further tasks.
     """
 
     max_rows: int | None = None

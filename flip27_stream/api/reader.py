@@ -26,7 +26,7 @@ class InputStatus(Enum):
 class SourceOutput(ABC):
     """Receives the records of one split (Flink ``SourceOutput``).
 
-    Unlike Flink's, it takes no watermarks and no idleness: planning computes the one and proves the other.
+    Unlike Flink's ``SourceOutput`` it takes no watermarks and no idleness, because planning computes both.
     """
 
     @abstractmethod
@@ -54,7 +54,7 @@ class ReaderOutput(SourceOutput):
 
     @abstractmethod
     def release_output_for_split(self, split_id: str) -> None:
-        """Called when the split was read to the end of its range."""
+        """Releases the output of a split that was read to the end of its range."""
 
 
 class SourceReaderContext(ABC):
@@ -101,7 +101,7 @@ class SourceReader(ABC, Generic[SplitT]):
 
     @abstractmethod
     def snapshot_state(self) -> Sequence[SplitT]:
-        """Returns the splits that are not read to their ends, with what is left; empty after ``END_OF_INPUT``."""
+        """Returns the splits that are not read to their ends, with the unread ranges; empty after ``END_OF_INPUT``."""
 
     def is_available(self) -> Future[None]:
         """Returns a future that completes when :meth:`poll_next` can emit records; by default it is complete."""

@@ -1,4 +1,4 @@
-"""Versioned serialization of what goes into an offset."""
+"""The interface of versioned serializers, for the splits and enumerator states in an offset."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class SimpleVersionedSerializer(ABC, Generic[T]):
         """Checks, for :meth:`deserialize`, that this release or an older one has written ``version``.
 
         Args:
-            what: What is stored, for the error message.
-            version: Its version.
+            what: The name of the stored value, for the error message.
+            version: The version of the stored value.
 
         Raises:
-            NewerCheckpointError: A newer release wrote it.
-            CorruptCheckpointError: No release wrote such a version.
+            NewerCheckpointError: A newer release wrote the value.
+            CorruptCheckpointError: The version is less than 1.
         """
         if version > self.version:
             raise NewerCheckpointError(

@@ -26,13 +26,13 @@ class Boundedness(Enum):
 
 @dataclass(frozen=True)
 class AdoptedOffset(Generic[SplitT, CheckpointT]):
-    """An offset that another Spark source stored in a checkpoint, as a state of a source of ours.
+    """An offset that another Spark source stored in a checkpoint, converted to a state of this project's source.
 
     Attributes:
         splits: Each split and the next position to read of it.
         checkpoint: The state of the enumerator.
-        first_begins: Where the first batch of the checkpoint begins, by split id, as far as it is known.
-        later_begin: The position at which splits begin that only later batches of the checkpoint have.
+        first_begins: The positions at which the first batch of the checkpoint begins, by split id; only known ones.
+        later_begin: The position at which a split begins that only later batches of the checkpoint have.
     """
 
     splits: Sequence[tuple[SplitT, int]]
@@ -57,11 +57,11 @@ class Source(ABC, Generic[SplitT, CheckpointT]):
     @property
     @abstractmethod
     def fingerprint(self) -> str:
-        """What is read, in words. The checkpoint stores it; see :meth:`accepts_checkpoint_of`."""
+        """A text that identifies what the source reads. The checkpoint stores it; see :meth:`accepts_checkpoint_of`."""
 
     @property
     def reads(self) -> str:
-        """A short name of what is read, such as a topic or a path. By default it is the fingerprint."""
+        """A short name of the topics, path or other things that are read; by default the fingerprint."""
         return self.fingerprint
 
     def accepts_checkpoint_of(self, fingerprint: str) -> bool:
@@ -76,7 +76,7 @@ class Source(ABC, Generic[SplitT, CheckpointT]):
         """Returns the state of this source at an offset that another Spark source stored.
 
         By default it returns ``None``: this source cannot go on from the offset. The result must depend only on the
-        document and the options, without I/O, because a replay of a batch asks for it again.
+        document and the options, without I/O, because a replay of a batch calls the method again.
 
         Args:
             document: The offset, as the offset log of the checkpoint has it.
@@ -118,9 +118,9 @@ class Source(ABC, Generic[SplitT, CheckpointT]):
 
     @property
     def planning_modules(self) -> Sequence[str]:
-        """The modules that :meth:`create_enumerator` and :meth:`restore_enumerator` import; by default none is named.
+        """The modules that :meth:`create_enumerator` and :meth:`restore_enumerator` import; empty by default.
 
-        A process that plans begins to import them in a thread before its first plan, which then does not wait for them.
+        The planning process imports them in a thread before its first plan, so that this plan is faster.
         """
         return ()
 

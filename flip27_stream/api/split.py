@@ -13,7 +13,7 @@ class SourceSplit(ABC):
 
     A *position* is an ``int`` of any size that grows along the split and names the next record to read. It may count
     records, or only order them, as sequence numbers do (:attr:`SplitRange.rows`). The coordinator stores positions in
-    the offset; the split itself has only what never changes while it is read. Splits are picklable and hashable values.
+    the offset; the fields of the split never change while it is read. Splits are picklable and hashable values.
     """
 
     @property

@@ -2,7 +2,8 @@
 
 Everything works on columns of records instead of single records. A watermark of t says that no record with an event
 time <= t is still to come. An unknown time is ``None``, never a smallest number. There are no watermark generators:
-planning computes the watermark of a split from its front, as front - ``max_out_of_orderness_ms`` - 1.
+planning computes the watermark of a split as front - ``max_out_of_orderness_ms`` - 1. The front of a split is the
+greater of two event times: the greatest that was read, and that of the next record to read.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class TimestampAssigner(ABC):
 
     @property
     def column(self) -> str | None:
-        """The column that event time is read from, whose statistics can be used; ``None`` without one."""
+        """The name of the column that has the event times, whose statistics can be used; else ``None``."""
         return None
 
     @abstractmethod
@@ -79,8 +80,9 @@ class WatermarkAlignment:
 
     Attributes:
         group: The name of the alignment group.
-        max_drift_ms: How far (ms) the greatest event time read may be ahead of the least front.
-        update_interval_ms: How old (ms) the group's minimum may be when a batch is planned.
+        max_drift_ms: The greatest allowed difference (ms) between the greatest event time read and the least front
+            of a split.
+        update_interval_ms: The greatest allowed age (ms) of the group's least watermark when a batch is planned.
 
     Raises:
         ValueError: The group has no name, the drift is negative, or the interval is not positive.
@@ -104,9 +106,9 @@ class WatermarkStrategy:
     """How event time is found, and the parameters of watermarks (Flink ``WatermarkStrategy``).
 
     Attributes:
-        max_out_of_orderness_ms: How far (ms) event times fall back within a split.
+        max_out_of_orderness_ms: How far (ms) event times fall back within a split at most.
         timestamp_assigner: Finds the event time of each record.
-        idle_timeout_ms: After which time (ms) without records a split is idle; ``None`` for never.
+        idle_timeout_ms: The time (ms) without records after which a split is idle; ``None`` if it never becomes idle.
         alignment: The parameters of alignment; ``None`` if it is off.
     """
 

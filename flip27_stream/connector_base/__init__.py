@@ -1,4 +1,4 @@
-"""What built-in connectors share beside the readers: their sources, the discovery of splits, and lost data.
+"""Code that built-in connectors share: base classes of sources, the discovery of splits, and reports of lost data.
 
-It depends on no connector and not on Spark. What readers share is :mod:`flip27_stream.reader`.
+It depends on no connector and not on Spark. The base classes of readers are in :mod:`flip27_stream.reader`.
 """

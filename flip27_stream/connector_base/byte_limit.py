@@ -19,7 +19,7 @@ def within_bytes(
     Each range that is not empty keeps at least one record.
 
     Args:
-        ranges: What can be read, by split id.
+        ranges: The ranges that can be read, by split id.
         most: The limit (bytes).
         bytes_per_row: The mean size of a row (bytes), by split id.
         cut_after: Returns the position after a number of rows in the range of a split.

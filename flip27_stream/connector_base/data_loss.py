@@ -12,17 +12,17 @@ def report_data_loss(
     what: str,
     *,
     fail: bool,
-    remedy: str = "To go on with what is there, set option 'failOnDataLoss' to false.",
+    remedy: str = "To go on with the data that is left, set option 'failOnDataLoss' to false.",
     goes_on: str = "The query goes on",
 ) -> None:
     """Raises an error about lost data, or logs a warning.
 
     Args:
         log: Logs the warning.
-        what: What was lost and why, in whole sentences.
+        what: The lost data and the cause, in whole sentences.
         fail: The value of option ``failOnDataLoss``.
         remedy: The end of the error: what the user can do.
-        goes_on: The end of the warning: what happens instead.
+        goes_on: The end of the warning: how the query goes on.
 
     Raises:
         DataLossError: ``fail`` is set.

@@ -22,9 +22,9 @@ class SplitDiscovery(Generic[FoundT]):
         context: The context of the enumerator.
         take_in: Called with the result of each discovery.
         log: Logs the failures of later discoveries.
-        things: What is discovered, in the plural, for messages.
+        things: The name of the discovered things, in the plural, for messages.
         take_in_first: Is called instead of ``take_in`` with the result of the initial discovery.
-        failed: How the error of the initial discovery begins.
+        failed: The beginning of the error message if the initial discovery fails.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class SplitDiscovery(Generic[FoundT]):
         """Starts the discoveries.
 
         Args:
-            discover: Returns what exists; it runs in a worker thread.
+            discover: Returns the existing things; it runs in a worker thread.
             period_ms: The time (ms) between two discoveries; ``None`` for one discovery only.
             discover_again: Is called instead of ``discover`` after the initial discovery.
         """

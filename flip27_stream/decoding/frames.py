@@ -33,7 +33,7 @@ def schema_ids(values: pa.BinaryArray) -> npt.NDArray[np.int64]:
 
 
 def payloads(values: pa.BinaryArray) -> pa.BinaryArray:
-    """Returns the payloads: the values without the header in front, which every value must have.
+    """Returns the values without their frames; every value must have a frame.
 
     Arrow's ``binary_slice`` is not used, because it fails on some arrays.
     """

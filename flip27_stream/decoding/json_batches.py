@@ -6,14 +6,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-# Arrow's parser takes the first two for numbers, unlike other parsers, and ends at the third. The single byte of each
-# pair is searched for first, because that is much faster.
+# Texts that Arrow's parser reads differently from other parsers: it takes the first two for numbers, and ends at the
+# third. The single byte of each pair is searched for first, because that is much faster.
 _ODD_SIGNS = ((b"I", b"Inf"), (b"N", b"-NaN"), (b"\x00", b"\x00"))
 _ODD = r"\x00|[\s:,\[+-]Inf[\s,\]}]|-NaN"
 
 
 def plain_objects(documents: pa.BinaryArray) -> pa.BooleanArray:
-    """Returns for each document whether it begins and ends like an object and has nothing that Arrow reads differently.
+    """Returns for each document whether Arrow reads it as Spark does: it looks like an object and has no odd signs.
 
     The result for a null is false.
     """
@@ -24,7 +24,7 @@ def plain_objects(documents: pa.BinaryArray) -> pa.BooleanArray:
 
 
 def has_odd_signs(documents: bytes) -> bool:
-    """Returns whether some of ``documents``, one in each line, have something in them that Arrow reads differently."""
+    """Returns whether ``documents``, one in each line, have text that Arrow reads differently from Spark."""
     return _may_be_odd(documents) and pc.match_substring_regex(pa.scalar(documents), _ODD).as_py()
 
 

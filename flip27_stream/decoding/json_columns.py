@@ -19,7 +19,7 @@ from flip27_stream.decoding.time_patterns import TimePattern
 from flip27_stream.decoding.times import INSTANT, LOCAL, dates, instants, local_times
 
 _FEW, _MANY, _SAMPLES = 16, 500, 5
-_MOST_DIGITS = 19  # half of the digits in 128 bits
+_MOST_DIGITS = 19  # Half of the digits of a decimal of 128 bits.
 _BLANK = " \t\r\n"
 _OPENING, _CLOSING, _RETURN, _BREAK = b"{}\r\n"
 # The parser needs a column to count rows. Names that Arrow sees have no raw NUL in them.
@@ -29,7 +29,7 @@ _NO_FIELDS = pa.schema([("\0", pa.string())])
 class _Form(Enum):
     """The form of the instants in a column, as far as it is known."""
 
-    ISO_8601 = "as Arrow's parser of JSON takes them"
+    ISO_8601 = "the form that Arrow's parser of JSON accepts"
     TEXT = "otherwise, as text"
     SECONDS = "as numbers"
 

@@ -21,7 +21,7 @@ _DECODER: Final = json.JSONDecoder(
     parse_int=Number, parse_float=Number, parse_constant=Number, object_pairs_hook=tuple
 )
 
-# What Jackson accepts with Spark's default options, and JSON does not allow.
+# Forms that are not JSON, and that Jackson accepts with Spark's default options.
 _LENIENT: Final = re.compile(
     r"""("(?:[^"\\]|\\.)*")|'((?:[^'\\]|\\.)*)'|(?:\+Infinity|([+-])INF)(?![^\s,\]}])""", re.DOTALL
 )

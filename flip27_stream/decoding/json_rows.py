@@ -1,4 +1,4 @@
-"""Decodes JSON documents into columns one by one. This decides what a document means."""
+"""Decodes JSON documents into columns one by one. It defines which documents are malformed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class DecodedDocuments:
 
 @dataclass(frozen=True)
 class JsonRows:
-    """Decodes single documents. A field that does not have its column's type is null and makes its document bad.
+    """Decoder of single documents. A field that does not have its column's type is null and makes its document bad.
 
     Attributes:
         fields: The columns.

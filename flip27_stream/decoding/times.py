@@ -1,4 +1,4 @@
-"""Dates and times in text, in the forms that Spark casts from: decoded as columns, and one by one."""
+"""Decoders of dates and times in text, in the forms that Spark casts from: of columns, and of single texts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TIME: Final = re.compile(
     r"(?: *(?:(Z|UTC|GMT|UT)|(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::?([0-9]{1,2})(?::?([0-9]{2}))?)?))?)?"
 )
 _BLANK: Final = "".join(map(chr, (*range(33), 127)))
-_ERA: Final = 400, 146_097  # the calendar repeats after this number of years, or days
+_ERA: Final = 400, 146_097  # The calendar repeats after this number of years, which have this number of days.
 
 _ZONED: Final = r":\d\d(\.\d*)?(Z|[+-]\d\d(:?\d\d)?)$"
 _USUAL: Final = r"^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d*)?)?(Z|[+-]\d\d:?\d\d)?)?$"
@@ -97,7 +97,8 @@ def microseconds(text: str, *, zoned: bool) -> int | None:
 
     Args:
         text: A date and a time. Parts at the end can be missing.
-        zoned: Whether it can have an offset from UTC. Without an offset it is in UTC. If false, it is a local time.
+        zoned: Whether the text can have an offset from UTC; without an offset it is in UTC. If false, it is a local
+            time.
     """
     parts = _TIME.fullmatch(text.strip(_BLANK))
     if parts is None:

@@ -4,7 +4,7 @@
 - ``join``: two topics joined, hours apart in event time.
 - ``hybrid``: one query over a Delta table of history and a live topic.
 
-Next to the folders is what they share, first of all :mod:`~flip27_stream.demo.command`, :mod:`~flip27_stream.demo.run`
+Their common modules are next to the folders, mainly :mod:`~flip27_stream.demo.command`, :mod:`~flip27_stream.demo.run`
 and :mod:`~flip27_stream.demo.comparison`. The demos need pyspark and delta-spark, and Java 17 or later.
 """
 

@@ -1,4 +1,4 @@
-"""What all demos share: a command line, a broker, a Spark session and a folder for the output."""
+"""The command of all demos: a command line, a broker, a Spark session and a folder for the output."""
 
 from __future__ import annotations
 

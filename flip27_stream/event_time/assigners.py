@@ -39,16 +39,16 @@ def timestamp_assigner(
             ``value_column``, to an integer (ms) or a date and time in text (UTC where it has no zone); or
             ``module:function``, which gets a record batch and returns as many event times (ms, or timestamps).
         schema: The schema of the record batches.
-        option: Named in errors.
-        record_timestamp_column: The column of the times the external system gave the records; naming it
-            yields :class:`RecordTimestampAssigner`, so that a connector may use the system's own index; where its
-            records carry no such times, the column is read.
+        option: The name of the option, for errors.
+        record_timestamp_column: The column of the times that the external system gave the records. If ``spec`` names
+            it, the result is a :class:`RecordTimestampAssigner`, so that a connector may use the system's own index;
+            if the records have no times of the system, the column is read.
         value_column: The column of JSON documents.
         unit: The unit of event times that are integers, one of :data:`UNITS`; ``None`` for milliseconds.
 
     Raises:
-        OptionError: ``spec`` is none of the three, or does not fit ``schema``; or it names a column of timestamps and
-            ``unit`` is given.
+        OptionError: ``spec`` is not a column, a JSON pointer or a function, or does not fit ``schema``; or it names a
+            column of timestamps and ``unit`` is given.
     """
     if (column := _column(spec, schema)) is not None:
         if not _is_time(column.type):
@@ -75,7 +75,7 @@ def timestamp_assigner(
 
 @dataclass(frozen=True)
 class ColumnTimestampAssigner(TimestampAssigner):
-    """Event time is a column.
+    """Takes event times from a column.
 
     Attributes:
         name: The name of the column, which is a timestamp, rounded down to ms, or int64.
@@ -87,7 +87,7 @@ class ColumnTimestampAssigner(TimestampAssigner):
 
     @property
     def column(self) -> str | None:
-        """The column whose statistics are event times; ``None`` if its numbers are not milliseconds."""
+        """The name of the column, whose statistics are event times; ``None`` if its numbers are not milliseconds."""
         return self.name if self.unit == MILLISECONDS else None
 
     def extract_timestamps(self, records: pa.RecordBatch, timestamps: pa.Int64Array | None) -> pa.Int64Array:
@@ -96,7 +96,7 @@ class ColumnTimestampAssigner(TimestampAssigner):
 
 @dataclass(frozen=True)
 class JsonTimestampAssigner(TimestampAssigner):
-    """Event time is what a JSON pointer finds in a column of documents."""
+    """Takes event times from the values that a JSON pointer finds in a column of documents."""
 
     pointer: JsonPointer
     document_column: str = "value"
@@ -107,7 +107,7 @@ class JsonTimestampAssigner(TimestampAssigner):
 
 @dataclass(frozen=True)
 class FunctionTimestampAssigner(TimestampAssigner):
-    """Event time is the result of a function, which is imported where it runs.
+    """Takes event times from the result of a function, which is imported in the process that calls it.
 
     Attributes:
         spec: ``module:function``. The function gets a record batch and returns as many event times.
@@ -149,7 +149,7 @@ class FunctionTimestampAssigner(TimestampAssigner):
 
 
 def _column(name: str, schema: pa.Schema) -> pa.Field | None:
-    """Returns the column of that name, in any case if only one column matches; ``None`` if there is no such column."""
+    """Returns the column called ``name``, ignoring case if only one column matches; ``None`` if no column matches."""
     found = [column for column in schema if column.name.lower() == name.lower()]
     exact = [column for column in found if column.name == name]
     return exact[0] if exact else found[0] if len(found) == 1 else None
@@ -178,11 +178,14 @@ def _function_assigner(spec: str, schema: pa.Schema, option: str, unit: str) -> 
     try:
         function = _load(spec)
     except Exception as error:
-        wrong = f"it cannot be imported ({type(error).__name__}: {error})"
+        wrong = f"the function cannot be imported ({type(error).__name__}: {error})"
         raise _refused(option, spec, wrong, schema) from error
     if not callable(function):
         raise _refused(
-            option, spec, f"it is an object of type {type(function).__name__}, not a function", schema
+            option,
+            spec,
+            f"the name refers to an object of type {type(function).__name__}, not a function",
+            schema,
         )
     return FunctionTimestampAssigner(spec, unit)
 

@@ -26,8 +26,8 @@ class JsonPointer:
     """Finds event times in JSON documents.
 
     An event time is an integer >= 0 of 64 bits, or a text that decodes as a ``timestamp`` column, rounded down to ms;
-    see :func:`~flip27_stream.decoding.times.microseconds`. Documents with other values there, with times before 1970,
-    or that cannot be parsed, have no event time.
+    see :func:`~flip27_stream.decoding.times.microseconds`. A document has no event time if the value at the pointer is
+    of another form or before 1970, or if the document cannot be parsed.
 
     Attributes:
         text: The pointer.
@@ -51,10 +51,10 @@ class JsonPointer:
     def times(self, documents: pa.Array) -> pa.Int64Array:
         """Returns the event times (ms) of ``documents``, binary or strings; null for documents without an event time.
 
-        Documents may begin with the frame of a schema registry, which no document in JSON begins with.
+        A document may begin with the frame of a schema registry (a zero byte and a schema id), which is skipped.
 
         Arrow parses all plain documents at once. Python parses the other documents one by one, or all documents if
-        Arrow fails, as on a mix of integers and strings. The result is the same.
+        Arrow fails, as it does on a mix of integers and strings. Both give the same result.
         """
         documents = without_frames(documents.cast(pa.binary()))
         plain = plain_objects(documents)
@@ -83,7 +83,7 @@ class JsonPointer:
         return None if since_epoch is None or since_epoch < 0 else milliseconds_of(since_epoch, "us")
 
     def _found_in(self, value: Any) -> Any:
-        """Returns the value at the pointer; ``None`` if there is none.
+        """Returns the value at the pointer; ``None`` if no value is there.
 
         Of fields with the same name, the last one counts.
         """

@@ -18,7 +18,7 @@ _KINDS: Final = {list: "an array", dict: "an object", bool: "a boolean", type(No
 
 
 def sample_of(assigner: TimestampAssigner, records: pa.RecordBatch, row: int) -> str:
-    """Returns a sentence or two about one record, without any value of it; "" if there is nothing to say.
+    """Returns a sentence or two about a record without its values, for a message; "" if nothing is known about it.
 
     Args:
         assigner: The assigner that found no event time in the record.
@@ -26,7 +26,8 @@ def sample_of(assigner: TimestampAssigner, records: pa.RecordBatch, row: int) ->
         row: The index of the record in the batch.
     """
     if isinstance(assigner, JsonTimestampAssigner):
-        if assigner.document_column not in records.schema.names:  # a query may read other columns alone
+        # The query may not have selected the column.
+        if assigner.document_column not in records.schema.names:
             return ""
         document = records.column(assigner.document_column).slice(row, 1).cast(pa.binary())
         return _of_document(without_frames(document)[0].as_py(), assigner.pointer)
@@ -36,8 +37,8 @@ def sample_of(assigner: TimestampAssigner, records: pa.RecordBatch, row: int) ->
     said = f"Its event-time column '{column.name}' is null or before 1970. {_columns(records, row)}"
     if column.name in records.schema.names and pa.types.is_timestamp(records.schema.field(column.name).type):
         said += (
-            " What does not decode is null, too: a JSON integer in a timestamp column counts seconds, so one of "
-            "microseconds is too great. Declare such a column as bigint."
+            " A value that cannot be decoded is null, too: a JSON integer in a timestamp column counts seconds, so a "
+            "number of microseconds is too great. Declare a column of such numbers as bigint."
         )
     return said
 
@@ -48,29 +49,29 @@ def _columns(records: pa.RecordBatch, row: int) -> str:
         return "All its columns are null."
     more = f" and {len(there) - _MOST_KEYS} more" if len(there) > _MOST_KEYS else ""
     names = ", ".join(repr(name) for name in there[:_MOST_KEYS])
-    return f"The columns of one of them that are not null: {shortened(names)}{more}."
+    return f"One of these records has values in the columns {shortened(names)}{more}."
 
 
 def _of_document(document: bytes | None, pointer: JsonPointer) -> str:
     if document is None:
-        return "The value of one of them is null."
+        return "The value of one of these records is null."
     try:
         value: Any = json.loads(document)
     except (ValueError, RecursionError):
-        return "The value of one of them is not JSON."
+        return "The value of one of these records is not JSON."
     if isinstance(value, dict) and value:
         keys = ", ".join(repr(key) for key in list(value)[:_MOST_KEYS])
         more = f" and {len(value) - _MOST_KEYS} more" if len(value) > _MOST_KEYS else ""
-        said = f"The top-level keys of one of them: {shortened(keys)}{more}."
+        said = f"The top-level keys of one of these records: {shortened(keys)}{more}."
     elif isinstance(value, dict):
         return "One of them is empty: {}."
     else:
-        said = f"The value of one of them is JSON, but not an object: {_KINDS.get(type(value), 'a number')}."
+        said = f"The value of one of these records is JSON, but not an object: {_KINDS.get(type(value), 'a number')}."
     return f"{said} {_at(pointer, value)}".rstrip()
 
 
 def _at(pointer: JsonPointer, value: Any) -> str:
-    """Returns a sentence about what the pointer finds in a document; "" if it does not get below the top."""
+    """Returns a sentence about the value that the pointer finds in a document; "" if it finds no field at all."""
     place = ""
     for token, escaped in zip(pointer.tokens, pointer.text[1:].split("/"), strict=True):
         if place and not isinstance(value, dict | list):
@@ -84,7 +85,7 @@ def _at(pointer: JsonPointer, value: Any) -> str:
 
 
 def _step(value: Any, token: str) -> tuple[bool, Any]:
-    """Returns whether a value has a part, and that part, or else the value."""
+    """Returns true and the part of ``value`` that ``token`` names, or false and ``value`` if it has no such part."""
     if isinstance(value, dict):
         return (token in value, value.get(token, value))
     if isinstance(value, list) and token in map(str, range(len(value))):
@@ -93,7 +94,7 @@ def _step(value: Any, token: str) -> tuple[bool, Any]:
 
 
 def _kind(value: Any) -> str:
-    """Returns what a value is that is not an event time."""
+    """Returns a description of a value that is not an event time."""
     if isinstance(value, str):
         return (
             "digits in quotes"

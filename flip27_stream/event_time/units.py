@@ -9,14 +9,14 @@ import pyarrow.compute as pc
 
 MILLISECONDS: Final = "ms"
 UNITS: Final = ("s", MILLISECONDS, "us", "ns")
-"""Arrow's names of the units, from the longest to the shortest; each is 1,000 of the next."""
+"""Arrow's names of the units, from the longest to the shortest; each unit is 1,000 of the next."""
 
 _LARGEST: Final = 2**63 - 1
 _PER_MS: Final = {MILLISECONDS: 1, "us": 1000, "ns": 1_000_000}
 
 
 def to_milliseconds(ticks: pa.Int64Array, unit: str) -> pa.Int64Array:
-    """Returns numbers in ms, rounded down; null for negative numbers.
+    """Returns ``ticks`` converted to ms, rounded down; null for negative numbers.
 
     Args:
         ticks: Int64 numbers of ``unit``.
@@ -30,5 +30,5 @@ def to_milliseconds(ticks: pa.Int64Array, unit: str) -> pa.Int64Array:
 
 
 def milliseconds_of(number: int, unit: str) -> int:
-    """Returns one number of ``unit``, which is not negative, in ms, rounded down, and limited to 64 bits."""
+    """Returns a number of ``unit``, 0 or greater, converted to ms, rounded down, and limited to 64 bits."""
     return min(number, _LARGEST // 1000) * 1000 if unit == "s" else number // _PER_MS[unit]

@@ -35,7 +35,7 @@ def one_of(allowed: Mapping[str, T], words: str | None = None) -> Kind[T]:
 
     Args:
         allowed: The value of each word.
-        words: What the options page says; by default it lists the words.
+        words: The text of the options page; by default it lists the words.
     """
     by_word = {word.lower(): value for word, value in allowed.items()}
     spelt = ", ".join(word or "an empty value" for word in allowed)
@@ -65,8 +65,8 @@ def text(what: str, allowed: str) -> Kind[str]:
     """Returns the kind of texts that are not empty; the value has no white space around it.
 
     Args:
-        what: What the options page says.
-        allowed: What the error for an empty text says.
+        what: The text of the options page.
+        allowed: The end of the error message for an empty text.
     """
 
     def parse(given: str, option: str) -> str:
@@ -88,7 +88,7 @@ def json_object(text: str, option: str, example: str) -> dict[str, Any]:
     Args:
         text: The value of the option.
         option: The name of the option, for the error.
-        example: What the error shows as an example.
+        example: An example for the error message.
 
     Raises:
         OptionError: The text is not a JSON object.

@@ -23,8 +23,8 @@ def check_known(
         options: The names of the given options, in lower case.
         known: The canonical spelling of known options, by their names in lower case.
         prefixes: A name that starts with one of these, and is longer, is known (``scan.watermark.``).
-        suggested: What a message may name of ``known``: the options of the source, then those that all sources have.
-            By default all of ``known``.
+        suggested: The parts of ``known`` that a message may name: the options of the source, then those that all
+            sources have. By default all of ``known``.
 
     Raises:
         OptionError: An option is unknown; the message names it, and the most similar option or some of each list.
@@ -56,12 +56,12 @@ def check_supported(
 
     Args:
         options: The names of the given options, in lower case.
-        refused: Why an option cannot be honoured, and what to do, by its name.
-        without_effect: Why an option has no effect, by its name; ``log`` logs a warning.
+        refused: The reason why an option is not supported, and what to do, by the name of the option.
+        without_effect: The reason why an option has no effect, by the name of the option; ``log`` logs a warning.
         log: The logger of the source.
 
     Raises:
-        OptionError: An option cannot be honoured.
+        OptionError: An option is not supported.
     """
     for name, reason in refused.items():
         if name.lower() in options:

@@ -16,7 +16,7 @@ class Kind(Generic[T]):
     """The values that an option takes.
 
     Attributes:
-        words: What is allowed, in Markdown, as the options page says it.
+        words: The allowed values, in Markdown, for the options page.
         parse: Returns the value of a text. Its arguments are the text and the name of the option; it raises
             OptionError for a text that is not allowed.
     """
@@ -35,9 +35,9 @@ class Option(Generic[T]):
         name: The canonical spelling; a user may write it in any case.
         kind: The values that it takes.
         default: The default as a user would write it; ``None`` if there is no default.
-        meaning: What the option does, in Markdown, as the options page says it.
+        meaning: The effect of the option, in Markdown, for the options page.
         secret: Whether no message, log, offset or table may show the value.
-        default_words: What the options page says if the default is not a single value.
+        default_words: The text of the options page if the default is not a single value.
     """
 
     name: str
@@ -82,9 +82,11 @@ class Option(Generic[T]):
         return self.kind.parse(text, self.name)
 
     def wrong(self, value: object, allowed: str) -> OptionError:
-        """Returns the error for a value that is not allowed. It does not show the value of a secret option."""
+        """Returns the error for a value that is not allowed; the error does not show the value of a secret option."""
         if self.secret:
-            return OptionError(f"Invalid value for option '{self.name}' (it is not shown). {allowed}")
+            return OptionError(
+                f"Invalid value for option '{self.name}' (the value is secret and not shown). {allowed}"
+            )
         return OptionError.of(self.name, value, allowed)
 
 

@@ -1,6 +1,6 @@
 """Base classes for readers of new sources (as Flink's ``flink-connector-base``): columnar, without Spark.
 
-The shortest way is a generator that reads one split from its start to its end::
+The shortest reader is a generator that reads one split from its start to its end::
 
     @dataclass(frozen=True)
     class Shelf(RangeSplit):
@@ -19,8 +19,8 @@ The shortest way is a generator that reads one split from its start to its end::
             return IteratorSourceReader(context, self.schema, read)
 
 For a client that waits for an external system, write a :class:`SplitReader`. A :class:`SplitFetcherManager` calls it in
-threads. :class:`SourceReaderBase` gets what was fetched through a bounded queue, cuts it at the ends of the planned
-ranges and emits it. Alignment pauses splits when a batch is planned, so fetchers have no method to pause (FLIP-217).
+threads. :class:`SourceReaderBase` takes the fetched records from a bounded queue, cuts them at the ends of the planned
+ranges and emits them. Alignment pauses splits when a batch is planned, so fetchers have no method to pause (FLIP-217).
 The reader models of FLIP-27:
 
 * one split after another: :class:`IteratorSplitReader` under a :class:`SingleThreadFetcherManager`;

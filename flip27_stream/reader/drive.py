@@ -61,7 +61,7 @@ def read_ranges(
 
     Raises:
         ConnectorError: Nothing became available for ``timeout_s``.
-        ContractError: The reader returned a value of the wrong type, or ended before all was read.
+        ContractError: The reader returned a value of the wrong type, or ended before all ranges were read.
         Exception: Any error of the reader.
     """
     reader = source.create_reader(context)
@@ -77,7 +77,7 @@ def read_ranges(
 
 
 def some_of(names: Sequence[str], separator: str = ", ") -> str:
-    """Returns the first names, and how many follow, for an error message."""
+    """Returns the first of ``names`` and the number of the others, as text for an error message."""
     more = f" and {len(names) - _NAMED_SPLITS} more" if len(names) > _NAMED_SPLITS else ""
     return separator.join(names[:_NAMED_SPLITS]) + more
 

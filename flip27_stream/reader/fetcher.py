@@ -16,14 +16,14 @@ from flip27_stream.threads import start
 
 
 class SplitFetcher(Generic[SplitT]):
-    """Fetches while it has splits, and puts what it fetched into the queue (Flink ``SplitFetcher``).
+    """A thread that fetches while it has splits, and puts the records into a queue (Flink ``SplitFetcher``).
 
-    A change of the splits waits until the running fetch returns, which is woken up. The thread is a daemon, so a fetch
+    A change of the splits wakes up the running fetch and waits until it returns. The thread is a daemon, so a fetch
     that never returns does not delay the end of the process.
 
     Args:
-        split_reader: What is called in the thread.
-        queue: Receives what was fetched.
+        split_reader: The client that the thread calls.
+        queue: Receives the fetched records.
         on_error: Called in the thread with an error of the split reader.
         on_exit: Called in the thread at its end.
     """
@@ -74,7 +74,7 @@ class SplitFetcher(Generic[SplitT]):
         self._wake_up()
 
     def remove_splits(self, split_ids: Collection[str]) -> None:
-        """Stops fetching from splits; the queue then gets them as finished."""
+        """Stops fetching from splits; the queue then gets their ids as finished."""
         with self._work:
             mine = [split for name, split in self._splits.items() if name in split_ids]
             if not mine:
@@ -145,7 +145,7 @@ class SplitFetcher(Generic[SplitT]):
         if not isinstance(fetched, RecordsWithSplitIds):
             raise ContractError(
                 f"{type(self._split_reader).__name__}.fetch() returned {shortened(repr(fetched))}; it must return "
-                "RecordsWithSplitIds, empty ones where it fetched nothing."
+                "RecordsWithSplitIds, empty if it fetched nothing."
             )
         with self._work:
             self._fetching = False
@@ -157,7 +157,7 @@ class SplitFetcher(Generic[SplitT]):
         if isinstance(change, SplitsRemoval):
             change = SplitsRemoval([split for split in change.splits if split.split_id in self._splits])
         if not change.splits:
-            return  # the splits have finished meanwhile
+            return  # All splits of the change have finished meanwhile.
         self._split_reader.handle_splits_changes(change)
         if isinstance(change, SplitsRemoval):
             self._hand_over(RecordsWithSplitIds(finished=[split.split_id for split in change.splits]))

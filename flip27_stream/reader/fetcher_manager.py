@@ -1,4 +1,4 @@
-"""Fetcher managers: which fetcher reads which splits, the threading models of FLIP-27."""
+"""Fetcher managers: they decide which fetcher reads which splits (the threading models of FLIP-27)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SplitFetcherManager(ABC, Generic[SplitT]):
     def __init__(self, make_split_reader: Callable[[], SplitReader[SplitT]], queue_capacity: int = 2) -> None:
         self._make_split_reader = make_split_reader
         self.queue: HandOverQueue[RecordsWithSplitIds] = HandOverQueue(queue_capacity)
-        """The queue of what was fetched."""
+        """The queue of fetched records."""
         self._lock = threading.Lock()
         self._fetchers: list[SplitFetcher[SplitT]] = []
         self._error: tuple[BaseException, str] | None = None
@@ -42,7 +42,7 @@ class SplitFetcherManager(ABC, Generic[SplitT]):
         """Adds splits to fetch from."""
 
     def remove_splits(self, split_ids: Collection[str]) -> None:
-        """Stops fetching from splits; the queue then gets them as finished."""
+        """Stops fetching from splits; the queue then gets their ids as finished."""
         for fetcher in self._running():
             fetcher.remove_splits(split_ids)
 

@@ -19,7 +19,7 @@ from flip27_stream.reader.source_reader_base import SourceReaderBase
 from flip27_stream.reader.split_reader import SplitReader, SplitsAddition, SplitsChange
 
 Read = Callable[[SplitT], Iterable[PlainRow | Record | Records | pa.RecordBatch]]
-"""A function that iterates over the records of a bounded split, from its start to its end.
+"""The type of a function that iterates over the records of a bounded split, from its start to its end.
 
 It yields plain rows; or :class:`Record`, to give positions and timestamps too; or columns: record batches or
 :class:`Records`. With positions it may yield records outside the range; without them it must keep to the range.

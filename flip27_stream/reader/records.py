@@ -31,8 +31,8 @@ class Record:
     Attributes:
         row: The row.
         position: Its position in the split; ``None`` if records have no positions.
-        timestamp: The time (ms) that the external system gave the record; ``None`` if it gave this record none. Leave
-            it out if the records of the source have no timestamps.
+        timestamp: The time (ms) that the external system gave the record; ``None`` if this record has no time. Leave
+            it out if no record of the source has a time.
     """
 
     row: PlainRow
@@ -47,12 +47,12 @@ class Records:
     Attributes:
         rows: A record batch of the source's schema; or plain rows; or any sequence of records that the
             :class:`RecordEmitter` of the source understands.
-        timestamps: One for each row: the time (ms) that the external system gave the record, null if it gave none. A
-            sequence of integers is converted to an Int64 array.
-        positions: One for each row, never falling; converted like timestamps. With positions, the reader drops records
-            outside the planned range and records that were emitted before, so a fetch may return whole blocks. Rows
-            with the same position must be in one ``Records``. Without positions, the split reader must keep to the
-            range itself.
+        timestamps: For each row the time (ms) that the external system gave the record; null for a record without a
+            time. A sequence of integers is converted to an Int64 array.
+        positions: For each row its position, never falling; converted like timestamps. With positions, the reader drops
+            records outside the planned range and records that were emitted before, so a fetch may return whole blocks.
+            Rows with the same position must be in one ``Records``. Without positions, the split reader must keep to
+            the range itself.
 
     Raises:
         ContractError: ``rows`` is neither a record batch nor a sequence, or there is not one number for each row.

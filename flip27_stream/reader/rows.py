@@ -36,7 +36,7 @@ def to_record_batch(records: Records, schema: pa.Schema, split_id: str, first_ro
 
 
 def _uniform_columns(rows: Sequence[Any], names: Sequence[str]) -> list[Sequence[Any]] | None:
-    """Returns the columns, fast, of rows that are complete and all of one kind; ``None`` for other rows."""
+    """Returns the columns of rows that are complete and all of one type, in a fast way; ``None`` for other rows."""
     kinds = set(map(type, rows))
     if not kinds <= {dict, tuple, list} or set(map(len, rows)) != {len(names)}:
         return None

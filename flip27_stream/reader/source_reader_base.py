@@ -18,7 +18,7 @@ _CLOSE_TIMEOUT_S = 2.0
 
 
 class SourceReaderBase(SourceReader[SplitT]):
-    """Emits what fetchers fetch, up to the planned end of each split (Flink ``SourceReaderBase``).
+    """A reader that emits fetched records, up to the planned end of each split (Flink ``SourceReaderBase``).
 
     Each poll emits the records of one split from one fetch. A split ends when its split reader names it as finished,
     or, where records have positions, at the end position of its range; then it is removed from the split reader. The

@@ -72,7 +72,7 @@ class Flip27DataSource(DataSource):
         Otherwise wrong options are not found before the query starts.
         """
         schema = self.factory.schema(self._own)
-        self._inferred = True  # Spark pickles this object for the processes that read
+        self._inferred = True  # Spark pickles this object for the processes that read.
         _strategy(self._alignment, schema, self.factory)
         return from_arrow_schema(schema)
 
@@ -169,7 +169,7 @@ def data_source(
     if not name and not is_factory:
         raise ValueError("Give data_source() a name as well: the source becomes the format of that name.")
     factory = _factory(source, name or "")
-    # A class made here is pickled by value, so what is set on it reaches the planning process.
+    # A class made here is pickled by value, so its attributes reach the planning process.
     attributes = {"factory": factory, "driver": driver_of(spark or SparkSession.getActiveSession())}
     return type(f"Flip27DataSource_{factory.name}", (Flip27DataSource,), attributes)
 
@@ -187,7 +187,7 @@ def _factory(
 def register(spark: SparkSession, source: Source[Any, Any] | SourceFactory, name: str | None = None) -> None:
     """Registers ``source`` as a format of a session; replaces a format of the same name."""
     if SparkSession.getActiveSession() is not spark:
-        # Spark looks up the name in the active session, so this session must be active; this call makes it so.
+        # Spark looks up the name in the active session, so this call makes this session the active one.
         spark.createDataFrame([], "nothing int")
     spark.dataSource.register(data_source(source, name, spark))
 
@@ -203,7 +203,7 @@ def _refuse_table(given: Mapping[str, str], name: str) -> None:
     """
     if any(f"option.{option}" in given for option in given):
         raise OptionError(
-            f"Format '{name}' cannot be that of a table: Spark reads tables of Python sources without their options. "
+            f"Format '{name}' cannot be used for a table: Spark reads tables of Python sources without their options. "
             f"Use CREATE TEMPORARY VIEW ... USING {name} OPTIONS (...), or give the options to spark.read."
         )
 
@@ -238,7 +238,7 @@ def _check_columns(schema: object, name: str) -> None:
 
 
 def _unfit(field: pa.Field) -> str | None:
-    """Returns what is wrong with the type of a column; ``None`` if Spark supports it."""
+    """Returns a description of a column whose type Spark does not support; ``None`` if Spark supports the type."""
     try:
         wanted = arrow_schema(from_arrow_schema(pa.schema([field]))).field(0).type
     except PySparkException:
@@ -277,13 +277,13 @@ def _strategy(
 
 
 def driver_of(spark: SparkSession | None) -> Driver:
-    """Returns facts about the driver, for the planning process, which has no session to ask."""
+    """Returns the address and the parallelism of the driver, for the planning process, which has no session."""
     if spark is None:
         return Driver()
     host = spark.conf.get("spark.driver.host", None) or "127.0.0.1"
     bind_address = spark.conf.get("spark.driver.bindAddress", None) or host
     try:
         parallelism = spark.sparkContext.defaultParallelism
-    except PySparkException:  # Spark Connect has no context
+    except PySparkException:  # Spark Connect has no SparkContext.
         parallelism = 0
     return Driver(host, bind_address, parallelism, spool_root_of(spark), first_batches_of(spark))

@@ -29,7 +29,7 @@ class FunctionSource:
     Args:
         make: Returns the source. Its parameters are annotated with ``str``, ``int``, ``float``, ``bool``, a
             ``Literal`` of texts, or one of these or ``None``.
-        name: What to give to ``format``.
+        name: The name of the format.
         check_schema: Checks the schema that the user gave against that of the source.
 
     Raises:
@@ -108,7 +108,7 @@ class FunctionSource:
 
 
 def _type_hints(make: Callable[..., Any], name: str) -> dict[str, Any]:
-    """Returns the annotations of a function, or of what a ``functools.partial`` or an object calls."""
+    """Returns the annotations of a function, or of the function that a ``functools.partial`` or an object calls."""
     if not callable(make):
         raise ValueError(
             f"The function for format '{name}' is of type {type(make).__name__}, which cannot be called."

@@ -1,6 +1,6 @@
-"""Checks of what a source and its enumerator return, before it gets into an offset.
+"""Checks of the values that a source and its enumerator return, before they get into an offset.
 
-A checkpoint with a wrong value could not be read again, not even after the source was corrected.
+A checkpoint with a wrong value could not be read again, even after the source was corrected.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def check_source(source: Source[Any, Any]) -> None:
 
 
 def pending_splits(enumerator: SplitEnumerator[Any, Any]) -> int:
-    """Returns how many splits the enumerator knows and has not assigned.
+    """Returns the number of splits that the enumerator knows and has not assigned.
 
     Raises:
         ContractError: ``pending()`` did not return a number.
@@ -88,7 +88,7 @@ def check_split(split: object) -> None:
     """Checks that ``split`` can be assigned: that it is hashable and an offset can store its id.
 
     Raises:
-        ValueError: It cannot be assigned.
+        ValueError: The split cannot be assigned.
     """
     if not isinstance(split, SourceSplit):
         raise ValueError(f"Cannot assign {shortened(repr(split))}: it is not a SourceSplit")
@@ -111,30 +111,30 @@ def check_ranges(answer: Any, assigned: Mapping[str, SourceSplit], enumerator: o
     """Checks the result of ``split_ranges``.
 
     Raises:
-        ContractError: It is not a mapping from ids of assigned splits to valid ranges.
+        ContractError: The result is not a mapping from ids of assigned splits to valid ranges.
     """
     who = f"{type(enumerator).__name__}.split_ranges()"
     check_made(who, answer, Mapping)
     for name, r in answer.items():
         if name not in assigned:
             raise ContractError(
-                f"{who} answered about {shortened(repr(name))}, which is not the id of a split that is assigned."
+                f"{who} returned a range for {shortened(repr(name))}, which is not the id of an assigned split."
             )
         if not isinstance(r, SplitRange) or type(r.position) is not int or type(r.end) is not int:
             raise ContractError(
-                f"{who} answered {shortened(repr(r))} about split {name!r}; it must be a SplitRange whose position and "
+                f"{who} returned {shortened(repr(r))} for split {name!r}; it must be a SplitRange whose position and "
                 "end are of type int."
             )
         if not type(r.drained) is type(r.final) is type(r.limited) is bool:
             raise ContractError(
-                f"{who} answered {shortened(repr(r))} about split {name!r}; drained, final and limited must be True or "
+                f"{who} returned {shortened(repr(r))} for split {name!r}; drained, final and limited must be True or "
                 "False."
             )
         if not 0 <= r.position <= r.end:
             raise ContractError(
-                f"{who} answered that split {name!r} can be read from position {r.position} up to {r.end}. A position "
-                "must not be negative, and not greater than the end. Where records are lost, return an empty range at "
-                "a position that still exists, or raise DataLossError."
+                f"{who} returned for split {name!r} a range from position {r.position} up to {r.end}. A position must "
+                "not be negative, and not greater than the end. If records are lost, return an empty range at a "
+                "position that still exists, or raise DataLossError."
             )
 
 
@@ -142,7 +142,7 @@ def check_same_splits(source: object, splits: Sequence[SourceSplit], made: objec
     """Checks the result of ``splits_for_readers``.
 
     Raises:
-        ContractError: It does not have the same splits in the same order.
+        ContractError: The result does not have the same splits in the same order.
     """
     what = f"{type(source).__name__}.splits_for_readers()"
     check_splits(what, made)

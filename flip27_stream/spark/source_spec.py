@@ -20,13 +20,13 @@ AnyEnumerator = SplitEnumerator[Any, Any]
 
 @dataclass(frozen=True)
 class Driver:
-    """Facts about the Spark driver for the planning process, which has no session to ask.
+    """The address and the resources of the Spark driver, for the planning process, which has no session.
 
     Attributes:
-        host: Where executors reach the driver (``spark.driver.host``).
-        bind_address: Where the driver listens (``spark.driver.bindAddress``).
+        host: The host name at which executors reach the driver (``spark.driver.host``).
+        bind_address: The address at which the driver listens (``spark.driver.bindAddress``).
         parallelism: The number of tasks that can run at the same time.
-        spool_root: The driver's folder for rows of tables that the session writes; empty if it has none. See
+        spool_root: The driver's folder for rows of tables that the session writes; empty without such a folder. See
             :mod:`watermark_alignment.table.catalog_spool`.
         first_batches: Where the session tells where a first batch of Spark's own source begins; empty if it does not.
             See :mod:`flip27_stream.spark.session.first_batches`.
@@ -42,9 +42,10 @@ class Driver:
 class SourceFactory(Protocol):
     """Creates a source from the options of ``readStream``; a connector registers one as a format.
 
-    It may have an attribute ``timestamp_column``, the column of the times that the external system gave the records, by
-    default ``timestamp``, and ``value_column``, which JSON pointers lead into, by default ``value``. Where some of
-    ``option_names`` are refused or have no effect, ``supported_options`` has the others, which messages suggest.
+    It may have further attributes: ``timestamp_column``, the column of the times that the external system gave the
+    records (default ``timestamp``); ``value_column``, the column of JSON documents that JSON pointers refer to
+    (default ``value``); ``supported_options``, the options that error messages suggest, if some of ``option_names``
+    are refused or have no effect.
     """
 
     @property
@@ -63,7 +64,7 @@ class SourceFactory(Protocol):
         ...
 
     def check(self, options: Mapping[str, str]) -> None:
-        """Checks the options before it is known whether they are for a stream or a batch read, and without a schema.
+        """Checks the options, without a schema, before it is known whether they are for a stream or a batch read.
 
         Raises:
             OptionError: An option is wrong in both cases.
@@ -92,7 +93,7 @@ class SourceFactory(Protocol):
         Args:
             options: The options of the user, by lower-case name.
             strategy: How event time is found in its rows.
-            bounded: Whether it is for a batch read.
+            bounded: Whether the source is for a batch read.
             schema: The schema of the query.
             inferred: Whether ``schema`` is the result of :meth:`schema`, and not given by the user.
 
@@ -110,7 +111,7 @@ class SourceSpec:
         source: The source.
         strategy: How event time is found in its rows.
         alignment: The options of alignment; ``None`` if it is off.
-        driver: Facts about the driver.
+        driver: The address and the resources of the driver.
         definition: An id that is drawn once for each DataFrame; the two processes of a self-join share it.
     """
 
@@ -127,7 +128,7 @@ class SourceSpec:
 
     @property
     def fingerprint(self) -> str:
-        """What is read, and by which event time, in words."""
+        """A text that identifies the topics or paths that are read, and the event time."""
         spec = self._event_time
         what = self.source.fingerprint
         return what if spec == EVENT_TIME.default else f"{what}{_EVENT_TIME}{spec}"

@@ -28,10 +28,10 @@
         with link.apply(CutAfter(100)):                       # or Delay, Throttle, BlackHole, HalfOpen, Refuse,
             ...                                               # Unreachable, Silence, HangInTls
 
-A subclass of :class:`SourceConformanceSuite` checks that a source of your own does what every source must do.
+A subclass of :class:`SourceConformanceSuite` checks that your own source keeps the rules of the source API.
 
-Servers listen on free loopback ports and keep their data in temporary directories. They end with the block, or with
-the process that started them, however that ends.
+Servers listen on free loopback ports and keep their data in temporary directories. They end at the end of the block,
+or when the process that started them ends, even by ``kill -9``.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Imports the conformance suite on demand, since it imports the Spark adapter, which a broker does not need."""
+    """Imports the conformance suite on demand, because it imports the Spark adapter, which the servers do not need."""
     if name in ("ExternalSystem", "NotProvided", "SourceConformanceSuite"):
         from flip27_stream.testing import conformance
 

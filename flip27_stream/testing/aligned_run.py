@@ -28,7 +28,7 @@ class SplitTimes:
 
     Attributes:
         times: The event times (ms) of the records that have one, in the order of the split.
-        read: How many of them were read.
+        read: The number of these records that were read.
     """
 
     times: list[int]
@@ -56,7 +56,8 @@ class AlignedRun:
         source: The source.
         strategy: How event time is found in its rows.
         max_drift_ms: The allowed drift (ms).
-        unit_ms: How much the drift may exceed that (ms), if splits cannot be divided at any event time.
+        unit_ms: The time (ms) by which the drift may exceed ``max_drift_ms``, if splits cannot be divided at any event
+            time.
         limit: The greatest number of rows of a micro-batch.
         splits: The plausible event times of each split, by id; empty to check no drift.
         exact: Whether the source supports positions by event time, so that the drift is bounded after each batch.
@@ -112,7 +113,7 @@ class AlignedRun:
                 # Splits at their ends hold the others back until they are idle.
                 vain += 1
                 assert vain < 100, (
-                    f"{expected - len(self.rows)} rows are not read, and nobody holds them back"
+                    f"{expected - len(self.rows)} rows are not read, although no split or group holds them back"
                 )
                 clock.advance(_IDLE_TIMEOUT_MS + 1)
                 self._nobody_is_idle = False
@@ -134,7 +135,7 @@ class AlignedRun:
                 self._check_drift()
 
     def _check_drift(self) -> None:
-        """Checks I3: the greatest event time read, less the least front of the splits that count, is within the
+        """Checks invariant I3: the greatest event time read, minus the least front of the counted splits, is within the
         limit.
         """
         read = max((s.read_max for s in self.splits.values() if s.read_max is not None), default=None)

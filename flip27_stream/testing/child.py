@@ -1,4 +1,4 @@
-"""Server processes that end with the process that started them, however that ends."""
+"""Server processes that end when the process that started them ends, even if it is killed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-# Reads until end of file, which comes when the parent dies, even by kill -9. (The kernel's parent-death signal is
-# sent when the *thread* that started the child ends.)
+# A shell script that reads until end of file, which comes when the parent dies, even by kill -9. (The kernel's
+# parent-death signal is no alternative: it is sent when the *thread* that started the child ends.)
 _WATCH = 'read -r _; kill -9 "$1" 2>/dev/null; rm -rf "$2"'
 
 

@@ -1,8 +1,8 @@
 """Fetches the Java libraries that tests, demo and benchmarks need, with the Ivy that Spark ships.
 
 ``python -m flip27_stream.testing`` fetches every set. They are stored in ``$FLIP27_JARS``, else in ``.jars`` of the
-checkout, else in ``~/.cache/flip27-stream``. Each set has a directory whose name is derived from its contents. The
-directory is created complete or not at all. So an existing set is complete, and new versions (also of Spark) are
+checkout, else in ``~/.cache/flip27-stream``. Each set has a directory, named by a hash of its contents. The
+directory appears only when it is complete. So an existing set is complete, and new versions (also of Spark) are
 fetched into a new directory.
 """
 
@@ -61,7 +61,7 @@ KAFKA_SOURCE = JarSet(
     "kafka-source",
     ("org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",),
     beside_spark=True,
-    # Its own 4.2.0 is not always available. 4.0.0 does the same for sources without delegation tokens.
+    # Release 4.2.0 of this jar is not always available. 4.0.0 does the same for sources without delegation tokens.
     pinned=("org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",),
 )
 # The 124 modules that a standalone server loads, of the 277 that pulsar-broker depends on. Some of these come as .nar
@@ -86,7 +86,7 @@ def check_delta() -> None:
     """Checks that the release of Delta in :data:`DELTA` belongs to the installed Spark.
 
     Raises:
-        ConnectorError: It belongs to another release of Spark.
+        ConnectorError: Delta belongs to another release of Spark.
     """
     if not has_delta():
         raise ConnectorError(
@@ -143,7 +143,7 @@ def _spark_version() -> str:
 
 
 def _spark_jars() -> Path:
-    # Found without importing it, since processes that start a broker do not need Spark.
+    # PySpark is found without an import, because processes that start a broker do not need Spark.
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise ConnectorError(

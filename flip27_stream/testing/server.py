@@ -83,7 +83,7 @@ class Server(ABC, Generic[P]):
 
     @abstractmethod
     def _end(self) -> None:
-        """Ends the process and the clients that were made, as far as they were started."""
+        """Ends the process and the clients, if they were started."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -100,7 +100,7 @@ class Server(ABC, Generic[P]):
 
 
 def servers_directory() -> Path:
-    """Returns where servers that are fetched are stored.
+    """Returns the directory in which fetched servers are stored.
 
     It is ``$FLIP27_SERVERS``, else ``.servers`` of the checkout, else ``~/.cache/flip27-stream/servers``.
     """

@@ -15,7 +15,7 @@ from flip27_stream.testing import jars
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Spark's launcher always adds this module. The line does not appear only if the module is missing.
+# The JVM logs this line at each launch, because Spark's launcher always adds this module.
 _LAUNCH_NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector"
 
 _DELTA = {

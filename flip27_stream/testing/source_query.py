@@ -1,4 +1,4 @@
-"""Runs a source without Spark: plans with the real coordinator, reads in this process."""
+"""A query without Spark: it plans with the real coordinator of a source and reads in this process."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _PAUSE_S = 0.02
 class SourceQuery:
     """Plans and reads micro-batches as Spark does. Another query can continue from its offset.
 
-    What Spark would send to another process is pickled. What Spark would log is converted to JSON and back.
+    Objects that Spark would send to another process are pickled. Offsets are converted to JSON and back.
 
     Args:
         source: The source.
@@ -53,7 +53,7 @@ class SourceQuery:
         strategy: How event time is found in its rows.
         alignment: The options of alignment; by default it is off.
         clock: Returns the time (ms since the epoch); by default that of the machine.
-        available_now: Whether to stop at what exists when the first batch is planned.
+        available_now: Whether to read only the records that exist when the first batch is planned.
 
     Attributes:
         offset: The end of the last batch that was read.
@@ -86,8 +86,8 @@ class SourceQuery:
             self._coordinator.prepare_available_now()
 
     def run(self, expected: int) -> list[Row]:
-        """Runs micro-batches until ``expected`` rows were read or time is up, then until there is nothing more to
-        read.
+        """Runs micro-batches until ``expected`` rows were read or the time limit is over, then until no rows are
+        left.
 
         Returns the rows.
         """
@@ -110,7 +110,7 @@ class SourceQuery:
             )
 
     def step(self) -> list[Row]:
-        """Returns the rows of the planned or next micro-batch, an empty list if there is nothing to read now."""
+        """Returns the rows of the planned or next micro-batch; an empty list if no rows can be read now."""
         batch = self.planned or self.next_batch()
         return [] if batch is None else self._finish(batch)
 
@@ -120,7 +120,7 @@ class SourceQuery:
         return rows
 
     def next_batch(self, limit: int | None = None) -> tuple[Document, Document] | None:
-        """Plans the next batch and returns its start and end offset, or ``None`` if there is none now. It is not read.
+        """Plans the next batch, and returns its start and end offset; ``None`` if nothing can be read now.
 
         Args:
             limit: The greatest number of rows of the batch; by default only the limits of the source apply.
@@ -133,7 +133,7 @@ class SourceQuery:
         return start, json.loads(json.dumps(end))
 
     def wait_for_batch(self, limit: int | None = None) -> tuple[Document, Document]:
-        """Plans the next batch that is not empty. It is not read. For ``limit`` see :meth:`next_batch`."""
+        """Plans the next batch that is not empty, and returns its start and end offset; see :meth:`next_batch`."""
         deadline = time.monotonic() + _TIME_LIMIT_S
         while time.monotonic() < deadline:
             batch = self.next_batch(limit)
@@ -147,14 +147,14 @@ class SourceQuery:
         return [list(task.ranges) for task in _copy(self._coordinator.tasks(start, end))]
 
     def read_all(self, start: Document, end: Document) -> list[Row]:
-        """Returns the rows of a batch. It is read like in Spark's workers, which send reports."""
+        """Returns the rows of a batch, which is read as in Spark's workers, with reports to the coordinator."""
         tasks = _copy(self._coordinator.tasks(start, end))
         return [
             row for task in tasks for records in read_task(self.spec, task) for row in records.to_pylist()
         ]
 
     def read_batch(self) -> list[Row]:
-        """Returns all rows, as a batch query reads them."""
+        """Returns all rows of the source, as a batch query (``spark.read``) reads them."""
         reader = Flip27BatchReader(self.spec)
         tasks = _copy([partition.value for partition in reader.partitions()])
         return [
@@ -189,7 +189,7 @@ class SourceQuery:
 
     @contextmanager
     def enumerator(self) -> Iterator[tuple[SplitEnumerator[Any, Any], list[Any]]]:
-        """Yields a new enumerator, and the splits that it has assigned, at least one."""
+        """Yields a new enumerator and the list of the splits that it has assigned, at least one."""
         context = CoordinatorContext(2, "localhost")
         enumerator = self.source.create_enumerator(context)
 
@@ -217,6 +217,6 @@ class SourceQuery:
 
 
 def _copy(value: T) -> T:
-    """Returns the value as it arrives in another process."""
+    """Returns a copy of ``value`` as it arrives in another process (pickled)."""
     copied: T = pickle.loads(pickle.dumps(value))
     return copied

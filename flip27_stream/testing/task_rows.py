@@ -20,8 +20,8 @@ class EmittedRows(NamedTuple):
     Attributes:
         split_id: The split of the rows.
         records: The rows.
-        timestamps: The times (ms) that the external system gave the records; ``None`` if it gives none.
-        positions: The positions of the records; ``None`` if they have none.
+        timestamps: The times (ms) that the external system gave the records; ``None`` if records have no times.
+        positions: The positions of the records; ``None`` if records have no positions.
     """
 
     split_id: str
@@ -83,12 +83,12 @@ class TaskRows(SplitOutputs):
 
     @property
     def timestamps(self) -> list[Any]:
-        """The timestamps (ms) of all rows, ``None`` for a row without one. Batches that have none are left out."""
+        """The timestamps (ms) of all rows, ``None`` for a row without one; batches without timestamps are left out."""
         return [time for batch in self.batches for time in _values(batch.timestamps)]
 
     @property
     def positions(self) -> list[int]:
-        """The positions of all rows. Batches that have none are left out."""
+        """The positions of all rows, without batches that have no positions."""
         return [position for batch in self.batches for position in _values(batch.positions)]
 
     def take(self, batch: EmittedRows) -> None:

@@ -74,7 +74,7 @@ def test_later_error_is_logged_unless_credentials_are_refused(caplog: pytest.Log
 
 def test_lost_data_is_an_error_or_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(
-        DataLossError, match=r"^Gone\. To go on with what is there, set option 'failOnDataLoss'"
+        DataLossError, match=r"^Gone\. To go on with the data that is left, set option 'failOnDataLoss'"
     ):
         report_data_loss(log, "Gone.", fail=True)
     report_data_loss(log, "Gone.", fail=False)

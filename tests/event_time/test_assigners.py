@@ -148,7 +148,7 @@ def test_an_error_lists_the_five_nearest_of_many_columns() -> None:
         ("/a~2", "'~' is written '~0'"),
         ("no_such_module:f", "No module named 'no_such_module'"),
         ("json:no_such_function", "no_such_function"),
-        ("json:__name__", "it is an object of type str, not a function"),
+        ("json:__name__", "the name refers to an object of type str, not a function"),
         ("json:", "expected module:function"),
         ("a b:c", "expected module:function"),
     ],

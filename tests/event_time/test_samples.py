@@ -20,7 +20,7 @@ def pointer_into(column: str, pointer: str = "/t") -> TimestampAssigner:
 def test_the_keys_of_a_document_are_named_and_no_values(column: str, kind: pa.DataType) -> None:
     records = pa.record_batch({column: pa.array(['{"t": 1}', '{"time": "secret", "user": 7}'], kind)})
     said = sample_of(pointer_into(column), records, 1)
-    assert said == "The top-level keys of one of them: 'time', 'user'."
+    assert said == "The top-level keys of one of these records: 'time', 'user'."
 
 
 @pytest.mark.parametrize(
@@ -53,13 +53,15 @@ def test_a_sample_describes_the_value_at_the_pointer_without_showing_it(
     records = pa.record_batch({"value": pa.array([document.encode()], pa.binary())})
     assert (
         sample_of(pointer_into("value", pointer), records, 0)
-        == f"The top-level keys of one of them: 't'. {said}"
+        == f"The top-level keys of one of these records: 't'. {said}"
     )
 
 
 def test_a_sample_leaves_out_the_frame_of_a_schema_registry() -> None:
     records = pa.record_batch({"value": [b"\0\0\0\0\x07" + b'{"time": 5}']})
-    assert sample_of(pointer_into("value"), records, 0) == "The top-level keys of one of them: 'time'."
+    assert (
+        sample_of(pointer_into("value"), records, 0) == "The top-level keys of one of these records: 'time'."
+    )
 
 
 def test_a_sample_is_empty_without_the_column_of_documents() -> None:
@@ -72,7 +74,7 @@ def test_a_sample_is_empty_without_the_column_of_documents() -> None:
 def test_a_sample_names_the_column() -> None:
     records = pa.record_batch({"at": pa.array([None], pa.timestamp("us"))})
     assert "'at' is null or before 1970" in sample_of(ColumnTimestampAssigner("at"), records, 0)
-    assert "one of microseconds is too great" in sample_of(ColumnTimestampAssigner("at"), records, 0)
+    assert "a number of microseconds is too great" in sample_of(ColumnTimestampAssigner("at"), records, 0)
 
 
 def test_a_column_of_numbers() -> None:
@@ -89,6 +91,6 @@ def test_the_columns_that_have_a_value_are_named(unit: str) -> None:
     )
     said = sample_of(ColumnTimestampAssigner("at", unit), records, 0)
     assert said == (
-        "Its event-time column 'at' is null or before 1970. The columns of one of them that are not null: 'took_at'."
+        "Its event-time column 'at' is null or before 1970. One of these records has values in the columns 'took_at'."
     )
     assert sample_of(RecordTimestampAssigner(ColumnTimestampAssigner("at", unit)), records, 0) == said

@@ -88,9 +88,13 @@ def test_every_position_is_read_once_over_a_lineage(steps: list[dict[str, int]])
         ),
         (_offset(1, {"a": 7}), _offset(2, {"a": 7, "b": 1}), "split 'b' is new in batch 2 but has no begin"),
         (None, _offset(0, {"a": 7}), "split 'a' is new in batch 0 but has no begin"),
-        (_offset(1, {}), _offset(2, {}, lineage="cd"), "lineage 'ab', the end of lineage 'cd'"),
-        (_offset(2, {"a": 7}), _offset(1, {"a": 8}), "batch 2 cannot be followed by another batch 1"),
-        (_offset(2, {"a": 7}), _offset(2, {"a": 8}), "batch 2 cannot be followed by another batch 2"),
+        (
+            _offset(1, {}),
+            _offset(2, {}, lineage="cd"),
+            "of checkpoint 'ab', the end offset of checkpoint 'cd'",
+        ),
+        (_offset(2, {"a": 7}), _offset(1, {"a": 8}), "of batch 1, which is not after batch 2"),
+        (_offset(2, {"a": 7}), _offset(2, {"a": 8}), "of batch 2, which is not after batch 2"),
         (_offset(2, {"a": 7}), None, "batch 2 is followed by the initial offset"),
     ],
 )

@@ -1,6 +1,6 @@
 """The entries of a group's members, which are written into commits of the split-watermark table.
 
-An entry is metadata of a commit that adds no file. So members only read the log of the table, commit by commit.
+An entry is the metadata of a commit that adds no file. So members read only the log of the table, commit by commit.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class GroupLog:
         group: The group whose entries are read.
         horizon_ms: The age of the oldest entry that is read at first, in ms, by the store's clock and from the newest
             commit.
-        most_at_once: About the greatest number of commits that one call of :meth:`new_entries` reads; ``None`` for no
+        most_at_once: The approximate greatest number of commits that one call of :meth:`new_entries` reads; ``None``
+        for no
             limit.
 
     Attributes:
@@ -60,17 +61,17 @@ class GroupLog:
         """
         self._published = self._table.note({KEY: entry.to_text()})
         if self._next is not None and self._published < self._next:
-            self._next, self._found = None, ()  # the table was deleted and created again
+            self._next, self._found = None, ()  # The table was deleted and created again.
         return self._published
 
     def new_entries(self) -> list[tuple[int, Entry]]:
         """Returns the entries since the last call, with the versions of the table that have them, in order.
 
-        The first call returns the entries of the last ``horizon_ms``. :attr:`is_behind` tells whether there are more
-        commits.
+        The first call returns the entries of the last ``horizon_ms``. :attr:`is_behind` is true if more commits are
+        left to the next call.
 
         Raises:
-            AlignmentError: The table cannot be read. The next call begins where this one began.
+            AlignmentError: The table cannot be read. The next call begins at the same version again.
         """
         before = self._next, self._found
         try:
@@ -98,15 +99,15 @@ class GroupLog:
     def _is_at_end(self, files: PyFileSystem) -> bool:
         """Returns whether the last commit that was read still exists, and this process has written none after it.
 
-        If that is false, the log was cleaned up past that commit while this process was suspended, or the table was
-        deleted or replaced.
+        Otherwise the log was cleaned up past that commit while this process was suspended, or the table was deleted or
+        replaced.
         """
         if self._next is None or self._next <= self._published:
             return False
         return files.get_file_info(_path(self._next - 1)).type is not FileType.NotFound
 
     def _list(self, files: PyFileSystem) -> None:
-        """Lists the log, and notes the commits to be read. The one after the newest is read next."""
+        """Lists the log, and stores the list of the commits to read. The commit after the newest is read next."""
         found = files.get_file_info(FileSelector(_LOG))
         commits = {
             int(info.base_name[:20]): info.mtime.timestamp()
@@ -115,9 +116,8 @@ class GroupLog:
         }
         if not commits:
             raise TableNotFoundError(NO_TABLE)
-        newest = commits[
-            max(commits)
-        ]  # not the greatest time: the store's clock may have been set back since
+        # The newest commit, not the one with the greatest time: the store's clock may have been set back since.
+        newest = commits[max(commits)]
         is_another = self._next is None or max(commits) < self._next - 1
         read_up_to = 0 if is_another or self._next is None else self._next
         self._found = tuple(
@@ -160,7 +160,7 @@ class GroupLog:
 
 
 def _parsed(line: str) -> Entry | None:
-    """Returns the entry in a line of a commit; ``None`` if another program wrote something else under its name."""
+    """Returns the entry in a line of a commit; ``None`` if another program wrote another value under this name."""
     try:
         return Entry.from_text(json.loads(line)["commitInfo"][KEY])
     except (ValueError, TypeError, KeyError, RecursionError):

@@ -1,4 +1,4 @@
-"""What one member has read of its group, and for how long. Does no I/O: what was read, and when, is passed in."""
+"""The state of a member's reads of its group. Pure: the entries that were read, and the times, are arguments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from watermark_alignment.group.group_view import Entry, GroupView, MemberFilter,
 
 @dataclass(frozen=True)
 class GroupReads:
-    """What a member has read of its group.
+    """The entries that a member has read of its group, and the time for which it could read them.
 
     Other members count as silent only for the time in which their entries could have been read. So the time between two
     reads counts only if both succeeded, none failed between them, and both showed that members can write to the table:
@@ -22,7 +22,7 @@ class GroupReads:
         longest_gap_ms: The greatest time that counts between two reads, which is twice the time between two beats.
         view: The entries of the group.
         at: The member's clock (ms) at the last read that reached the end of the log; ``None`` before the first one.
-        readable_ms: The sum of the times that count: for how long (ms) the entries of others could be read.
+        readable_ms: The sum (ms) of the times in which the entries of others could be read.
     """
 
     own: Entry
@@ -42,7 +42,7 @@ class GroupReads:
             new_entries: Entries with their versions of the table, in order.
             now: The member's clock (ms).
             can_write: Whether the last attempt of this member to write an entry succeeded.
-            is_behind: Whether there is more to be read. The silence of others is then not known yet.
+            is_behind: Whether more entries are left to read. It is then not known yet which members are silent.
         """
         entries = list(new_entries)
         from_others = any(entry.key != self.own.key for _, entry in entries)
@@ -88,12 +88,12 @@ class GroupReads:
     def in_place(self, own: Entry, since: int | None) -> Entry:
         """Returns the entry to publish instead of ``own``, or ``own`` itself.
 
-        An earlier run that is seen late may have a later ``began`` because of its clock. Other members follow the later
-        ``began``, so the entry gets one that is later still.
+        Because of wrong clocks, the entry of an earlier run may have a later ``began`` than this run. Other members
+        follow the run with the latest ``began``, so the new entry gets a later one.
 
         Args:
             own: The entry of this member.
-            since: The version of the table in which this run was first published; ``None`` if it was not yet.
+            since: The version of the table in which this run was first published; ``None`` before that.
         """
         seen = self.view.members.get(own.key)
         if seen is None or not own.is_before(seen.entry):

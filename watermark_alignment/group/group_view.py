@@ -1,9 +1,9 @@
-"""The group as one of its members sees it: the members, which of them are alive, and the least watermark of the others.
+"""The state of a group as one member knows it: the members, which of them are alive, and the least watermark of others.
 
-This module does no I/O: what was read from the shared table, and when, is passed in. A member is a source of a query,
-identified by its id and the lineage of its checkpoint. A restarted query is the same member in another run. Flink keeps
-the state of a group in a store of the job (``CoordinatorStore``). Here the members share a table, and each of them
-decides by its own clock which others are alive.
+This module does no I/O: the entries that were read from the shared table, and the times, are arguments. A member is a
+source of a query, identified by its id and its *lineage*, the random id of its checkpoint. A restarted query is the
+same member in another run. Flink keeps the state of a group in a store of the job (``CoordinatorStore``). Here the
+members share a table, and each of them decides by its own clock which others are alive.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ class Entry:
         source: The id of the source.
         lineage: The lineage of its checkpoint.
         run: A random id of the process that plans for the source.
-        began: Increases from run to run of a lineage. It is the time (ms) when this run began, or later.
+        began: A number that increases from run to run of a lineage: the time (ms) when this run began, or later.
         definition: A random id of the DataFrame, which is the same for the two processes of a self-join.
-        where: The process and what it reads, in words.
+        where: A description of the process and of the topics or paths that it reads.
         timeout_ms: The silence, in ms, after which this member treats others as gone, and after which the others may
             treat this member as gone.
-        watermark: The member will not read records with event times at or before it (ms since the epoch); ``None`` if
-            it does not hold others back.
+        watermark: The time (ms since the epoch) at or before which the member will read no more event times; ``None``
+            if the member does not hold others back.
         waiting: The number of its splits that wait for another split, for monitoring.
         held_by: As in :class:`watermark_alignment.planner.Plan`; ``None`` if no split waits.
         beat: The number of entries that the run has published.
         left: Whether the member has left the group.
-        progress: The number of its newest batch that moved a split; it increases even if the watermark does not, as in
-            many rows of one event time. ``None`` if there was no such batch, or in entries of older releases.
-        waits: The ids of the splits that wait, or with ``waits_all_but`` of those that do not. If both are
-            more than 100, they are 100 of those that wait.
+        progress: The number of its newest batch that moved a split; it increases even if the watermark does not, as
+            with many rows of one event time. ``None`` before the first batch, and in entries of older releases.
+        waits: The ids of the splits that wait; if ``waits_all_but`` is set, those of the splits that do not wait. If
+            both kinds are more than 100, 100 of the splits that wait.
         waits_all_but: See ``waits``.
-        reads: What the source reads, in few words; empty in entries of older releases.
+        reads: A short name of the topics or paths that are read; empty in entries of older releases.
     """
 
     group: str
@@ -115,7 +115,7 @@ class Entry:
     def leaving(self) -> Entry:
         """Returns the last entry of the run, with which the member leaves the group.
 
-        It keeps the watermark, which holds nobody any more, for the next run of the member.
+        The entry keeps the watermark for the next run of the member. It no longer holds back other members.
         """
         return replace(self.next(self.watermark, progress=self.progress), left=True)
 
@@ -132,7 +132,7 @@ class Entry:
 
     @staticmethod
     def from_text(text: str) -> Entry:
-        """Returns the entry in a text. Fields that a later version may have added are left out.
+        """Returns the entry in a text. Unknown fields, which a later version may have added, are ignored.
 
         Raises:
             ValueError, TypeError: ``text`` is not an entry.
@@ -143,7 +143,7 @@ class Entry:
         optional = entry.watermark or 0, entry.progress or 0
         numbers = entry.timeout_ms, entry.waiting, entry.beat, entry.began, *optional
         if not all(type(n) is int for n in numbers):
-            raise ValueError(f"not all of {numbers} are whole numbers")
+            raise ValueError(f"the fields {numbers} must be whole numbers")
         texts = (
             entry.group,
             *entry.key,
@@ -155,7 +155,7 @@ class Entry:
             *entry.waits,
         )
         if not all(type(t) is str for t in texts):
-            raise ValueError(f"not all of {texts} are texts")
+            raise ValueError(f"the fields {texts} must be texts")
         return entry
 
 
@@ -170,13 +170,13 @@ def every_member(entry: Entry) -> bool:
 
 @dataclass(frozen=True)
 class SeenEntry:
-    """The newest entry of a member that was seen.
+    """The newest known entry of a member, with the time at which it was read.
 
     Attributes:
         entry: The entry.
         version: The version of the table that has the entry.
-        first: The version of the table with the first entry that was seen of this run.
-        seen_at: When this entry was first seen, by the reader's clock (ms).
+        first: The version of the table with the first known entry of this run.
+        seen_at: The time at which this entry was first read, by the reader's clock (ms).
     """
 
     entry: Entry
@@ -194,7 +194,7 @@ class SeenEntry:
 
 @dataclass(frozen=True)
 class GroupView:
-    """The entries of a group that one member has seen.
+    """The entries of a group that one member has read.
 
     Attributes:
         members: The newest entry of each member.
@@ -205,8 +205,8 @@ class GroupView:
     def after(self, version: int, entry: Entry, now: int) -> GroupView:
         """Returns the view with one more entry.
 
-        A run that began later replaces an earlier run of the same lineage, whose further entries are ignored. They are
-        not ignored if the later run has left or is gone, since its clock may have been ahead.
+        A run that began later replaces an earlier run of the same lineage. Further entries of the earlier run are
+        ignored, unless the later run has left or is gone: its clock may have been ahead.
 
         Args:
             version: The version of the table that has the entry.
@@ -255,7 +255,8 @@ class GroupView:
     def duplicate(self, own: Entry) -> Entry | None:
         """Returns another live member with the same source id that joined before ``own``; ``None`` without one.
 
-        It must have published an entry after ``own`` joined, since old entries remain after their process has ended.
+        The other member must have published an entry after ``own`` joined, because old entries remain after their
+        process has ended.
         The two processes of a self-join have the same definition and are no duplicates.
         """
         mine = self.members.get(own.key)
@@ -269,10 +270,10 @@ class GroupView:
         return None
 
     def successor(self, own: Entry, since: int = -1) -> Entry | None:
-        """Returns the newest entry of the run that has replaced that of ``own``; ``None`` if there is none.
+        """Returns the newest entry of the run that has replaced the run of ``own``; ``None`` without such a run.
 
-        Only runs that were first seen after version ``since`` of the table, in which ``own`` was first published,
-        count. An earlier run that is seen late may have a later ``began`` because of its clock.
+        Only runs whose first known entry is after version ``since`` of the table, in which ``own`` was first
+        published, count: an earlier run may have a later ``began`` because of its clock.
         """
         seen = self.members.get(own.key)
         return seen.entry if seen is not None and own.is_before(seen.entry) and seen.first > since else None
@@ -295,11 +296,11 @@ class GroupView:
 def resumed_progress(
     former: Entry | None, read: Collection[int], bound: int, batch: int | None
 ) -> MemberProgress:
-    """Returns the watermark (ms) and the progress of a run that continues from an offset and has planned no batch.
+    """Returns the watermark and the progress to publish for a run that continues from an offset, before its first plan.
 
     Args:
-        former: The last entry of the run before; ``None`` if there is none, or if it is too old to be found.
-        read: The greatest event times read (ms) of the splits in the offset, as far as they are known.
+        former: The last entry of the run before; ``None`` without such a run, or if the entry is too old to be found.
+        read: The known greatest event times read (ms) of the splits in the offset.
         bound: The out-of-orderness (ms).
         batch: The number of the last batch; ``None`` if there was no batch.
     """
@@ -311,7 +312,7 @@ def resumed_progress(
 def _is_of_offset(former: Entry, batch: int | None) -> bool:
     """Returns whether a run that continues from ``batch`` is where ``former`` was, or one batch behind it.
 
-    It is further behind if its checkpoint was put back. A run of an older release did not say where it was at its end.
+    It is further behind if its checkpoint was restored from a copy. Entries of older releases have no progress.
     """
     if former.left and former.watermark is None:
         return False
@@ -334,8 +335,8 @@ def watermark_to_publish(
 ) -> int | None:
     """Returns the watermark that a member publishes after a plan (ms); ``None`` if it holds no others back.
 
-    If the plan has no watermark of its own, the last watermark is published again, since a source may have no split
-    for a moment. It is not if all splits are idle or finished, or if no split will come.
+    If the plan has no watermark, the last one is published again, because a source may have no split for a moment. It
+    is ``None`` if all splits are idle or finished, or if no split will come.
 
     Args:
         plan: The plan; its own watermark includes splits that are not assigned yet.

@@ -20,9 +20,9 @@ class MemberInfo:
     """The newest information from a member.
 
     Attributes:
-        entry: Its newest entry; ``None`` if that is older than the commits that were read.
+        entry: The newest entry of the member; ``None`` if it is older than the commits that were read.
         entry_at: The timestamp (ms) of the commit with the entry.
-        note: Its note on its newest batch; ``None`` if that is older than the commits that were read.
+        note: The note on the newest batch of the member; ``None`` if it is older than the commits that were read.
     """
 
     entry: Entry | None = None
@@ -31,21 +31,21 @@ class MemberInfo:
 
     @property
     def reads(self) -> str:
-        """What the source reads, in few words; empty if this is not known."""
+        """A short name of the topics or paths that the source reads; empty if unknown."""
         return (self.entry.reads if self.entry is not None else "") or (self.note.reads if self.note else "")
 
     def is_there(self, now: int) -> bool | None:
         """Returns whether the member is alive at ``now`` (ms); ``None`` if it has no recent entry.
 
-        This compares clocks of different machines and is for monitoring. Members themselves use the time at which they
-        see entries change.
+        The result compares clocks of different machines, and is for monitoring only. Members themselves use the time at
+        which they read a changed entry.
         """
         if self.entry is None:
             return None
         return not self.entry.left and now - self.entry_at <= self.entry.timeout_ms
 
     def or_else(self, older: MemberInfo) -> MemberInfo:
-        """Returns this information, with the fields that it does not have taken from ``older``."""
+        """Returns this information, completed with the fields of ``older``."""
         about_itself = self if self.entry is not None else older
         return replace(about_itself, note=self.note or older.note)
 
@@ -76,7 +76,7 @@ def entries_in(commits: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, Entr
 
 
 def groups_in(commits: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Returns the group of each source, by the source's lineage; of a source that has moved, the newest group.
+    """Returns the newest group of each source, by the source's lineage (the id of its checkpoint).
 
     Args:
         commits: The commits, newest first.
@@ -90,7 +90,7 @@ def groups_in(commits: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _parsed(parse: Callable[[str], T], text: object) -> T | None:
-    """Returns the parsed text; ``None`` if there is none, or if another program wrote something else under its name."""
+    """Returns the parsed text; ``None`` without a text, or if another program wrote another value under this name."""
     try:
         return parse(text) if isinstance(text, str) else None
     except (ValueError, TypeError):

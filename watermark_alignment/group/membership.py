@@ -1,7 +1,7 @@
 """The membership of a source in its group: a thread renews the source's entry and reads the entries of others.
 
-So a member stays alive even if a batch takes long or batches are rare, and a table that does not respond delays a plan
-only for a limited time.
+With a thread, a member stays alive even if a batch takes long or batches are rare, and a table that does not respond
+delays a plan only for a limited time.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _TIME_LIMIT_S = 5.0
 class Membership:
     """One member of a group. Its thread starts with the first :meth:`look` or :meth:`announce`.
 
-    Its entry is in the group from the first :meth:`announce` on.
+    The entry of the member is in the group from the first :meth:`announce` on.
 
     Args:
         log: Writes and reads entries; only the thread uses it.
         entry: The first entry of the member, without a watermark.
         clock: A monotonic clock (ms), which measures the silence of others.
-        on_commit: Is called with the version of the table after each commit.
+        on_commit: Called with the version of the table after each commit.
     """
 
     def __init__(
@@ -79,24 +79,24 @@ class Membership:
 
     @property
     def looked_at(self) -> int | None:
-        """When the group was last read, by the member's clock (ms); ``None`` if it never was."""
+        """The time at which the group was last read, by the member's clock (ms); ``None`` before the first read."""
         return self._group_reads.at
 
     @property
     def failure(self) -> Exception | None:
-        """Why the last attempt to read the group failed; ``None`` if it succeeded, or has not ended yet."""
+        """The error of the last attempt to read the group; ``None`` if it succeeded, or has not ended yet."""
         return self._failure
 
     @property
     def readable_ms(self) -> int | None:
-        """For how long entries of others could be read (ms); ``None`` while they cannot be read.
+        """The time (ms) for which entries of others could be read; ``None`` while they cannot be read.
 
         See :class:`GroupReads`.
         """
         return self._group_reads.readable_ms if self._group_reads.is_current else None
 
     def age_ms(self) -> int | None:
-        """Returns the time since the group was last read (ms); ``None`` if it never was."""
+        """Returns the time since the group was last read (ms); ``None`` before the first read."""
         return None if self._group_reads.at is None else self._clock() - self._group_reads.at
 
     def slowest(self, counts: MemberFilter = every_member) -> Entry | None:
@@ -111,7 +111,7 @@ class Membership:
         return self._group_reads.floor(counts)
 
     def others(self) -> dict[Key, MemberProgress]:
-        """Returns the positions of the other members, as they were last read."""
+        """Returns the watermark and the progress of each other member, as they were last read."""
         return {k: s.entry.member_progress for k, s in self.view.members.items() if k != self.entry.key}
 
     def former(self) -> Entry | None:
@@ -123,15 +123,15 @@ class Membership:
         return self.view.duplicate(self.entry)
 
     def successor(self) -> Entry | None:
-        """Returns the entry of a run of the same lineage that joined after this one; ``None`` if there is none.
+        """Returns the entry of a run of the same lineage that joined after this run; ``None`` without such a run.
 
-        Also ``None`` before this run has published an entry.
+        Before this run has published an entry, the result is ``None``, too.
         """
         since = self._own.since
         return None if since is None else self.view.successor(self.entry, since)
 
     def look(self) -> None:
-        """Reads the group in the thread, and waits for that up to a time limit.
+        """Reads the group in the thread, and waits up to a time limit until it is read.
 
         Raises:
             ConnectorError: The thread cannot be started. Failures of the table are not raised.
@@ -148,9 +148,9 @@ class Membership:
         progress: int | None = None,
         waits: Waits = NOBODY_WAITS,
     ) -> None:
-        """Publishes an entry in the thread, and waits for that up to a time limit.
+        """Publishes an entry in the thread, and waits up to a time limit until it is written.
 
-        An entry that cannot be written in time is written later, unless a newer one has replaced it. An entry without
+        An entry that cannot be written in time is written later, unless a newer entry has replaced it. An entry without
         changes is not published again. The arguments are described at :class:`Entry`.
 
         Raises:
@@ -194,7 +194,7 @@ class Membership:
         self._asked += 1
         asked = self._asked
         self._changed.notify_all()
-        # A member that has never read the group would not wait for others, so it waits for the first read.
+        # Without a first read, a member would not know for which others to wait. So this waits for the first read.
         gives_up_at_once = self._late and self.looked_at is not None
         time_limit_s = 0 if gives_up_at_once else _TIME_LIMIT_S
         self._late = not self._changed.wait_for(lambda: self._done >= asked, time_limit_s) or self._late
@@ -233,7 +233,7 @@ class Membership:
 
         Returns whether both succeeded. The log is read even if publishing fails.
 
-        One call reads a limited number of commits, so that the entry is renewed in time while there is more to read.
+        One call reads a limited number of commits, so that the entry is renewed in time even if many commits wait.
         """
         unpublished = None if entry is None else self._publish(entry)
         try:
@@ -271,7 +271,7 @@ class Membership:
         return None
 
     def _warn_of(self, error: Exception, consequence: str) -> None:
-        """Logs a warning. Further ones are left out until publishing and reading have succeeded again."""
+        """Logs a warning. Further warnings are suppressed until publishing and reading have succeeded again."""
         if not self._failing:
             _LOG.warning("%s. Meanwhile %s.", error, consequence)
         self._failing = True

@@ -10,7 +10,7 @@ from watermark_alignment.options import DERIVED_ID
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_IN_FORMAT: Final = DERIVED_ID.replace("{", "{{").replace("}", "}}")  # SPLIT_STATUS is formatted again
+_IN_FORMAT: Final = DERIVED_ID.replace("{", "{{").replace("}", "}}")  # SPLIT_STATUS is formatted once more.
 
 SPLIT_STATUS: Final = f"""\
 WITH newest AS (
@@ -92,13 +92,13 @@ def split_status(spark: SparkSession, table: str) -> DataFrame:
     Columns: ``group``, ``source``, ``split``, ``status``, ``batch``, ``recorded_at``, ``watermark``, and with Flink's
     names (FLIP-513, FLIP-33, FLIP-182) ``currentWatermark``, ``watermarkLag``, ``watermarkAlignmentDrift`` (ms),
     ``numRecordsInPerSecond``, ``activeTimeMsPerSecond``, ``pausedTimeMsPerSecond``, ``idleTimeMsPerSecond``. These
-    four are taken over the newest 10 batches. Unknown values are null. The last column is ``name``: what to call the
-    source. It is ``scan.source.id``, or what the ids of the splits have in common, with a number where several sources
-    have the same.
+    four are computed over the newest 10 batches. Unknown values are null. The last column is ``name``, the name of the
+    source: ``scan.source.id``, or the common part of the ids of the splits, with a number if several sources have the
+    same name.
 
     If the table is given by its path, ``status`` is ``PAUSED`` also for splits that wait after a plan that read
-    nothing, and ``name`` is what the source reads. This information is only in the table's log, which is not read for
-    a table of the catalog.
+    nothing, and ``name`` is the topic or path that the source reads. This information is only in the table's log,
+    which is not read for a table of the catalog.
 
     Args:
         spark: The session.
@@ -111,7 +111,7 @@ def split_status(spark: SparkSession, table: str) -> DataFrame:
 def _as_last_planned(spark: SparkSession, status: DataFrame, table: str) -> DataFrame:
     """Applies the newest entries in the log of the table.
 
-    Splits that wait according to them become ``PAUSED``, and sources are named by what they read.
+    Splits that wait according to these entries become ``PAUSED``, and sources are named by their topic or path.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as sf

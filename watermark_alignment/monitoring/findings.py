@@ -15,7 +15,7 @@ class Finding(NamedTuple):
 
     Attributes:
         about: A key that identifies the problem.
-        text: The problem in a sentence, and what to do.
+        text: A sentence about the problem, and a sentence with the remedy.
     """
 
     about: tuple[str, ...]
@@ -58,9 +58,9 @@ def _stall(wait: Wait, silence: int, status: Status) -> Finding:
     return Finding(
         ("stall", holder.group, holder.source, holder.split),
         f"Split {name(holder.split)} of source {_called(status, holder.member)} stalls group "
-        f"'{name(holder.group)}'{since}: it has brought nothing for {duration(silence)}, "
+        f"'{name(holder.group)}'{since}: no record was read from it for {duration(silence)}, "
         f"and {wait.splits:,} of the splits of {whose} wait for it. "
-        "Find out why it is silent, or let it count as idle sooner (scan.watermark.idle-timeout).",
+        "Find out why it has no records, or make it idle sooner (scan.watermark.idle-timeout).",
     )
 
 
@@ -86,8 +86,8 @@ def _unreported(status: Status, splits: Sequence[SplitMetrics]) -> Iterator[Find
             yield Finding(
                 ("unreported", split.group, split.source),
                 f"Watermarks of source {_called(status, split.member)} are planned, not observed: tasks did not report "
-                f"{note.unreported:,} of the splits of its batch {note.batch:,}. Alignment holds without. Let "
-                "executors reach the driver at spark.driver.host to see what was read.",
+                f"{note.unreported:,} of the splits of its batch {note.batch:,}. Rows stay aligned nevertheless. Let "
+                "executors reach the driver at spark.driver.host to see the observed watermarks.",
             )
 
 
@@ -104,10 +104,10 @@ def _called(status: Status, member: Member) -> str:
 
 
 def _is_of(status: Status, member: Member, lineages: Collection[str]) -> bool:
-    """Returns whether the query whose source this is has one of ``lineages``.
+    """Returns whether the query of the source ``member`` has one of ``lineages``.
 
-    The note that the source writes into the table has its lineage. While there is no note, the lineage is taken from
-    the source id, which by default ends with it.
+    The lineage is in the note that the source writes into the table. Without a note, it is taken from the end of the
+    source id, which by default has it.
     """
     note = status.info_of(member).note
     return (note is not None and note.lineage in lineages) or member.source.rpartition("-")[2] in lineages

@@ -46,7 +46,7 @@ def _now() -> int:
 
 
 class StatusListener(StreamingQueryListener):
-    """Logs a line for each batch (INFO), and each problem once, as a warning with its remedy.
+    """A listener that logs a line for each batch (INFO), and each problem once, as a warning with its remedy.
 
     Without ``table`` it warns of rows that Spark dropped as late. With a table it also warns of a split that stalls its
     group, of drift above its limit, of watermarks that are planned and not observed, and of mistakes that make
@@ -56,8 +56,10 @@ class StatusListener(StreamingQueryListener):
     Args:
         table: The split-watermark table, as a path or URI.
         storage_options: The storage options for ``table``.
-        stalled_after: How long a split may bring nothing while others wait for it, before that is reported.
-        look_every: The least interval between reads of the table after batches, since a read delays Spark's events.
+        stalled_after: The time for which a split may have no records while others wait for it before this is reported,
+            such as "5 min".
+        look_every: The least interval between reads of the table after batches, such as "10 s"; a read delays Spark's
+            events.
         clock: Returns the milliseconds since the epoch.
 
     Raises:
@@ -117,7 +119,7 @@ class StatusListener(StreamingQueryListener):
         Args:
             endpoint: A URL such as ``http://collector:4318/v1/metrics``; by default that of
                 ``OTEL_EXPORTER_OTLP_ENDPOINT``.
-            every: The interval between pushes.
+            every: The interval between pushes, such as "30 s".
 
         Returns:
             The provider. Its ``shutdown()`` ends the export.
@@ -190,7 +192,7 @@ class StatusListener(StreamingQueryListener):
         return status
 
     def _sized(self, source: SourceProgress) -> SourceProgress:
-        """Returns the progress with the bytes behind, if the table has told the size of a row."""
+        """Returns the progress with the bytes that the source is behind, if the table has the mean size of a row."""
         return replace(source, behind=source.behind.sized(self._row_bytes.get(source.lineage)))
 
     def _tell(self, about: tuple[str, ...], text: str) -> None:

@@ -21,13 +21,13 @@ class SourceProgress:
     """A source of this project in one batch.
 
     Attributes:
-        source: What the source reads, in words.
+        source: The fingerprint of the source: a description of the topics or paths that it reads.
         lineage: The lineage of the checkpoint.
         splits: The number of its splits.
         moved: The number of splits that were read.
-        read_max: The greatest event time read (ms) of each split of which it is known.
+        read_max: The greatest event time read (ms) of each split, if it is known.
         batch: The source's own number of the batch.
-        behind: How far the splits are behind the ends of their logs after the batch, as far as that is reported.
+        behind: The distance of the splits to the ends of their logs after the batch; ``None`` if it is not reported.
     """
 
     source: str
@@ -120,7 +120,7 @@ def _positions(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[
 def _source(start: Mapping[str, Any], end: Mapping[str, Any], latest: Mapping[str, Any]) -> SourceProgress:
     """Reads a source's offsets.
 
-    The entry of a split is position, greatest event time read, since when it is at its end, begin, state.
+    The entry of a split is a list: position, greatest event time read, and further fields; see :mod:`offsets.codec`.
     """
     before = start.get("splits", {}) if _is_ours(start) else {}
     splits = {split: [*entry, None, None, None][:4] for split, entry in end["splits"].items()}

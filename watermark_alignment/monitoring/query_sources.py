@@ -1,4 +1,4 @@
-"""The sources of a query: which of them are aligned with each other, and so why rows are dropped as late."""
+"""The sources of a query: which of them are aligned with each other, and the reason why rows are dropped as late."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from watermark_alignment.monitoring.findings import Finding
 from watermark_alignment.monitoring.progress import SourceProgress, dropped_rows, name_of, other_sources
 
 _BATCHES = 2
-"""A source that has read so many batches, and is not in the table, is in another one."""
+"""The number of batches after which a source that is not in the table must be in another table."""
 
 
 class QuerySources:
@@ -34,7 +34,8 @@ class QuerySources:
             if source.is_aligned:
                 _, batches = self._aligned.get(source.lineage, ("", 0))
                 self._aligned[source.lineage] = source.source, batches + 1
-                self._unaligned.pop(source.lineage, None)  # its first batches had no event times
+                # The first batches of the source had no event times.
+                self._unaligned.pop(source.lineage, None)
             elif source.moved and source.lineage not in self._aligned:
                 self._unaligned[source.lineage] = source.source
         self._unaligned |= {other: other for other in other_sources(progress)}
@@ -42,7 +43,7 @@ class QuerySources:
             self._dropped = int(progress["batchId"]), rows
 
     def dropped(self, groups: Mapping[str, str]) -> Iterator[Finding]:
-        """Yields the problem that rows were dropped as late, if there is one.
+        """Yields the problem that rows were dropped as late, if they were.
 
         Args:
             groups: The group of each source in the table, by the lineage of the source.
@@ -58,13 +59,13 @@ class QuerySources:
     def elsewhere(self, groups: Mapping[str, str], table: str, watched: Collection[str]) -> Iterator[Finding]:
         """Yields the problem that an aligned source is not in the table that is read.
 
-        It must be there: a source writes its entry before it reads.
+        A source writes its entry into the table before it reads, so it must be there.
 
         Args:
             groups: The group of each source in the table, by the lineage of the source.
             table: The location of the table.
-            watched: The lineages of the sources of all queries that are listened to. As long as one of them is in the
-                table, queries whose sources are all in other tables may be listened to by others.
+            watched: The lineages of the sources of all queries of the session. If one of these sources is in the table,
+                a query without any source in the table is not reported: another listener may watch it.
         """
         for lineage, (source, batches) in self._aligned.items():
             if batches < _BATCHES or lineage in groups:
@@ -72,8 +73,8 @@ class QuerySources:
             if not groups.keys().isdisjoint(self._aligned):
                 yield Finding(
                     ("elsewhere", self._id, lineage),
-                    f"Source {name(source)} of {self._query} is not in the split-watermark table at '{table}', where "
-                    "another source of this query is. So the two are not aligned with each other. Give them the same "
+                    f"Source {name(source)} of {self._query} is not in the split-watermark table at '{table}', which "
+                    "has another source of this query. So the two are not aligned with each other. Give them the same "
                     "scan.watermark.alignment.table.",
                 )
             elif groups and groups.keys().isdisjoint(watched):
@@ -93,9 +94,9 @@ class QuerySources:
         unaligned = [source for lineage, source in self._unaligned.items() if lineage not in groups]
         if unaligned:
             return (
-                f"It has sources that are not aligned with the others: {', '.join(map(name, unaligned))}. One "
-                "that is ahead moves the watermark past the others. Align all sources, in one group, or do not let "
-                "their rows meet before withWatermark."
+                f"It has sources that are not aligned with the others: {', '.join(map(name, unaligned))}. A source "
+                "that is ahead moves the watermark past the others. Align all sources, in one group, or do not "
+                "union their rows before withWatermark."
             )
         found = {groups[lineage] for lineage in self._aligned if lineage in groups}
         if found and not groups.keys() >= self._aligned.keys():
@@ -110,5 +111,5 @@ class QuerySources:
             )
         return (
             "A delay of withWatermark that is longer than max-drift + max-out-of-orderness keeps all rows of splits "
-            "that count. If it is, a split was new or came back from being idle: raise scan.watermark.idle-timeout."
+            "that count. If it is longer, a split was new or had been idle: raise scan.watermark.idle-timeout."
         )

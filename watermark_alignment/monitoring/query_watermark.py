@@ -18,9 +18,9 @@ from watermark_alignment.table.batch_note import BatchNote
 
 _MOST_BATCHES = 100
 _ROUNDING_MS = 1000
-"""Queries often round event times down to seconds."""
+"""The tolerance (ms) of the comparison: queries often round event times down to seconds."""
 _QUARTER_MS = 900_000
-_MOST_QUARTERS = 14 * 4  # no zone is further from UTC
+_MOST_QUARTERS = 14 * 4  # No time zone is further from UTC.
 _ROUNDED = {"a minute": 60_000, "an hour": 3_600_000, "a day": 86_400_000}
 
 
@@ -63,7 +63,7 @@ class QueryWatermark:
             del self._batches[next(iter(self._batches))]
 
     def findings(self, notes: Mapping[str, BatchNote]) -> Iterator[Finding]:
-        """Yields the problems.
+        """Yields the problems with ``withWatermark``.
 
         Args:
             notes: The newest notes of sources, of this query and of others, by the name of the source.
@@ -112,14 +112,15 @@ class QueryWatermark:
 
 
 def _remedy(least: int, greatest: int, least_read: int, most_read: int) -> str:
-    """Returns what to do where Spark's event times (ms) are not those that were read.
+    """Returns the remedy if Spark's event times (ms) are not those that were read.
 
-    The least and the greatest tell a time zone, and times that are rounded down.
+    The differences of the least and the greatest times show a time zone, or times that are rounded down.
     """
     for unit, length in _ROUNDED.items():
         if [least, greatest] == [time // length * length for time in (least_read, most_read)]:
             return (
-                f"They are rounded down to multiples of {unit}. Round after withWatermark, or make its delay longer by "
+                f"Spark's are rounded down to multiples of {unit}. Round after withWatermark, or make its delay "
+                "longer by "
                 f"{unit}."
             )
     shift = greatest - most_read
@@ -130,11 +131,11 @@ def _remedy(least: int, greatest: int, least_read: int, most_read: int) -> str:
         and abs(least - least_read - shift) <= _ROUNDING_MS
     ):
         return (
-            f"They are {duration(abs(shift))} {'ahead' if shift > 0 else 'behind'}, as by a time zone. A text without "
-            "a zone is in UTC for scan.watermark.event-time, and for Spark in spark.sql.session.timeZone: set that to "
-            "UTC, or write the zone into the text."
+            f"Spark's are {duration(abs(shift))} {'ahead' if shift > 0 else 'behind'}, perhaps by a time zone. A text "
+            "without a zone is in UTC for scan.watermark.event-time, and for Spark in spark.sql.session.timeZone: set "
+            "it to UTC, or write the zone into the text."
         )
-    return "Set scan.watermark.event-time to what withWatermark uses, or the other way round."
+    return "Let scan.watermark.event-time and withWatermark use the same event time."
 
 
 def _ms(timestamp: str | None) -> int | None:

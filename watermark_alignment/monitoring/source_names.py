@@ -1,4 +1,4 @@
-"""Names of sources for people: the id that the user gave, otherwise what the source reads.
+"""Names of sources for people: the id that the user gave, otherwise the topic or path that the source reads.
 
 :mod:`watermark_alignment.monitoring.dashboard` makes the same names with Spark.
 """
@@ -26,9 +26,8 @@ def source_names(
             :func:`named_by_splits` does not return can be left out.
 
     Returns:
-        ``scan.source.id`` if it was set. Otherwise the topic or path that the source reads, or if that is not known,
-        what the ids of its splits have in common. If several sources have the same name, later ones have a number
-        after it.
+        ``scan.source.id`` if it was set. Otherwise the topic or path that the source reads, or if that is unknown, the
+        common part of the ids of its splits. If several sources have the same name, the later ones get a number.
     """
     names: dict[Member, str] = {}
     unnamed: list[tuple[int, Member, str]] = []
@@ -57,7 +56,7 @@ def _is_derived(member: Member) -> bool:
 
 
 def _in_common(splits: Iterable[str]) -> str:
-    """Returns what the ids of splits have in common, such as their topic; "" without splits."""
+    """Returns the common part of the ids of splits, such as their topic; "" without splits."""
     ids = sorted(re.sub(HYBRID, "", split) for split in splits)
     if not ids:
         return ""

@@ -42,7 +42,7 @@ _SECOND = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class SplitMetrics:
-    """One split, as its source last recorded it. Times are in ms; ``None`` if unknown.
+    """The metrics of one split, as its source last recorded them. Times are in ms; ``None`` if unknown.
 
     Attributes:
         group: The group with which it is aligned.
@@ -50,10 +50,10 @@ class SplitMetrics:
         split: The split's id.
         status: The status in the newest batch; ``PAUSED`` also if the split waits after a last plan that read nothing.
         batch: The number of that batch.
-        recorded_at: When the batch was recorded (since the epoch).
-        watermark: No earlier event time is expected from the split (``currentWatermark``).
-        lag: How far the watermark is behind the clock (``watermarkLag``).
-        drift: How far what was read is ahead of the slowest split (``watermarkAlignmentDrift``).
+        recorded_at: The time at which the batch was recorded (since the epoch).
+        watermark: The event time up to which no more records are expected from the split (``currentWatermark``).
+        lag: The time by which the watermark is behind the clock (``watermarkLag``).
+        drift: The time by which the read records are ahead of the slowest split (``watermarkAlignmentDrift``).
         rows_per_second: The rate over the newest batches (``numRecordsInPerSecond``).
         per_second: By status, the milliseconds of each second in which the split had it, over the same batches
             (``activeTimeMsPerSecond``, ``pausedTimeMsPerSecond``, ``idleTimeMsPerSecond``).
@@ -98,9 +98,9 @@ class Status:
         splits: The splits of the newest batch of every source, by group, source and split. Splits that were read to
             their end and retired, or removed, are missing.
         members: The latest reports of sources.
-        groups: The group of each source of which the log tells, by the lineage of the source. The two sources of a
+        groups: The group of each source that is in the log, by the lineage of the source. The two sources of a
             self-join are one in ``members``, and two here.
-        table_splits: All splits of the table, if ``splits`` are only some of them. Names depend on all.
+        table_splits: All splits of the table, if ``splits`` are only some of them; names depend on all splits.
     """
 
     splits: Sequence[SplitMetrics]
@@ -131,7 +131,7 @@ class Status:
     def is_there(self, member: Member, now: int) -> bool | None:
         """Returns whether a source is alive at ``now`` (ms); ``None`` if this is not known.
 
-        A source of which the log tells nothing any more is gone, since a living source reports several times a minute.
+        A source without recent reports in the log is gone, because a living source reports several times a minute.
         """
         if self.info_of(member).entry is not None or not self.members:
             return self.info_of(member).is_there(now)
@@ -142,9 +142,9 @@ class Status:
         return {split.member: split.recorded_at for split in self.splits}
 
     def waits(self, now: int) -> list[Wait]:
-        """Returns which sources wait for which splits, for the sources that are alive at ``now`` (ms since the epoch).
+        """Returns the waits of all sources that are alive at ``now`` (ms since the epoch).
 
-        The sources report this after each plan. A plan that reads nothing makes no batch, and so no rows.
+        The sources report their waits after each plan. A plan that reads nothing makes no batch, and so no rows.
         """
         there = [split for split in self.splits if self.info_of(split.member).is_there(now)]
         found = []
@@ -156,7 +156,7 @@ class Status:
 
 
 class StatusReader:
-    """Reads the status of a table. Each later read loads only what is new."""
+    """A reader of the status of a table. Each later read loads only the new rows."""
 
     def __init__(self, table: SplitWatermarkTable) -> None:
         self.table = table
@@ -171,7 +171,7 @@ class StatusReader:
         """Returns the status at the time ``now`` (ms since the epoch).
 
         Raises:
-            AlignmentError: There is no such table, or it cannot be read.
+            AlignmentError: The table does not exist, or cannot be read.
         """
         look = self._recordings.look()
         if look.is_another:
@@ -206,7 +206,7 @@ class StatusReader:
         return replace(split, status=SplitStatus.PAUSED) if waits else split
 
     def _take_in_rows(self) -> None:
-        """Loads the batches that rates need, of each source that has recorded more since the last look."""
+        """Loads the batches that rates need, of each source that has recorded further batches since the last read."""
         latest = max((recording.at for recording in self._newest.values()), default=None)
         found = self._recordings.newest(None if latest is None else latest - _CLOCKS_APART)
         changed = {member: newest for member, newest in found.items() if self._newest.get(member) != newest}
@@ -221,7 +221,7 @@ class StatusReader:
 def _holder(member: Member, held_by: str | None, splits: Iterable[SplitMetrics]) -> SplitMetrics | None:
     """Returns the split for which a member waits.
 
-    For the whole group, it is the split of other members furthest behind.
+    If ``held_by`` stands for the whole group, it is the split of the other members that is furthest behind.
     """
     if held_by != GROUP:
         return next((s for s in splits if s.member == member and s.split == held_by), None)

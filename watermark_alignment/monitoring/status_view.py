@@ -33,7 +33,7 @@ _NAMED = 5
 
 
 def to_json(status: Status, now: int) -> str:
-    """Returns one line: an array with an object for every split, by the names of Flink's metrics. Times are in ms."""
+    """Returns one line of JSON: an array with an object for every split, with Flink's metrics by name; times in ms."""
     return json.dumps([_object(split, status, now) for split in status.splits])
 
 

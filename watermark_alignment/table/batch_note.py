@@ -1,4 +1,4 @@
-"""What a source reports about a whole micro-batch, in the metadata of the commit that has the batch's rows."""
+"""The report of a source about a whole micro-batch, in the metadata of the commit that has the batch's rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEY = "flip27.batch"
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What tasks observed of event times. Times are in ms; ``None`` if they are unknown.
+    """The event times that tasks observed. Times are in ms; ``None`` if they are unknown.
 
     Attributes:
         event_time: The option ``scan.watermark.event-time``.
@@ -26,7 +26,7 @@ class Observed:
         bytes: The size of these records in memory.
         untimed: The number of these records that have no event time.
         sample: A sentence about one of the records without event time, without its values.
-        untimed_split: A split of which many records, one after another, had no event time; "" without such a split.
+        untimed_split: A split that had many records without an event time, one after another; "" without such a split.
         untimed_in_split: The number of these records.
         min_event_time: The least event time of the batch.
         max_event_time: The greatest event time of the batch.
@@ -51,7 +51,7 @@ class Observed:
         return self.bytes / self.records if self.records else None
 
     def mistakes(self, source: str, now: int) -> Iterator[tuple[str, str]]:
-        """Yields warnings with their kinds: no event times, a wrong unit.
+        """Yields pairs of a kind and a warning: of missing event times, and of a wrong unit.
 
         Args:
             source: The name of the source.
@@ -83,15 +83,15 @@ class BatchNote:
         lineage: The id of its checkpoint, as in its offsets.
         batch: The number of the batch.
         max_drift_ms: The option ``scan.watermark.alignment.max-drift``.
-        unreported: The number of splits of which tasks have not reported all that was read. For these the planned range
-            replaces the report.
+        unreported: The number of splits whose tasks have not reported everything that they read. For these the planned
+            range replaces the report.
         implausible: By split, the number of records in this batch with an event time beyond
             ``scan.watermark.max-future``, for the 100 splits that had the most.
         implausible_in_run: The same numbers since the query started.
         max_out_of_orderness_ms: The option ``scan.watermark.max-out-of-orderness``.
-        observed: What tasks observed of event times.
-        reads: What the source reads, in few words.
-        behind: How far the source was behind the latest records after the batch.
+        observed: The event times that tasks observed.
+        reads: A short name of the topics or paths that the source reads.
+        behind: The distance of the source to the latest records after the batch.
         metrics: The 100 greatest counters of the source's readers and enumerator since the query started, by name.
     """
 

@@ -1,8 +1,8 @@
-"""The way of rows into a split-watermark table that only the session can write: a catalog's table, by its name.
+"""The spool: files with the rows of a split-watermark table that only the session can write (a table of a catalog).
 
-The planning process has no session. It writes each commit to a file in a folder of the driver, the *spool*. The
-session's :class:`~watermark_alignment.catalog_writer.CatalogTableWriter` moves these files into the table. Locks
-of the operating system on files in the folder say which of these processes run; a lock ends with its process.
+The planning process has no session. So it writes each commit to a file in a folder of the driver, the *spool*. The
+session's :class:`~watermark_alignment.catalog_writer.CatalogTableWriter` moves the rows of these files into the table.
+Locks of the operating system on files in the folder show which of these processes run; a lock ends with its process.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _SUFFIX: Final = ".arrow"
 _MOST_BYTES: Final = 256 << 20
 _MOST_FILES: Final = 10_000
 _FORMER_PROCESS_S: Final = 20.0
-"""The planning process of a query can live for some seconds after the query has ended."""
+"""The time (s) to wait for the lock of another process, which can live for some seconds after its query."""
 _FORMER_RUN_S: Final = 60.0
-"""The same time if the process is that of a former run of the same source. It ends, if late on a busy machine."""
+"""The time (s) to wait for the process of a former run of the same source, which ends, on a busy machine late."""
 PAUSE_S: Final = 0.02
 """The time (s) between two attempts to get a lock."""
 _LOOKS: Final = 5
@@ -42,7 +42,7 @@ class SpooledCommit:
     """One commit in the spool.
 
     Attributes:
-        file: The file that has it.
+        file: The file with the commit.
         batch: The number of the batch.
     """
 
@@ -93,7 +93,7 @@ class CatalogSpool:
         """Creates the folder, which only this user can read and write.
 
         Raises:
-            AlignmentError: It cannot be created, or belongs to another user.
+            AlignmentError: The folder cannot be created, or belongs to another user.
         """
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -109,7 +109,7 @@ class CatalogSpool:
         Args:
             group: The name of the group.
             source: The id of the source.
-            reads: What the source reads, in few words.
+            reads: A short name of the topics or paths that the source reads.
 
         Raises:
             AlignmentError: No session writes the table, or ``group`` has another source.
@@ -145,7 +145,7 @@ class CatalogSpool:
     def has_writer(self) -> bool:
         """Returns whether a session writes the table now.
 
-        Another planning process that looks for a writer at the same moment holds the lock, too, but not for long.
+        Another planning process that checks for a writer at the same moment also holds the lock, for a short time.
         """
         lock = self.writer_lock()
         for _ in range(_LOOKS):
@@ -168,7 +168,7 @@ class CatalogSpool:
             False, because no version of the table was made.
 
         Raises:
-            AlignmentError: The file cannot be written, or too many commits wait.
+            AlignmentError: The file cannot be written, or too many commits are in the spool.
         """
         data = rows if isinstance(rows, pa.Table) else as_table(rows)
         about = json.dumps({"app_id": app_id, "metadata": dict(metadata)})
@@ -181,7 +181,7 @@ class CatalogSpool:
         return False
 
     def pending(self) -> dict[str, list[SpooledCommit]]:
-        """Returns the commits that wait, the oldest first, by a hash of their application id."""
+        """Returns the commits in the spool, the oldest first, by a hash of their application id."""
         found: dict[str, list[SpooledCommit]] = {}
         for file in sorted(self.folder.glob(f"*{_SUFFIX}")):
             app, batch = file.stem.split("-")
@@ -212,7 +212,7 @@ def _short(text: str) -> str:
 
 
 def _replace(file: Path, rows: pa.Table) -> None:
-    """Writes ``rows`` to ``file``, which appears complete and on disk. Nothing is left where that fails."""
+    """Writes ``rows`` to ``file``, which appears only when it is complete and on disk. A failure leaves no file."""
     unfinished = file.with_suffix(".unfinished")
     try:
         with unfinished.open("wb") as data:

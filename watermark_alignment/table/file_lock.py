@@ -1,4 +1,4 @@
-"""A lock on a file, which ends with the process that holds it, however that ends."""
+"""A lock on a file, which the operating system releases when the process that holds it ends or is killed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class FileLock:
         self._file.write_text(note, encoding="utf-8")
 
     def note(self) -> str:
-        """Returns what the last holder wrote; an empty text if it wrote nothing."""
+        """Returns the text that the last holder wrote; an empty text if it wrote nothing."""
         with suppress(OSError):
             return self._file.read_text(encoding="utf-8")
         return ""

@@ -35,7 +35,7 @@ from watermark_alignment.table.split_watermark_table import NO_HOOKS, SplitWater
 _LOG = logging.getLogger(__name__)
 
 ROW_RETENTION = "flip27.rowRetentionDuration"
-"""The table property that says how long rows are kept after they were recorded.
+"""The table property with the time for which rows are kept after they were recorded.
 
 They are kept up to an eighth longer, so that not every round must rewrite old data.
 """
@@ -45,7 +45,7 @@ CHECKPOINT_EVERY = 20
 ROUND_EVERY = 5 * CHECKPOINT_EVERY
 
 _TARGET_BYTES = 16 << 20
-_GROUP_ROWS = 1 << 17  # some 30 MB in memory
+_GROUP_ROWS = 1 << 17  # About 30 MB in memory.
 _ATTEMPTS = 10
 _FAILURES_TO_WARN_OF = 3
 
@@ -58,7 +58,7 @@ class _Step(NamedTuple):
     """One step of maintenance.
 
     Attributes:
-        name: What the step does, in words.
+        name: A description of the step.
         run: Runs the step.
     """
 
@@ -106,7 +106,7 @@ class Maintenance:
         return version % self._checkpoint_every == 0
 
     def committed(self, version: int) -> None:
-        """Does what is due after a commit of this process made ``version`` of the table. Never raises."""
+        """Runs the maintenance that is due after this process has committed ``version`` of the table. Never raises."""
         if version % self._round_every == 0:
             self.run()
         elif self.is_due(version):
@@ -168,7 +168,7 @@ class Maintenance:
         same files, which doubles the rows.
         """
         if self._table.delta.protocol().min_reader_version > 1:
-            return  # with deletion vectors and the like, a file has more than its rows
+            return  # With deletion vectors and similar features, a file also has rows that are deleted.
         small = _worth_merging(self._files())
         if len(small) < 2:
             return
@@ -178,14 +178,14 @@ class Maintenance:
                 return
             self._table.delta.update_incremental()
             if not {file.path for file in small} <= {file.path for file in self._files()}:
-                return  # another member's round was faster; the next vacuum removes our file
+                return  # The round of another member was faster. The next vacuum removes the file of this round.
         raise CommitFailedError(
             f"Maintenance of the table gave up after {_ATTEMPTS} attempts, because each time another process had "
             "committed first. It tries again later."
         )
 
     def _merge(self, files: Sequence[_File]) -> AddAction:
-        """Writes the rows of the files into one. Only some of them are in memory at a time."""
+        """Writes the rows of ``files`` into one file. Only some of the rows are in memory at a time."""
         store, path = self._table.files(), f"part-{uuid.uuid4()}.zstd.parquet"
         described: list[pa.Table] = []
         with (
@@ -199,7 +199,7 @@ class Maintenance:
         return AddAction(path, size, {}, _now(), data_change=False, stats=json.dumps(statistics))
 
     def _replace(self, files: Sequence[_File], merged: AddAction) -> bool:
-        """Commits exactly the next version of the table, or nothing. So no other process can have removed the files."""
+        """Commits the replacement only as the next version, so that no other process can have removed ``files``."""
         now = _now()
         removed = [RemoveAction(file.path, False, now, file.size, {}) for file in files]
         try:

@@ -1,4 +1,4 @@
-"""How far a source is behind the latest records, under the names of Spark's Kafka source (``ReportsSourceMetrics``).
+"""The distance of a source to the latest records, under the names of Spark's Kafka source (``ReportsSourceMetrics``).
 
 Spark 4.2 gives a Python source no way to report metrics of its own: ``PythonMicroBatchStream`` does not implement
 ``ReportsSourceMetrics``.
@@ -14,10 +14,10 @@ from watermark_alignment.formatting import data_size
 
 @dataclass(frozen=True, slots=True)
 class OffsetsBehind:
-    """The number of positions between what was read of the splits of a source and the ends of their logs.
+    """The numbers of positions between the read records of splits and the ends of their logs, for one source.
 
     Attributes:
-        splits: The number of splits of which this is known.
+        splits: The number of splits with a known distance.
         least: The least number of positions of a split.
         greatest: The greatest number of positions of a split.
         total: The sum over all splits.
@@ -39,7 +39,11 @@ class OffsetsBehind:
         return OffsetsBehind(len(positions), min(positions), max(positions), total).sized(bytes_per_row)
 
     def sized(self, bytes_per_row: float | None) -> OffsetsBehind:
-        """Returns the same with the estimated bytes, by the mean size of a row; ``None`` if that is unknown."""
+        """Returns the same distance with the estimated bytes.
+
+        Args:
+            bytes_per_row: The mean size of a row (bytes); ``None`` if unknown.
+        """
         return replace(self, bytes=None if bytes_per_row is None else round(self.total * bytes_per_row))
 
     def __str__(self) -> str:

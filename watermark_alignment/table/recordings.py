@@ -1,6 +1,7 @@
 """Reads selected batches of a split-watermark table, which can have the rows of weeks.
 
-A *recording* is what a source wrote in one commit: a row for each of its splits, all with one ``recorded_at``.
+A *recording* is the set of rows that a source wrote in one commit: a row for each of its splits, all with the same
+``recorded_at``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from watermark_alignment.table.split_watermark_table import SplitWatermarkTable,
 
 _FEWEST_COMMITS = 200
 LOG_REACH_MS = 900_000
-"""How far back the log of a table is read (ms), which is as long as a table that this project created keeps it."""
+"""The age (ms) up to which commits in the log of a table are read: tables of this project keep them as long."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _NEWEST = (
     'SELECT "group", source, max(recorded_at) AS at, last_value(batch ORDER BY recorded_at, batch) AS batch '
@@ -52,7 +53,7 @@ class Recording(NamedTuple):
 
 
 class NothingToShowError(AlignmentError):
-    """The table can be read, but has no rows of what was requested."""
+    """The table can be read, but has no rows of the requested group or sources."""
 
     @classmethod
     def of(cls, table: SplitWatermarkTable, whose: str, members: Mapping[Member, str]) -> NothingToShowError:
@@ -60,7 +61,7 @@ class NothingToShowError(AlignmentError):
 
         Args:
             table: The table.
-            whose: What was requested, in words.
+            whose: The requested group or sources, in words.
             members: The members that have rows, with the names of their sources.
         """
         where = f"The split-watermark table at '{table.uri}'"
@@ -74,7 +75,7 @@ class NothingToShowError(AlignmentError):
 
 
 class TableChanges(NamedTuple):
-    """The changes of a table since it was last looked at.
+    """The changes of a table since the last :meth:`Recordings.look`.
 
     Attributes:
         commits: The newest commits, newest first. For a path with ``#`` or ``?`` delta-rs (1.6) returns no commits.
@@ -100,8 +101,8 @@ class Recordings:
     def look(self) -> TableChanges:
         """Moves to the newest version.
 
-        The result has the newest commits since the last look: those of the last :data:`LOG_REACH_MS`, and at least
-        200. If the table was created again, this counts as a first look.
+        Returns the changes, with the newest commits since the last call: those of the last :data:`LOG_REACH_MS`, and at
+        least 200. If the table was created again, the call counts as the first one.
         """
         before, delta = self._delta, self._table.load()
         is_another = before is None or before.metadata().id != delta.metadata().id
@@ -172,7 +173,7 @@ class Recordings:
         return AlignmentError(
             f"The split-watermark table at '{self._table.uri}' has a row that no source of this release writes: {row}. "
             f"A status is one of {', '.join(SplitStatus)}, and only times and drift may be unknown. If a later release "
-            "wrote it, look at the table with that release; else delete the row."
+            "wrote the row, read the table with that release; else delete the row."
         )
 
     @property

@@ -33,7 +33,7 @@ _GREATEST_LONG = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class SplitRow:
-    """What one split did in one batch. Times are milliseconds since the epoch; ``None`` if unknown."""
+    """The row of one split and one batch. Times are milliseconds since the epoch; ``None`` if unknown."""
 
     group: str
     source: str
@@ -61,7 +61,7 @@ def columns_of(group: str, source: str, batch: int, recorded_at: int, **columns:
         group: The group of the source.
         source: The id of the source.
         batch: The number of the batch.
-        recorded_at: When the rows were recorded (ms).
+        recorded_at: The time at which the rows were recorded (ms).
         columns: The other columns, as in :class:`SplitRow`.
     """
     (recorded,) = _in_microseconds([recorded_at])
@@ -74,7 +74,7 @@ def columns_of(group: str, source: str, batch: int, recorded_at: int, **columns:
 
 
 def _table(columns: Mapping[str, Sequence[Any]], ready: Mapping[str, pa.Array] | None = None) -> pa.Table:
-    """Returns the table of columns whose times are in ms, and of columns that are as the table has them."""
+    """Returns a table of ``columns``, whose times are in ms, and of ``ready`` columns in the types of the table."""
     times = [name for name in columns if SCHEMA.field(name).type == _TIMESTAMP]
     shown = {name: _in_microseconds(columns[name]) for name in times}
     drift = [

@@ -1,8 +1,9 @@
 """The Delta table of split watermarks. It has a row for each split of a group and each micro-batch.
 
-It is written with delta-rs, so it needs no JVM, and can be read with delta-spark meanwhile. Each batch of a source is
-one commit. Delta's application transactions (protocol action ``txn``) make it idempotent: the id is that of the source
-and its lineage, the version is the batch. :mod:`watermark_alignment.table.maintenance` keeps the table small.
+It is written with delta-rs, which needs no JVM, and can be read with delta-spark at the same time. Each batch of a
+source is one commit. Delta's application transactions (protocol action ``txn``) make commits idempotent: the
+application id is the source id and the id of its checkpoint, the version is the number of the batch.
+:mod:`watermark_alignment.table.maintenance` keeps the table small.
 """
 
 from __future__ import annotations
@@ -49,11 +50,12 @@ PROPERTIES: Mapping[str, str] = {
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 """Leaves checkpoints and clean-up of the log to maintenance, so that each commit takes the same time."""
 
-_NO_ROWS = pa.Table.from_batches([], SCHEMA)  # empty_table() would import pandas, for a third of a second
+# empty_table() would import pandas, which takes a third of a second.
+_NO_ROWS = pa.Table.from_batches([], SCHEMA)
 _ATTEMPTS = 5
 _LOG_FOLDER = re.compile(r"_delta_log")
 _DETAILS = re.compile(r"\.? Known schemes:|\n\s*0: |: ParsedLogPath ")
-"""What a user cannot use in a message of delta-rs: a list of some fifty schemes, a stack of calls, an object."""
+"""Parts of messages of delta-rs that do not help a user: a list of some fifty schemes, a stack of calls, an object."""
 _DATA_FILE = re.compile(rf"{_LOG_FOLDER.pattern}|part-.*\.parquet")
 
 _T = TypeVar("_T")
@@ -66,11 +68,11 @@ _TOLD: set[str] = set()
 
 
 NO_TABLE: Final = "there is no Delta table"
-"""The message of :class:`TableNotFoundError` where no other cause is known."""
+"""The message of :class:`TableNotFoundError` if no other cause is known."""
 
 
 class NoTableError(AlignmentError):
-    """There is no Delta table at the path. The first aligned query that uses it creates it."""
+    """The path has no Delta table. The first aligned query that uses the path creates the table."""
 
 
 class SplitWatermarkTable:
@@ -80,7 +82,7 @@ class SplitWatermarkTable:
 
     Args:
         uri: The location of the table.
-        storage_options: What delta-rs needs to reach ``uri``. No message has any of the values.
+        storage_options: The options with which delta-rs reaches ``uri``. No message shows their values.
     """
 
     def __init__(self, uri: str, storage_options: Mapping[str, str]) -> None:
@@ -97,7 +99,7 @@ class SplitWatermarkTable:
         """Loads the newest version of the table. Creates the table if the path is new or empty.
 
         Raises:
-            AlignmentError: The path has something else or a table with another schema, or cannot be reached.
+            AlignmentError: The path has other files or a table with another schema, or cannot be reached.
         """
         with self.failing("cannot be opened"):
             self._choose_how_to_commit()
@@ -130,7 +132,7 @@ class SplitWatermarkTable:
     def append(
         self, app_id: str, batch: int, rows: Sequence[SplitRow] | pa.Table, metadata: Mapping[str, str]
     ) -> bool:
-        """Appends the rows of ``batch`` in one commit with ``metadata``. There can be no rows.
+        """Appends the rows of ``batch``, 0 or more, in one commit with ``metadata``.
 
         Args:
             app_id: The id of the application transaction.
@@ -139,7 +141,7 @@ class SplitWatermarkTable:
             metadata: The metadata of the commit.
 
         Returns:
-            False if that batch of ``app_id`` or a later one is in the table. Then nothing is written.
+            True if the rows were written; false if the table already has that batch of ``app_id`` or a later one.
 
         Raises:
             AlignmentError: The commit failed, also after the newest version of the table was loaded.
@@ -173,7 +175,7 @@ class SplitWatermarkTable:
         source.
 
         Raises:
-            AlignmentError: There is no such table, or it cannot be read.
+            AlignmentError: The table does not exist, or cannot be read.
         """
         wanted = {"group": group, "source": source}
         terms = [equals(column, value) for column, value in wanted.items() if value is not None]
@@ -186,7 +188,7 @@ class SplitWatermarkTable:
         """Returns the newest version of a table that exists, in a new handle. Creates nothing.
 
         Raises:
-            AlignmentError: There is no such table, it has another schema, or it cannot be reached.
+            AlignmentError: The table does not exist, has another schema, or cannot be reached.
         """
         with self.failing("cannot be read"):
             check_folder(self.uri)
@@ -204,7 +206,7 @@ class SplitWatermarkTable:
         try:
             with _RENAMING if self._renames else nullcontext():
                 yield
-        except BaseException as error:  # delta-rs raises plain Exception; a panic is not a subclass of it
+        except BaseException as error:  # A panic of delta-rs is not a subclass of Exception.
             if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
                 raise
             raise self._failure(what, error) from None
@@ -215,14 +217,14 @@ class SplitWatermarkTable:
             return error
         cause = _DETAILS.split(re.sub(r"\x1b\[\d*m|↳", "", str(error)))[0] or type(error).__name__
         for secret in sorted(self._options.values(), key=len, reverse=True):
-            if len(secret) > 3:  # shorter ones are flags and numbers, not credentials
+            if len(secret) > 3:  # Shorter values are flags and numbers, not credentials.
                 cause = cause.replace(secret, "***")
         cause = " ".join(cause.split()).rstrip(".")
         place = f"The split-watermark table at '{self.uri}' {what}"
         if isinstance(error, TableNotFoundError) and str(error) == NO_TABLE:
             return NoTableError(
-                f"{place}: {cause}. An aligned query creates it when it starts. Check that its option {TABLE_OPTION} "
-                "has this path"
+                f"{place}: {cause}. An aligned query creates the table when it starts. Check that "
+                f"option {TABLE_OPTION} has this path"
             )
         return AlignmentError(f"{place}. {remedy(self.uri, cause)} The cause: {cause}")
 
@@ -249,10 +251,8 @@ class SplitWatermarkTable:
     def _create(self) -> DeltaTable:
         held = self._contents()
         if held:
-            # Unless another process has just created the table, this is no place for one.
-            return self._load() or self._refuse(
-                f"is not a Delta table, its path holds {held}: give a new path"
-            )
+            # Unless another process has just created the table, the path is in use.
+            return self._load() or self._refuse(f"is not a Delta table, its path has {held}: give a new path")
         try:
             DeltaTable.create(
                 self.uri,
@@ -269,10 +269,10 @@ class SplitWatermarkTable:
         return DeltaTable(self.uri, storage_options=self._options)
 
     def _contents(self) -> str:
-        """Returns a name in the path that shows that it is in use, or an empty text.
+        """Returns the name of a file which shows that the path is in use, or an empty text.
 
-        If the table was deleted while this process used it, a data file of the failed commit may be left. It does not
-        count.
+        If the table was deleted while this process used it, a data file of the failed commit may be left. That file
+        does not count.
         """
         try:
             held = self.files().get_file_info(FileSelector(""))

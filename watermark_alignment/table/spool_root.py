@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def spool_root_of(spark: SparkSession) -> str:
-    """Returns the folder of a session's driver; empty for a session of Spark Connect, which is elsewhere.
+    """Returns the path of the folder on a session's driver; empty for Spark Connect, whose driver is elsewhere.
 
-    There is one for each user and each warehouse, since tables of different warehouses can have the same name.
+    Each user and each warehouse has a folder, because tables of different warehouses can have the same name.
     """
     try:
         _ = spark.sparkContext

@@ -23,7 +23,7 @@ _FIRST_RETRY_S, _LAST_RETRY_S = 0.1, 30.0
 
 
 class RowStore(Protocol):
-    """What takes the rows of a batch: a table, or the spool of a table that the session writes."""
+    """A store of the rows of batches: a table, or the spool of a table that the session writes."""
 
     def append(
         self, app_id: str, batch: int, rows: Sequence[SplitRow] | pa.Table, metadata: Mapping[str, str]
@@ -36,8 +36,8 @@ class TableWriter:
     """A queue of commits, and the daemon thread that writes them in order as application ``app_id``.
 
     While the table cannot be written, the newest ``capacity`` commits with at most ``max_bytes`` are kept. They are
-    retried after 0.1 s, then at growing intervals up to 30 s. The first failure is logged as a warning. What was
-    dropped is logged when writing works again, or at the end. The thread starts with the first commit.
+    retried after 0.1 s, then at growing intervals up to 30 s. The first failure is logged as a warning. Dropped batches
+    are logged when writing works again, or at the end. The thread starts with the first commit.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class TableWriter:
                 self._wake()
 
     def look_after(self, version: int) -> None:
-        """Does in the background the maintenance that is due after another part of this process made ``version``."""
+        """Runs, in the thread, the maintenance that is due after another part of this process made ``version``."""
         with self._changed:
             if self._maintenance is not None and self._maintenance.is_due(version) and not self._closing:
                 self._due.append(version)
@@ -102,7 +102,7 @@ class TableWriter:
             return self._changed.wait_for(lambda: not self._pending, timeout_s if self._thread else 0)
 
     def close(self, timeout_s: float = 2.0) -> None:
-        """Writes what is pending as far as ``timeout_s`` (s) allows, and ends the thread. Never raises."""
+        """Writes the pending commits for at most ``timeout_s`` (s), and ends the thread. Never raises."""
         with self._changed:
             is_again, self._closing = self._closing, True
             self._changed.notify_all()
@@ -157,14 +157,14 @@ class TableWriter:
         if not self._is_failing:
             kept, size = self._pending.capacity, self._pending.max_bytes >> 20
             _LOG.warning(
-                "%s. Reading goes on; up to %d batches, or %d MB, are kept and tried again.",
+                "%s. Reading goes on; the rows of up to %d batches, or %d MB, are kept, and writing is tried again.",
                 error,
                 kept,
                 size,
             )
 
     def _is_over(self) -> bool:
-        """Waits until there is something to do. Returns true if the writer is closed and all is done."""
+        """Waits for a commit or maintenance. Returns true if the writer is closed and all commits are written."""
         with self._changed:
             self._changed.wait_for(lambda: self._pending or self._due or self._closing)
             return self._closing and not self._pending and not self._due
@@ -180,7 +180,7 @@ class TableWriter:
         return due
 
     def _done(self, commit: PendingCommit) -> None:
-        """Removes a written commit, and logs which batches were dropped.
+        """Removes a written commit from the queue, and logs which batches were dropped.
 
         They are logged after a failure, or if the table is too slow, each time that a whole queue was dropped.
         """

@@ -1,4 +1,4 @@
-"""Which batches were written to a split-watermark table of a catalog, or may have been."""
+"""A record of the batches that were written to a split-watermark table of a catalog, or may have been."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _MOST_AT_ONCE: Final = 100
 
 
 class WrittenBatches:
-    """Up to which batch commits were written, or begun to be written, by application.
+    """The last batch whose commit was written, or begun, by application; stored in a file.
 
-    A run of commits that was begun is begun again as it was, with the same version of its application transaction. So
-    Delta can tell whether it was written.
+    Several commits that are written together are a run. A run that was begun is begun again with the same commits and
+    the same version of its application transaction, so that Delta refuses it if it was written.
 
     Args:
-        file: Where this is stored.
+        file: The file of the record.
     """
 
     def __init__(self, file: Path) -> None:
@@ -30,8 +30,8 @@ class WrittenBatches:
     ) -> tuple[list[SpooledCommit], list[SpooledCommit]]:
         """Returns the commits to write next, and the commits that are left.
 
-        Of an application of which nothing is known, as on a new driver, the first commit is written alone: the
-        table may have it.
+        If the record has no entry of the application, as on a new driver, the first commit is written alone, because
+        the table may already have it.
         """
         begun = self._read().get(app)
         if begun is None:

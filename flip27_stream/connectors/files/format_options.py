@@ -43,7 +43,7 @@ def file_format(name: str, options: Mapping[str, str], schema: pa.Schema | None 
             types of their own.
 
     Raises:
-        OptionError: There is no such format, one of its options is wrong or belongs to another format, or the format
+        OptionError: The format does not exist, one of its options is wrong or belongs to another format, or the format
             cannot have these columns.
     """
     key = name.strip().lower()

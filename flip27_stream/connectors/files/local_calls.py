@@ -19,17 +19,17 @@ from flip27_stream.threads import start
 T = TypeVar("T")
 
 Note = Callable[[object], None]
-"""Is called with anything that a call finds, as a sign that it is not blocked."""
+"""The type of a function that is called with anything that a call finds, as a sign that the call is not blocked."""
 
 
 class LocalCall(Generic[T]):
     """A call in a thread of its own, which can be waited for again if it is blocked. The thread cannot be stopped.
 
     Attributes:
-        time_limit_s: How long (s) a call may find nothing until it counts as blocked.
+        time_limit_s: The time (s) for which a call may find nothing before it counts as blocked.
 
     Args:
-        work: Does the call.
+        work: The function that makes the call.
         name: The name of the thread.
 
     Raises:
@@ -76,11 +76,11 @@ class LocalCall(Generic[T]):
 
 
 def answered(work: Callable[[], T], what: str) -> T:
-    """Returns what ``work`` returns. If no thread can be started, it is not limited in time.
+    """Returns the result of ``work``, with a time limit, or without a limit if no thread can be started.
 
     Args:
-        work: Calls the local file system.
-        what: What it does, for the error.
+        work: A function that calls the local file system.
+        what: A description of the call, for the error.
 
     Raises:
         UnreachableError: The call is blocked.
@@ -92,7 +92,7 @@ def answered(work: Callable[[], T], what: str) -> T:
         return work()
     outcome = call.wait()
     if outcome is None:
-        raise blocked(what, "there was no answer")
+        raise blocked(what, "no answer came")
     return outcome()
 
 
@@ -100,8 +100,8 @@ def blocked(what: str, how: str) -> UnreachableError:
     """Returns the error for a call that is blocked.
 
     Args:
-        what: What the call does.
-        how: What is known of it.
+        what: A description of the call.
+        how: A description of its progress.
     """
     return UnreachableError(
         f"{what} hangs: {how} for {LocalCall.time_limit_s:g} s. Check that the file system answers, and its mount."
@@ -109,7 +109,7 @@ def blocked(what: str, how: str) -> UnreachableError:
 
 
 def open_file(fs: FileSystem, path: str) -> NativeFile:
-    """Returns the opened file. Of a local file also the last byte is read, which shows that the mount answers.
+    """Returns the opened file. The last byte of a local file is read, too, to check that the mount answers.
 
     Raises:
         UnreachableError: The local file system does not answer.

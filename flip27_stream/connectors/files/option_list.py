@@ -1,6 +1,6 @@
 """The list of the options of the file source.
 
-Names are those of Spark, Delta or Flink, where one of them has the option.
+Names are those of Spark, Delta or Flink, if one of them has the option.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ PATH: Final = Option(
     "path",
     any_text("file, folder, glob or Delta table, local or URI"),
     None,
-    "What to read. `load(path)` sets this option.",
+    "The files, folder or table to read. `load(path)` sets this option.",
 )
 PATHS: Final = Option(
     "paths",
@@ -158,20 +158,20 @@ FAIL_ON_DATA_LOSS: Final = Option(
     "failOnDataLoss",
     BOOLEAN,
     "true",
-    "Fail if files may have been added unnoticed; with Delta, if versions that are still to be read are no longer in "
+    "Fail if files may have been added unnoticed; with Delta, if versions that must still be read are no longer in "
     "the log.",
 )
 STARTING_VERSION: Final = Option(
     "startingVersion",
     Kind("number or `latest`", _version),
     None,
-    "Delta: read only what this version and later ones added.",
+    "Delta: read only the rows that this version and later versions added.",
 )
 STARTING_TIMESTAMP: Final = Option(
     "startingTimestamp",
     Kind("date, or date and time in ISO 8601's form, UTC without a zone", _iso_time),
     None,
-    "Delta: the same, from the first version that was committed then or later.",
+    "Delta: read only the rows of the first version that was committed at this time or later, and of later versions.",
 )
 IGNORE_DELETES: Final = Option(
     "ignoreDeletes",
@@ -232,15 +232,15 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
 
 REFUSED: Final = {
     "cleanSource": "files are never moved or deleted",
-    "fileNameOnly": "a file is told from others by its whole path",
+    "fileNameOnly": "files are distinguished by their whole paths",
     "latestFirst": "files are read in the order of event time, or of modification time",
-    "maxFileAge": "what was read is remembered without an age; see docs/files.md",
+    "maxFileAge": "the record of read files has no age limit; see docs/files.md",
     "mergeSchema": "columns are those of .schema(...), or of one of the files",
     "readChangeFeed": "the change data feed of Delta tables is not read",
     "sourceArchiveDir": "files are never moved or deleted",
     "withEventTimeOrder": "files are read in event-time order with option scan.watermark.alignment.group",
 }
-"""Options of Spark's and Delta's sources that are not supported, and why."""
+"""Options of Spark's and Delta's sources that are not supported, with the reasons."""
 
 SUPPORTED_OPTIONS: Final = canonical_names(OPTIONS)
 """The canonical spelling of the options that have an effect, by their names in lower case."""

@@ -62,11 +62,11 @@ class FileOptions:
         format: The name of a file format, or ``delta``.
         listing: Lists the files to read; ``None`` for a Delta table.
         delta: The log of the Delta table to read; ``None`` for folders.
-        start: Where reading of a Delta table begins.
+        start: The version at which reading of a Delta table begins.
         monitor_interval_ms: The interval (ms) at which new files are looked for; ``None`` to read only the files that
             exist when reading begins.
-        schema_change: What to do when the columns of the Delta table no longer fit those of the query.
-        modified: What to do with a file that changes after it was read.
+        schema_change: The action if the columns of the Delta table no longer fit those of the query.
+        modified: The action if a file changes after it was read.
         limits: The limits of a micro-batch.
         max_rows: The greatest number of rows of a micro-batch.
         ignore_corrupt: Whether damaged files are skipped.
@@ -142,7 +142,7 @@ def _refuse_without(
 
 
 def _paths(given: Mapping[str, str]) -> list[str]:
-    """Returns the paths that ``load`` was given: one path, or several as a JSON array."""
+    """Returns the paths that were given to ``load``: one path, or several as a JSON array."""
     path = PATH.get(given)
     paths = [*(PATHS.get(given) or ()), *([path] if path is not None else [])]
     if not paths or not all(one.strip() for one in paths):
@@ -156,7 +156,8 @@ def _listing(
     located = [_located(path, storage) for path in paths]
     if len({place for place, _ in located}) > 1:
         raise OptionError(
-            f"Option 'paths' has paths of several file systems: {', '.join(paths)}. Read each with a query of its own."
+            f"Option 'paths' has paths of several file systems: {', '.join(paths)}. Read each of them with its own "
+            "query."
         )
     inside = tuple(path for _, path in located)
     return FileListing(
@@ -174,7 +175,7 @@ def _partitions(
 ) -> PartitionFolders:
     """Returns the finder of partition columns in names of folders.
 
-    It looks at the folders below option ``basePath``, or by default below the paths that are read.
+    Partition folders are those below option ``basePath``, or by default below the paths that are read.
     """
     base = BASE_PATH.get(given)
     if base is None:

@@ -24,12 +24,12 @@ log = logging.getLogger(__name__)
 
 
 class FileSourceReader(SourceReader[FileSplit]):
-    """Reads one range after the other, in the thread of the task.
+    """A reader that reads one range after the other, in the thread of the task.
 
-    It does not use :class:`SourceReaderBase`. To read files no fetcher thread has to wait for a server, and to pass
-    batches between threads costs a tenth of the rows per second.
+    It does not use :class:`SourceReaderBase`, because files need no thread that waits for a server, and to pass batches
+    between threads costs a tenth of the rows per second.
 
-    The metrics ``corrupt_files``, ``missing_files`` and ``malformed_records`` count what is skipped.
+    The metrics ``corrupt_files``, ``missing_files`` and ``malformed_records`` count skipped files and records.
 
     Args:
         context: The context of the task.
@@ -67,7 +67,7 @@ class FileSourceReader(SourceReader[FileSplit]):
         self._splits.extend(splits)
 
     def notify_no_more_splits(self) -> None:
-        """Does nothing, since all splits are known from the start."""
+        """Does nothing: all splits are known from the start."""
 
     def snapshot_state(self) -> Sequence[FileSplit]:
         return list(self._splits)
@@ -121,7 +121,7 @@ class FileSourceReader(SourceReader[FileSplit]):
         )
         now = _status(split) if opened is not None else None
         if now is not None and opened is not None and now.st_ino == opened.st_ino:
-            _check_time(split, now, what)  # it may have been overwritten while it was read
+            _check_time(split, now, what)  # The file may have been overwritten while it was read.
         if dropped:
             self._leave_out(split, dropped)
 
@@ -142,7 +142,7 @@ class FileSourceReader(SourceReader[FileSplit]):
 
 
 def _status(split: FileSplit) -> os.stat_result | None:
-    """Returns the status of a local file; ``None`` if it is gone or no file, which is an error when it is opened."""
+    """Returns the status of a local file; ``None`` if it is missing or not a file (opening it then raises an error)."""
     try:
         status = os.stat(split.path)
     except OSError:

@@ -48,9 +48,9 @@ class FileSource(Source[FileSplit, FilesState]):
 
     Args:
         options: The options, with names in any case; see the options page.
-        strategy: How event time is found. With alignment, files are read in the order of event time from the first file
-            on. Without a strategy, the source gets it when the first micro-batch is planned.
-        bounded: Whether to read only what exists when reading begins.
+        strategy: The event time of records. With alignment, files are read in the order of event time from the first
+            file on. Without a strategy, the source gets it when the first micro-batch is planned.
+        bounded: Whether to read only the files or rows that exist when reading begins.
         schema: The columns to read; by default those of the Delta table, or of the first file by name.
         inferred: Whether ``schema`` is that default, found when the query was defined.
 
@@ -237,7 +237,7 @@ def infer_schema(options: FileOptions) -> pa.Schema:
     """Returns the columns of the Delta table, or those of the first file by name and of partition folders.
 
     Raises:
-        OptionError: There is no file.
+        OptionError: No file is found.
         ConnectorError: The file or the table cannot be read.
         RecordFormatError: Folders have different partition columns.
     """
@@ -248,8 +248,9 @@ def infer_schema(options: FileOptions) -> pa.Schema:
     paths = {file.path: options.listing.partition(file.path) for files in listed for file in files}
     if not paths:
         raise OptionError(
-            f"There is no file in {', '.join(options.listing.paths)} (option 'path') to learn the columns from. Give "
-            "them with .schema(...)."
+            f"No file from which to take the columns is in {', '.join(options.listing.paths)} (option 'path'). Give "
+            "the "
+            "columns with .schema(...)."
         )
     chosen = file_format(options.format, options.format_options)
     in_file = chosen.schema(options.listing.storage.filesystem(), min(paths))

@@ -28,10 +28,10 @@ class FileSplit(RangeSplit):
         modified: The modification time (ms).
         size: The size (bytes).
         partition: The values of partition columns, which are not in the file, as text; ``None`` for null.
-        length: The position after the last row. It is stored, since a file that was read to its end may be gone.
+        length: The position after the last row. It is stored, because a file that was read to its end may be deleted.
         deletion: The deletion vector; ``None`` if no rows are deleted.
-        columns: The names that the file has for the columns. They are not stored, since they are the same for all
-            splits of an offset.
+        columns: The names of the columns in the file. They are not stored, because they are the same for all splits
+            of an offset.
     """
 
     path: str
@@ -51,7 +51,7 @@ class FileSplit(RangeSplit):
 
     @property
     def layout(self) -> FileLayout:
-        """What is needed to read the rows of the file."""
+        """The partition values, deletion vector and column names with which the rows of the file are read."""
         return FileLayout(self.partition, self.deletion, self.columns)
 
 

@@ -1,4 +1,4 @@
-"""The location of a table of a catalog, for a source that reads files and does not ask catalogs."""
+"""The location of a table of a catalog, for ``flip27_files``, which reads files and has no access to catalogs."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class TableLocation:
     """The location of the files of a table, and the options that are needed to read them.
 
     Attributes:
-        name: The table's name, as it was asked for.
+        name: The name of the table, as the user gave it.
         path: The argument for ``load``.
         options: The arguments for ``options`` of format ``flip27_files``.
-        needs: What the user must add, in words: the options that give access to the store, since the source does not
-            ask the catalog for it. Empty for local files.
+        needs: Descriptions of the access to the store that the user must add, because the source does not get it from
+            the catalog; empty for local files.
     """
 
     name: str
@@ -61,12 +61,12 @@ def table_location(spark: SparkSession, name: str) -> TableLocation:
         The path of the table, and the options to read it.
 
     Raises:
-        ConnectorError: There is no such table, or it cannot be read as files. The error says why.
+        ConnectorError: The table does not exist, or cannot be read as files; the error has the reason.
     """
     if not spark.catalog.tableExists(name):
         raise ConnectorError(
-            f"There is no table {name}, or this session may not see it. Name it as SHOW TABLES does, with its catalog "
-            "and schema."
+            f"Table {name} does not exist, or this session may not see it. Give its name as SHOW TABLES does, with its "
+            "catalog and schema."
         )
     details = _details(spark, name)
     path, kind = details.get("Location", ""), details.get("Provider", "").lower()
@@ -85,7 +85,7 @@ def table_location(spark: SparkSession, name: str) -> TableLocation:
 
 
 def _details(spark: SparkSession, name: str) -> Mapping[str, str]:
-    """Returns what the catalog knows of a table, by the names in DESCRIBE TABLE EXTENDED."""
+    """Returns the properties of a table in the catalog, by the names in DESCRIBE TABLE EXTENDED."""
     rows = spark.sql(f"DESCRIBE TABLE EXTENDED {_quoted(name)}").collect()
     names = [row[0] for row in rows]
     first = names.index(_DETAILS) + 1 if _DETAILS in names else len(rows)
@@ -96,7 +96,7 @@ def _check(name: str, details: Mapping[str, str], path: str, kind: str) -> None:
     """Checks that the rows of the table are those of its files.
 
     Raises:
-        ConnectorError: It is a view, has a row filter or column masks, or has another format.
+        ConnectorError: The table is a view, has a row filter or column masks, or has another format.
     """
     what = details.get("Type", "").upper()
     if not details or what not in _TABLES:
@@ -111,7 +111,7 @@ def _check(name: str, details: Mapping[str, str], path: str, kind: str) -> None:
             f"themselves how they are read; give its location ({path or 'unknown'}) and its options to flip27_files",
         )
     if not path:
-        raise _cannot(name, "its catalog does not tell where it is")
+        raise _cannot(name, "the catalog does not have its location")
 
 
 def _check_features(spark: SparkSession, name: str) -> None:
@@ -121,7 +121,7 @@ def _check_features(spark: SparkSession, name: str) -> None:
         ConnectorError: The table needs features that are not supported.
     """
     (row,) = spark.sql(f"DESCRIBE DETAIL {_quoted(name)}").collect()
-    features = row.asDict().get("tableFeatures") or ()  # of readers and of writers
+    features = row.asDict().get("tableFeatures") or ()  # The features of readers and of writers.
     check_protocol(f"The table {name}", 0, [one for one in features if one in REFUSED])
 
 

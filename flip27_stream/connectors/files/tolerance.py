@@ -21,7 +21,7 @@ class Tolerance:
 
     Attributes:
         corrupt: Whether to skip the rest of files that do not decode, or whose columns do not fit.
-        missing: Whether to skip files that are gone, or that were replaced after they were listed.
+        missing: Whether to skip files that were deleted or replaced after they were listed.
     """
 
     corrupt: bool = False

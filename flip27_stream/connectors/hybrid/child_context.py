@@ -23,7 +23,7 @@ Handler = Callable[[Any, BaseException | None], None]
 
 
 class ChildContext(SplitEnumeratorContext[Any]):
-    """Turns calls of one source's enumerator into calls on the context of the hybrid enumerator.
+    """A context that turns calls of one source's enumerator into calls on the context of the hybrid enumerator.
 
     It wraps the splits, and passes a signal for the whole hybrid source on only if the source is the last one.
 
@@ -158,7 +158,7 @@ def _outcome(callable: Callable[[], Any]) -> tuple[Any, BaseException | None]:
 
 
 def tagged(event: SourceEvent, index: int) -> SourceEvent:
-    """Returns ``event`` with the index of its source in its name, since it may arrive after the switch to another
+    """Returns ``event`` with the index of its source in its name, because it may arrive after the switch to another
     source.
     """
     return SourceEvent(f"{index}:{event.name}", event.payload)

@@ -31,7 +31,7 @@ from flip27_stream.reader.split_outputs import SplitOutputs
 
 
 class HybridSourceReader(SourceReader[HybridSourceSplit]):
-    """Delegates to a reader of each source that the assigned splits belong to (Flink ``HybridSourceReader``).
+    """A reader that delegates to a reader of each source of the assigned splits (Flink ``HybridSourceReader``).
 
     A micro-batch reads one source: the next source begins in the batch after the last batch of the previous one. A
     batch query reads all sources in one batch. A task then reads one source after the other.
@@ -110,7 +110,7 @@ class HybridSourceReader(SourceReader[HybridSourceSplit]):
 
 
 class HybridReaderOutput(SplitOutputs):
-    """Converts the records that the reader of a source emits into rows of the hybrid source."""
+    """An output that converts the records of one source's reader into rows of the hybrid source."""
 
     def __init__(self, output: ReaderOutput, active: ActiveSource, known: dict[str, Intervals]) -> None:
         self.of = output
@@ -134,8 +134,8 @@ class HybridReaderOutput(SplitOutputs):
 class HybridSplitOutput(SourceOutput):
     """The output of one split.
 
-    It drops rows that the previous source had, converts the others to rows of the hybrid source, and records in
-    ``ends`` their positions in the next source.
+    It drops rows that the previous source had, and converts the others to rows of the hybrid source. Their positions
+    in the next source are recorded in ``ends``.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class HybridSplitOutput(SourceOutput):
         if self._active.seam is not None:
             merge(self._ends, self._active.seam.ends(rows))
         if rows.num_rows != records.num_rows:
-            timestamps = positions = None  # the converter dropped rows, and it is unknown which
+            timestamps = positions = None  # The converter dropped rows, and it is unknown which.
         self._output.collect(rows, timestamps, positions)
 
     def _unknown(
@@ -167,7 +167,7 @@ class HybridSplitOutput(SourceOutput):
     ) -> tuple[pa.RecordBatch, pa.Int64Array | None, pa.Int64Array | None]:
         if positions is None:
             raise ConnectorError(
-                f"The reader of {self._active.source.fingerprint} does not tell the positions of its rows in split "
+                f"The reader of {self._active.source.fingerprint} does not emit the positions of its rows in split "
                 f"{self._name}, so rows of the overlap cannot be recognised. Leave the overlap out."
             )
         wanted = not_among(positions, self._known)

@@ -34,7 +34,7 @@ _THEN = ", then "
 
 
 class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
-    """Reads one source to its end, then the next (FLIP-150, Flink ``HybridSource``)::
+    """A source that reads one source to its end, then the next one (FLIP-150, Flink ``HybridSource``)::
 
         history = FileSource({"path": "/delta/clicks", "files.format": "delta"}, bounded=True)
 
@@ -89,7 +89,7 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
     def accepts_checkpoint_of(self, fingerprint: str) -> bool:
         """Returns whether a query can go on from a checkpoint that a source with ``fingerprint`` began.
 
-        It must name as many sources, and the source at each index must accept the checkpoint of its name.
+        It must have the same number of sources, and each source must accept the checkpoint of the one at its index.
         """
         if fingerprint == self.fingerprint:
             return True
@@ -190,21 +190,22 @@ class HybridSourceBuilder:
         overlap: Overlap | None = None,
         seam: ExactSeam | None = None,
     ) -> HybridSourceBuilder:
-        """Adds a source that is read after the ones before it.
+        """Adds a source that is read after the sources before it.
 
         Args:
             source: The source, or a factory that makes the source at the switch from a :class:`SourceSwitchContext`.
                 The factory is also called here with the end position 0, to find out columns and limits. If that call
-                fails, the columns are checked at the switch.
-            boundedness: Whether the source that the factory makes is bounded. By default that of the source made here;
-                unbounded if that call failed.
+                    fails, the columns are checked at the switch.
+            boundedness: Whether the source that the factory makes is bounded. By default the boundedness of the source
+                that the first call returns; unbounded if that call failed.
             converter: Converts record batches of the source to the schema of the hybrid source. It runs in the reader.
                 It may drop rows, and must not change their order.
             event_time: The column of event time in the source's own rows, if it differs from the query's
-                (``scan.watermark.event-time``). In a query without alignment, a source that another one follows needs
+                (``scan.watermark.event-time``). In a query without alignment, every source except the last one needs
                 it, because the end position is its greatest event time.
-            overlap: How the source overlaps with the previous source.
-            seam: Makes each split of the source begin where the previous source ends. It excludes ``overlap``.
+                overlap: The overlap of the source with the previous source; ``None`` without an overlap.
+                seam: The exact seam, at which each split of the source begins after its rows in the previous source. It
+                excludes ``overlap``.
 
         Raises:
             OptionError: An earlier source is not bounded, or columns do not fit. The error names them.
@@ -213,7 +214,7 @@ class HybridSourceBuilder:
         if not self._entries[-1].is_bounded:
             raise OptionError(
                 f"Source {index - 1} of the hybrid source, {self._entries[-1].name}, is not bounded: all sources "
-                "except the final one must be. Make it bounded, with bounded=True or an option that says where it ends."
+                "except the final one must be. Make it bounded, with bounded=True or an option for its end."
             )
         factory = None if isinstance(source, Source) else source
         made = source if isinstance(source, Source) else tried(source, overlap)
@@ -224,7 +225,7 @@ class HybridSourceBuilder:
         if overlap is not None and seam is not None:
             raise OptionError(
                 f"Source {index} of the hybrid source has an overlap and an exact seam. Leave one of them out: at an "
-                "exact seam nothing is read twice."
+                "exact seam no row is read twice."
             )
         if (told_apart := overlap or seam) is not None:
             told_apart.check(self._schema)
@@ -249,7 +250,7 @@ class HybridSourceBuilder:
 def _agreed(said: Boundedness | None, made: AnySource, index: int) -> Boundedness:
     if said is Boundedness.BOUNDED and made.boundedness is not Boundedness.BOUNDED:
         raise OptionError(
-            f"Source {index} of the hybrid source was said to be bounded, but {made.fingerprint} is not."
+            f"Source {index} of the hybrid source was declared bounded, but {made.fingerprint} is not."
         )
     return said or made.boundedness
 
@@ -260,8 +261,9 @@ def _assigner(event_time: str | None, source: AnySource | None) -> TimestampAssi
     if source is None:
         raise OptionError(
             f"event_time '{event_time}' cannot be checked: the columns of this source are unknown, because its "
-            "factory raised an error when it was called on trial with end position 0. Let the factory return a source "
-            "for end position 0, too."
+            "factory raised an error when it was called on trial with end position 0. Let the factory also return a "
+            "source "
+            "for end position 0."
         )
     return timestamp_assigner(event_time, source.schema, "event_time")
 

@@ -34,11 +34,11 @@ class SourceSwitchContext:
     """The argument of a source's factory (Flink ``SourceSwitchContext``).
 
     A factory is called once at the switch, and again by each restart after it. After a restart only the end position is
-    available, from the checkpoint. So what the factory makes must depend on nothing else.
+    available, from the checkpoint. So the source that the factory makes must depend only on the end position.
 
     Attributes:
         previous_enumerator: The enumerator of the previous source, not yet closed; ``None`` after a restart.
-        overlap_ms: How much of the end of the previous source is read again (ms of event time).
+        overlap_ms: The event time (ms) before the end of the previous source that is read again.
         known_end: The end position of the previous source.
         unknown: The reason why the end position is unknown; ``None`` if it is known.
     """
@@ -52,8 +52,8 @@ class SourceSwitchContext:
     def end_position(self) -> JsonValue:
         """The end position of the previous source.
 
-        It is what the previous enumerator returns if that is a :class:`SupportsEndPosition`, otherwise the greatest
-        event time (ms) that was read. It is ``None`` if the source had no records.
+        If the previous enumerator is a :class:`SupportsEndPosition`, it is the result of ``end_position()``; otherwise
+        the greatest event time (ms) that was read. It is ``None`` if the source had no records.
 
         Raises:
             OptionError: The event times of the previous source were not checked.
@@ -64,7 +64,7 @@ class SourceSwitchContext:
 
     @property
     def start_time_ms(self) -> int:
-        """The first event time (ms) that the next source is to read.
+        """The first event time (ms) that the next source must read.
 
         It is one millisecond after the greatest event time of the previous source, minus the overlap. It is 0 if that
         source had no records.
@@ -91,13 +91,13 @@ class SourceListEntry:
     """A source of the hybrid source, as it was given to the builder.
 
     Attributes:
-        made: The source, or the one that its factory made on trial; ``None`` if that failed.
-        factory: Makes the source at the switch; ``None`` if the source was given itself.
+        made: The source, or the source that its factory made in the trial call; ``None`` if that call failed.
+        factory: Makes the source at the switch; ``None`` if the source itself was given.
         boundedness: The boundedness of the source.
         converter: Converts its rows into rows of the hybrid source.
         event_time: The timestamp assigner for its own rows, if it differs from the query's.
-        overlap: How the source overlaps with the previous source.
-        seam: The exact seam at which the source begins; ``None`` if the source itself says where it begins.
+        overlap: The overlap of the source with the previous source.
+        seam: The exact seam at which the source begins; ``None`` if the source itself chooses its start.
     """
 
     made: AnySource | None
@@ -175,10 +175,10 @@ class ActiveSource:
         else:
             assert self._entry.made is not None
             source = self._entry.made
-        self._context = None  # so that the previous enumerator can be garbage-collected
+        self._context = None  # So the previous enumerator can be garbage-collected.
         if self._entry.is_bounded and source.boundedness is not Boundedness.BOUNDED:
             raise OptionError(
-                f"{self.name} was said to be bounded, but its factory made {source.fingerprint}, which is not."
+                f"{self.name} was declared bounded, but its factory made {source.fingerprint}, which is not."
             )
         check(converted_schema(source.schema, self.converter), self._schema, self.name)
         return source
@@ -198,7 +198,7 @@ class ActiveSource:
             return self.event_time
         if self.converter is None:
             return of_query
-        if isinstance(of_query, RecordTimestampAssigner):  # so that the source can use its own index
+        if isinstance(of_query, RecordTimestampAssigner):  # So the source can use its own index.
             otherwise = of_query.otherwise
             return RecordTimestampAssigner(otherwise and ConvertedAssigner(self, otherwise))
         return ConvertedAssigner(self, of_query)
@@ -251,7 +251,7 @@ class SourceList:
         previous: SplitEnumerator[Any, Any] | None = None,
         unknown: str | None = None,
     ) -> ActiveSource:
-        """Returns the source that is made from an end position. It is always the same object in a process."""
+        """Returns the source that is made from an end position; always the same object in a process."""
         key = index, json.dumps(end_position, sort_keys=True)
         if key not in self._active:
             entry = self.entries[index]
@@ -274,7 +274,7 @@ def tried(factory: Factory, overlap: Overlap | None) -> AnySource | None:
     """Returns the source that a factory makes from the end position 0, to find out its columns and limits.
 
     Returns:
-        ``None`` if the factory fails. Its columns are then compared at the switch.
+        The source; ``None`` if the factory fails. Its columns are then compared at the switch.
     """
     try:
         return factory(SourceSwitchContext(overlap_ms=overlap.ms if overlap else 0, known_end=0))

@@ -41,7 +41,7 @@ class HybridSourceSplit(SourceSplit):
         end_position: The end position of the previous source, from which its source was made.
         stored: The serialized split of the source.
         known: The positions whose rows the previous source has.
-        active: Its source.
+        active: The source of the split.
         cut: The split of the source, if it is known without deserializing ``stored``.
         span: The range of positions to read; ``None`` for a whole split.
     """
@@ -93,7 +93,7 @@ def split_id(index: int, child_id: str) -> str:
 class HybridSourceSplitSerializer(SimpleVersionedSerializer[HybridSourceSplit]):
     """Serializes a split as ``[index, version, id, data, end position, [[from, to], ...]]``.
 
-    ``data`` is what version ``version`` of the source's own serializer wrote. It is null if it equals the id. Null and
+    ``data`` is the split as ``version`` of the source's own serializer wrote it; null if it equals the id. Null and
     empty values at the end of the list are left out.
     """
 

@@ -1,4 +1,4 @@
-"""The positions where reading begins and ends (Flink ``OffsetsInitializer``, Spark ``KafkaOffsetRangeLimit``)."""
+"""The offsets at which reading begins and ends (Flink ``OffsetsInitializer``, Spark ``KafkaOffsetRangeLimit``)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class OffsetLookups(Protocol):
         """Returns the first offset of each partition now."""
 
     def end_offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Returns the end of each partition now, exclusively, in the isolation level of the source."""
+        """Returns the current end offset (exclusive) of each partition, in the isolation level of the source."""
 
     def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """Returns the first offset of each partition with a timestamp (ms) at or after the one given.
+        """Returns the first offset of each partition whose record has a timestamp at or after the given one (ms).
 
         Partitions without such a record are left out.
         """
@@ -32,7 +32,7 @@ class OffsetLookups(Protocol):
     def committed_offsets(
         self, group: str, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, int]:
-        """Returns the offsets that a consumer group has committed. Partitions without one are left out."""
+        """Returns the offsets that a consumer group has committed. Partitions without an offset are left out."""
 
 
 class OffsetsInitializer(ABC):
@@ -53,9 +53,9 @@ class OffsetsInitializer(ABC):
     def stopping_offsets(
         self, partitions: Collection[TopicPartition], lookups: OffsetLookups
     ) -> dict[TopicPartition, int]:
-        """Returns the offset at which reading of each partition ends, exclusively; never a marker.
+        """Returns the offset (exclusive) at which reading of each partition ends; never one of the markers.
 
-        It may be greater than the current end of the partition.
+        The offset may be greater than the current end of the partition.
 
         Raises:
             OptionError: The offsets or times of the option do not fit the partitions.
@@ -65,7 +65,7 @@ class OffsetsInitializer(ABC):
 
 @dataclass(frozen=True)
 class Earliest(OffsetsInitializer):
-    """The first offset of the log when the split is first planned."""
+    """Begins at the first offset of the log when the split is first planned."""
 
     def starting_offsets(
         self, partitions: Collection[TopicPartition], lookups: OffsetLookups
@@ -80,7 +80,7 @@ class Earliest(OffsetsInitializer):
 
 @dataclass(frozen=True)
 class Latest(OffsetsInitializer):
-    """The end of the log when the partitions are discovered."""
+    """Begins or ends at the end of the log when the partitions are discovered."""
 
     def starting_offsets(
         self, partitions: Collection[TopicPartition], lookups: OffsetLookups
@@ -92,7 +92,7 @@ class Latest(OffsetsInitializer):
 
 @dataclass(frozen=True)
 class Specific(OffsetsInitializer):
-    """An offset, :data:`EARLIEST` or :data:`LATEST` for each partition.
+    """Begins or ends at a given offset, :data:`EARLIEST` or :data:`LATEST` for each partition.
 
     Attributes:
         offsets: The offsets by partition.
@@ -127,13 +127,13 @@ class Specific(OffsetsInitializer):
 
 @dataclass(frozen=True)
 class AtTimestamp(OffsetsInitializer):
-    """The first record at or after a time (ms), the same for all partitions or one for each.
+    """Begins or ends at the first record at or after a time (ms), the same for all partitions or one for each.
 
     If a partition has no such record, its stopping offset is its end (SK-16). Its starting offset is then an error, or
     its end with ``startingOffsetsByTimestampStrategy`` ``latest`` (SK-13).
 
     Attributes:
-        times: The times in ms since the epoch, by partition, or one for all.
+        times: The times in ms since the epoch, by partition, or one time for all.
         option: The name of the option, for messages.
         latest_where_none: Whether reading begins at the end of a partition without such a record.
     """
@@ -185,7 +185,7 @@ class AtTimestamp(OffsetsInitializer):
 
 @dataclass(frozen=True)
 class Committed(OffsetsInitializer):
-    """The offsets that a consumer group has committed (``scan.bounded.mode`` ``group-offsets``)."""
+    """Begins or ends at the offsets that a consumer group has committed (``scan.bounded.mode`` ``group-offsets``)."""
 
     group: str
 

@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 
 class KafkaSource(LogSource[KafkaPartitionSplit, KafkaEnumeratorState]):
-    """Reads Kafka topics (Flink ``KafkaSource``), with the options and the schema of Spark's built-in source.
+    """A source of Kafka topics (Flink ``KafkaSource``), with the options and the schema of Spark's built-in source.
 
-    The modules for planning and for reading are imported on use, since a process does only one of the two.
+    The modules for planning and for reading are imported on use, because a process either plans or reads.
 
     Args:
         options: The options, with names in any case; see the options page.
-        strategy: How event time is found. If it is not the timestamp of the record, positions by event time are found
-            by reading records.
+        strategy: The event time of records, and its disorder. If event time is not the timestamp of the record,
+            positions by event time are found by reading records.
         bounded: Whether reading ends at the ending offsets, by default those at the start (a batch read).
         schema: The wanted columns, by default those of Spark's source; with ``value.format`` json or avro also fields
             of the value.
@@ -82,7 +82,7 @@ class KafkaSource(LogSource[KafkaPartitionSplit, KafkaEnumeratorState]):
         return self._options.subscriber.reads
 
     def accepts_checkpoint_of(self, fingerprint: str) -> bool:
-        """Returns whether ``fingerprint`` is that of a Kafka source. The subscription may change, as in Spark."""
+        """Returns whether ``fingerprint`` is that of a Kafka source: the subscription may change, as in Spark."""
         return _ANY_SUBSCRIPTION.fullmatch(fingerprint) is not None
 
     def adopt_offset(
@@ -144,7 +144,7 @@ class KafkaSourceFactory:
         """Checks the options.
 
         Raises:
-            OptionError: The options are right neither for a stream nor for a batch read.
+            OptionError: The options are wrong for a stream and for a batch read.
         """
         _parsed(options)
 

@@ -10,10 +10,10 @@ from flip27_stream.api import JsonValue, SimpleVersionedSerializer, SourceSplit
 from flip27_stream.errors import CorruptCheckpointError
 
 EARLIEST = -2
-"""The marker of the first offset of a partition, in requests and in options (Flink ``EARLIEST_OFFSET``)."""
+"""The number that stands for the first offset of a partition, in requests and options (Flink ``EARLIEST_OFFSET``)."""
 
 LATEST = -1
-"""The marker of the end of a partition, in requests and in options (Flink ``LATEST_OFFSET``)."""
+"""The number that stands for the end of a partition, in requests and options (Flink ``LATEST_OFFSET``)."""
 
 
 class TopicPartition(NamedTuple):
@@ -33,9 +33,9 @@ class KafkaPartitionSplit(SourceSplit):
     Attributes:
         topic: The name of the topic.
         partition: The number of the partition.
-        starting_offset: Where reading begins: for the enumerator if the split was never planned, and for a reader.
-            :data:`EARLIEST` means the first offset of the log at that time.
-        stopping_offset: Where reading ends, exclusively; ``None`` for a split that was not planned.
+        starting_offset: The first offset to read: of a split that was never planned in the enumerator, and of a
+            planned range in a reader. :data:`EARLIEST` means the first offset of the log at that time.
+        stopping_offset: The end offset (exclusive); ``None`` for a split that was not planned.
         topic_id: The id of the topic that the offsets belong to, for a reader; empty if it is not known. A topic that
             is deleted and created again has another id.
     """

@@ -55,8 +55,8 @@ class KafkaSubscriber(ABC):
         missing = ", ".join(sorted(self.missing(topics, known)))
         if missing:
             raise MissingTopicError(
-                f"The Kafka cluster has no such topic or partition: {missing}. "
-                f"Create it before the query starts, or correct {self}."
+                f"The Kafka cluster does not have the topics or partitions {missing}. "
+                f"Create them before the query starts, or correct {self}."
             )
 
 

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 class KinesisSource(LogSource[KinesisShardSplit, KinesisEnumeratorState]):
-    """Reads Kinesis streams (Flink ``KinesisStreamsSource``), with the options and columns of Databricks' source.
+    """A source of Kinesis streams (Flink ``KinesisStreamsSource``), with the options and columns of Databricks' source.
 
     Args:
         options: The options, with names in any case; see the page on Kinesis.
-        strategy: How event time is found. By default it is the arrival time, for which the service finds positions.
+        strategy: The event time of records. By default it is the arrival time, for which the service finds positions.
             With another event time, a shard is paused after tasks have reported that it is ahead (FLIP-217).
-        bounded: Whether to read only up to the ends of the shards when reading begins.
+        bounded: Whether to read only up to the ends that the shards have when reading begins.
 
     Raises:
         OptionError: An option is unknown, missing, wrong or not supported.

@@ -61,7 +61,7 @@ def behind_entry(position: int) -> int:
 
 
 def is_behind_entry(position: int) -> bool:
-    """Returns whether :func:`behind_entry` made a position. All others follow a message that was seen, or are one."""
+    """Returns whether :func:`behind_entry` made a position. All other positions are of messages that were read."""
     return index_of(position) == _INDEX_MASK
 
 

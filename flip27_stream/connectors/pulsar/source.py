@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 class PulsarSource(LogSource[PulsarPartitionSplit, PulsarEnumeratorState]):
-    """Reads persistent Pulsar topics (Flink ``PulsarSource``), with options and columns of StreamNative's source.
+    """A source of persistent Pulsar topics (Flink ``PulsarSource``), with options and columns of StreamNative's source.
 
     Args:
         options: The options, with names in any case; see the page on Pulsar.
         strategy: Not used, because each request for positions by event time has a timestamp assigner with it.
-        bounded: Whether to read only up to the ends of the partitions when reading begins.
+        bounded: Whether to read only up to the ends that the partitions have when reading begins.
 
     Raises:
         OptionError: An option is unknown, missing, wrong or not supported.

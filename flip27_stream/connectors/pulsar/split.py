@@ -14,8 +14,8 @@ class PulsarPartitionSplit(SourceSplit):
 
     Attributes:
         topic: The full name of the partition, such as ``persistent://public/default/clicks-partition-0``.
-        initial: Whether the initial discovery found it, so that the options say where it begins. Partitions that were
-            found later are read from their first message.
+        initial: Whether the initial discovery found it, so that it begins at the position in the options. Partitions
+            that were found later are read from their first message.
         start: The position to read from; see :mod:`flip27_stream.connectors.pulsar.positions`.
         end: The position to read up to; ``None`` for a split that is not bounded.
     """

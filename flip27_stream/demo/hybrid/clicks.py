@@ -77,7 +77,7 @@ class Clicks:
 
     @property
     def positions(self) -> Positions:
-        """The end positions of the topic, which is the second source, after all is written."""
+        """The end positions of the topic, which is the second source, after all records are written."""
         end = len(self._between(self.topic_begin, self.end)) + 1
         return {f"1:{self.topic}-{partition}": end for partition in range(PARTITIONS)}
 
@@ -104,10 +104,10 @@ class Clicks:
         self._write(broker, self._between(self.topic_begin, self.live_begin))
 
     def write_live(self, broker: KafkaBroker) -> Iterator[int]:
-        """Writes the rest in portions, one at each step, then a later record that closes the last windows.
+        """Writes the other records in portions, one at each step, then a later record that closes the last windows.
 
         Yields:
-            The event time up to which all is written.
+            The event time up to which all records are written.
         """
         bounds = np.linspace(self.live_begin, self.end, _PORTIONS + 1).astype(np.int64)
         for first, end in pairwise(bounds):

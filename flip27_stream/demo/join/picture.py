@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _COLOURS = {ORDERS: "#0072B2", PAYMENTS: "#E69F00"}
-_WIDTHS = {ORDERS: 3.2, PAYMENTS: 1.4}  # so that both show where one lies on the other
+# Different widths, so that both lines are visible where one covers the other.
+_WIDTHS = {ORDERS: 3.2, PAYMENTS: 1.4}
 _STATE = "#009E73"
 
 

@@ -22,8 +22,8 @@ PAID_WITHIN = 10 * MINUTE
 """The longest time (ms) between an order and its payment."""
 
 _STEPS = ("opened", "changed", "checked", PLACED)
-_SPANS = (0.7, 0.7, 1)  # of the partitions, as shares of the longest
-_BATCH_SPAN = 15 * MINUTE  # what a batch covers: the more batches, the longer the backlog
+_SPANS = (0.7, 0.7, 1)  # The durations of the partitions, as shares of the longest.
+_BATCH_SPAN = 15 * MINUTE  # The event time that a batch covers. With more batches the backlog is longer.
 _SEED = 27
 
 
@@ -100,7 +100,7 @@ class Shop:
         return int(self.records[split].times[position - 1]) if position else None
 
     def apart(self, positions: Positions) -> int:
-        """Returns how far (ms) the greatest event time that was read is ahead of the oldest unread record."""
+        """Returns the time (ms) by which the greatest event time that was read is ahead of the oldest unread record."""
         read = [self.read_until(split, position) for split, position in positions.items()]
         unread = [
             int(records.times[positions.get(split, 0)])

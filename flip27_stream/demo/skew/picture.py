@@ -64,9 +64,9 @@ def record_built_in(table: SplitWatermarkTable, backlog: SkewedTopic, run: SkewR
 def draw(table: SplitWatermarkTable, backlog: SkewedTopic, runs: Sequence[SkewRun], path: Path) -> None:
     """Writes the picture: :func:`watermark_alignment.plot`, the range that Spark drops, and an explanation."""
     figure = plot(table, group=GROUP, sources=[run.format for run in runs], over="batch")
-    for panel, run in zip(figure.axes, runs, strict=False):  # the panels come first
+    for panel, run in zip(figure.axes, runs, strict=False):  # The panels come first.
         title_with_lost(panel, run.format, backlog.rows - run.counts.total(), backlog.rows, "rows")
-        panel.yaxis.get_offset_text().set_visible(False)  # the date, which would stand where the title does
+        panel.yaxis.get_offset_text().set_visible(False)  # The date would cover the title.
         rows = table.rows(group=GROUP, source=run.format)
         _shade_dropped(panel, rows)
         _point_at_laggard(panel, rows, backlog.splits[backlog.laggard], _STORY[run.format])
@@ -75,7 +75,7 @@ def draw(table: SplitWatermarkTable, backlog: SkewedTopic, runs: Sequence[SkewRu
 
 def _shade_dropped(panel: Axes, rows: pa.Table) -> None:
     """Shades the range below Spark's watermark, which is the greatest event time read so far, less the delay."""
-    rows = rows.filter(pc.is_valid(rows["max_event_time"]))  # the first batch of a run may be empty
+    rows = rows.filter(pc.is_valid(rows["max_event_time"]))  # The first batch of a run may be empty.
     latest = rows.group_by("batch").aggregate([("max_event_time", "max")]).sort_by("batch")
     greatest = list(accumulate(latest["max_event_time_max"].cast(pa.int64()).to_pylist(), max))
     watermarks = (np.array(greatest) - DELAY * 1000).astype("datetime64[us]")

@@ -19,7 +19,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class ImplausibleEventTimes(Enum):
-    """What to do with records whose event time is implausible (``scan.watermark.implausible-event-time``)."""
+    """The treatment of records whose event time is implausible (``scan.watermark.implausible-event-time``)."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -27,13 +27,13 @@ class ImplausibleEventTimes(Enum):
 
 
 class EventTimeObserver:
-    """Observes the rows of one split: least and greatest event time, disorder, implausible times.
+    """An observer of the rows of one split: least and greatest event time, disorder, implausible times.
 
     Args:
         split_id: The id of the split.
         assigner: Finds the event time of a row.
         plausible_until: Event times after this time (ms) are implausible; ``None`` for no bound.
-        policy: What to do with rows that have one.
+        policy: The treatment of rows with an implausible event time.
     """
 
     def __init__(
@@ -62,8 +62,8 @@ class EventTimeObserver:
 
         Args:
             records: The rows.
-            timestamps: The times (ms) that the external system gave them; ``None`` if it gave none.
-            positions: The positions of the rows, for an error message; ``None`` if they have none.
+            timestamps: The times (ms) that the external system gave the records; ``None`` without such times.
+            positions: The positions of the rows, for an error message; ``None`` without positions.
 
         Raises:
             ImplausibleEventTimeError: A row has an implausible event time, and the policy is to fail.
@@ -126,10 +126,10 @@ class EventTimeObserver:
         where = f"position {positions[row].as_py()}" if positions is not None else f"row {row} of a batch"
         assert self._plausible_until is not None
         raise ImplausibleEventTimeError(
-            f"Split {self._split_id} has at {where} the implausible event time {_text(int(times[row]))}: it is "
+            f"Split {self._split_id} has the implausible event time {_text(int(times[row]))} at {where}: it is "
             f"later than {_text(self._plausible_until)}, which is scan.watermark.max-future after the clock when the "
             "batch was planned. This batch is fixed in the checkpoint: restart with option "
-            "scan.watermark.implausible-event-time set to skip or pass. If such times are right, start queries with a "
+            "scan.watermark.implausible-event-time set to skip or pass. If these times are right, start queries with a "
             "greater scan.watermark.max-future."
             + _unit_hint(int(times[row]), self._plausible_until, is_timestamp)
         )
@@ -151,15 +151,15 @@ def _unit_hint(event_time: int, until: int, is_timestamp: bool) -> str:
     if is_timestamp:
         return (
             hint
-            + "it may have been written in a shorter unit than it is read in. Event times here are timestamps, "
-            "which have a unit of their own: correct what writes them, or compute event times with module:function. "
+            + "it may have been written in a shorter unit than the configured one. Event times here are timestamps, "
+            "which have their own unit: correct the program that writes them, or use module:function. "
             "A JSON integer in a timestamp column counts seconds, as in Spark: declare the column as bigint where it "
             "counts another unit."
         )
     return (
         hint
-        + "if these are numbers of a shorter unit than they are read as, set scan.watermark.event-time.unit, "
-        "with a new checkpoint."
+        + "if these are numbers in a shorter unit than the configured one, set scan.watermark.event-time.unit, "
+        "and start with a new checkpoint."
     )
 
 

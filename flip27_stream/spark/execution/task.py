@@ -1,4 +1,4 @@
-"""One task of one micro-batch: reads its planned ranges and reports what it has read."""
+"""One task of one micro-batch: reads its planned ranges and sends a report about them."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ _MOST_EVENT_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True)
 class SplitTask:
-    """What one task reads. It is pickled with all that the task needs, because the task runs in another process.
+    """The input of one task. It is pickled, because the task runs in another process.
 
     Attributes:
-        subtask: The reader slot that the task runs as.
+        subtask: The number of the reader slot that the task belongs to.
         batch: The number of the micro-batch.
         ranges: The ranges to read.
         plausible_until: Event times after this time (ms) are implausible (rule 6); ``None`` for no bound.
         events: The events of the enumerator for the reader.
-        report_to: Where the task sends its report; ``None`` in a batch read.
+        report_to: The address to which the task sends its report; ``None`` in a batch read.
         number: The number of the task in its micro-batch, which can have more tasks than there are slots.
     """
 
@@ -63,7 +63,7 @@ def read_task(spec: SourceSpec, task: SplitTask) -> Iterator[pa.RecordBatch]:
 
     Raises:
         ConnectorError: The reader had no records for 60 s.
-        ContractError: The reader returned a value of the wrong type, or ended before all was read.
+        ContractError: The reader returned a value of the wrong type, or ended before all ranges were read.
         Exception: Any error of the reader.
     """
     without_delayed_acknowledgements()
@@ -144,10 +144,10 @@ class TaskContext(SourceReaderContext):
 
 
 class TaskOutput(SplitOutputs):
-    """Collects what a reader emits, and observes the event times of each split.
+    """The output of a reader in a task: it collects the rows, and observes the event times of each split.
 
     Args:
-        spec: The source and how it is read.
+        spec: The source, its event time and the options of alignment.
         task: The task.
     """
 
@@ -187,7 +187,7 @@ class TaskOutput(SplitOutputs):
         yield from batches
 
     def reports(self) -> tuple[SplitReport, ...]:
-        """Returns what was read of each range."""
+        """Returns a report about each range."""
         return tuple(output.report() for output in self._outputs.values())
 
     def unread_ranges(self) -> str:
@@ -245,7 +245,7 @@ class SplitOutput(SourceOutput):
         return f"split {split_id} from position {start} to {end} ({self._rows} rows came{last})"
 
     def report(self) -> SplitReport:
-        """Returns what was read of the range."""
+        """Returns the report about the range."""
         seen = self._observer.statistics() if self._observer is not None else {}
         return SplitReport(*self._range, rows=self._rows, bytes=self._bytes, **seen)
 

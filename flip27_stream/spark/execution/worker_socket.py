@@ -16,12 +16,12 @@ _DESCRIPTORS = "/proc/self/fd"
 
 @functools.cache
 def without_delayed_acknowledgements() -> None:
-    """Lets the next tasks of this worker process begin 40 ms earlier, on Linux; see fact 33 about Spark.
+    """Makes the next tasks of this worker process begin 40 ms earlier, on Linux; see fact 33 about Spark.
 
     The JVM sends a task in two small writes. Nagle's algorithm holds back the second one until the worker's kernel
-    acknowledges the first. The kernel delays that on a connection on which the worker has answered. The socket option
-    ``TCP_QUICKACK`` ends the delay until the worker sends again, so it has to be set between two tasks: Spark collects
-    garbage there, after all is sent (``pyspark/daemon.py``), and calls :data:`gc.callbacks`.
+    acknowledges the first. The kernel delays this acknowledgement if the worker has sent data before. The socket option
+    ``TCP_QUICKACK`` ends the delay until the worker sends again, so it has to be set between two tasks. There Spark
+    collects garbage (``pyspark/daemon.py``), which calls :data:`gc.callbacks`.
     """
     from pyspark import TaskContext
 
@@ -38,7 +38,7 @@ def _collected(phase: str, info: dict[str, Any]) -> None:
 def acknowledge_at_once() -> None:
     """Sets ``TCP_QUICKACK`` on all TCP connections of this process. Between two tasks these are those to the JVM.
 
-    The option does no harm to others, of a user's functions.
+    Connections of a user's functions are not harmed by the option.
     """
     for connection in tcp_connections():
         with suppress(OSError):
@@ -56,7 +56,7 @@ def tcp_connections() -> Iterator[socket.socket]:
 
 
 def _duplicate(descriptor: int) -> socket.socket | None:
-    """Returns a duplicate of a socket; ``None`` if the descriptor is another one, or closed by now."""
+    """Returns a duplicate of a socket; ``None`` if the descriptor is not a socket, or is already closed."""
     try:
         if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
             return None

@@ -1,1 +1,1 @@
-"""What runs in the planning process, on the driver: one coordinator per source of a query."""
+"""The code of the planning process, on the driver: one coordinator for each source of a query."""

@@ -1,4 +1,4 @@
-"""The ends of a run with ``Trigger.AvailableNow``: it reads what was there when it began."""
+"""The ends of a run with ``Trigger.AvailableNow``, which reads the records that existed when it began."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class FrozenEnds:
 
     If a log ends before the frozen end, it has lost records that the run must read. Then the run fails, whatever the
     options say about data loss, like Spark's Kafka source (class ``KafkaMicroBatchStream``, method
-    ``verifyEndOffsetForTriggerAvailableNow``). Like there, three answers in a row must say so, because a leader that
-    was just elected can answer with an older end. Until then the split is unknown.
+    ``verifyEndOffsetForTriggerAvailableNow``). As in Spark, the run fails only after three answers in a row, because a
+    leader that was just elected can answer with an older end. Until then the split is unknown.
 
     Args:
         splits: Ids of the splits that are assigned when the run begins.
@@ -33,7 +33,7 @@ class FrozenEnds:
         """For each split, the number of answers in a row that had an end before the frozen end."""
 
     def follow(self, splits: Collection[str], *, more: bool) -> None:
-        """Updates the splits of the run: the assigned ones; new ones belong to it only if ``more`` were pending."""
+        """Updates the splits of the run: the assigned splits; new splits belong to it only if ``more`` were pending."""
         new = set(splits) - self._seen if more else set()
         self._ends = {s: self._ends.get(s) for s in splits if s in self._ends or s in new}
         self._seen = set(splits)
@@ -42,7 +42,7 @@ class FrozenEnds:
         """Returns the part of ``log`` that belongs to the run, without splits whose logs end before the frozen ends.
 
         Raises:
-            DataLossError: Three answers in a row said that a log ends before its frozen end.
+            DataLossError: In three answers in a row a log ended before its frozen end.
         """
         self._check_tails(log)
         cut = {}

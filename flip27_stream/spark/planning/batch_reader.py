@@ -23,10 +23,10 @@ from flip27_stream.spark.source_spec import AnyEnumerator, SourceSpec
 
 
 class Flip27BatchReader(DataSourceReader):
-    """Plans once, at the first action, and reads unaligned, because a batch query has no watermark (scenario WM-24).
+    """A reader that plans once, at the first action. It reads unaligned: a batch query has no watermark (WM-24).
 
     Args:
-        spec: The source and how it is read.
+        spec: The source, its event time and the options of alignment.
     """
 
     def __init__(self, spec: SourceSpec) -> None:
@@ -54,13 +54,13 @@ class Flip27BatchReader(DataSourceReader):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Returns the rows of a task. Spark passes a partition that holds ``None`` where there are no partitions."""
+        """Returns the rows of a task. If there are no partitions, Spark passes a partition with the value ``None``."""
         task = partition.value
         return iter(()) if task is None else read_task(self._spec, task)
 
 
 def _all_ranges(source: str, enumerator: AnyEnumerator, context: CoordinatorContext) -> list[PlannedRange]:
-    """Returns what an AvailableNow run would read. While splits are pending, planned ranges count as processed."""
+    """Returns the ranges that an AvailableNow run would read; a planned range counts as processed for the next plan."""
     ranges: list[PlannedRange] = []
     positions: dict[str, int] = {}
     run: FrozenEnds | None = None

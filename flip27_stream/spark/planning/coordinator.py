@@ -1,7 +1,7 @@
 """The coordinator: one for each source of a running query, in the planning process (Flink ``SourceCoordinator``).
 
-It keeps the enumerator across micro-batches and tells Spark up to where the next batch reads. The offset that it
-returns holds everything that a restart needs.
+It keeps the enumerator across micro-batches and returns to Spark the offset at which the next batch ends. This offset
+has everything that a restart needs.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class SourceCoordinator:
     """Plans the micro-batches of one source of one query. All methods run in the planning thread.
 
     Args:
-        spec: The source and how it is read.
+        spec: The source, its event time and the options of alignment.
         clock: Returns the time (ms since the epoch); by default :class:`QueryClock`.
         greatest_pause_s: The greatest time (s) between two plans that find nothing; see :class:`IdleBackoff`.
     """
@@ -76,7 +76,7 @@ class SourceCoordinator:
         self._planner: Planner = BatchPlanner(spec, self._split_tracker)
         self._recorder: BatchRecorder | None = None
         if spec.alignment is not None:
-            # Both import the table's library, for which other queries would wait before their first plan.
+            # Both modules import delta-rs, for which queries without alignment would wait before their first plan.
             from flip27_stream.spark.planning.group.group_planner import GroupPlanner
             from flip27_stream.spark.reporting.recorder import BatchRecorder
 
@@ -102,7 +102,7 @@ class SourceCoordinator:
         self._run.is_available_now = True
 
     def latest_offset(self, document: Document, limit: int | None) -> Document:
-        """Returns the end offset of the batch that starts at ``document``; ``document`` itself if nothing moves.
+        """Returns the end offset of the batch that starts at ``document``; ``document`` itself if no split moves.
 
         Spark has processed everything before ``document``.
 
@@ -146,7 +146,7 @@ class SourceCoordinator:
         self._backoff.record_batch()
 
     def report_latest_offset(self) -> Document | None:
-        """Returns the log ends that the last plan saw, as users write them; ``None`` before the first plan."""
+        """Returns the log ends that the last plan found, in the form of options; ``None`` before the first plan."""
         if self._enumerator is None or not self._lookup.newest:
             return None
         return described(self._enumerator, self._lookup.newest)
@@ -168,7 +168,7 @@ class SourceCoordinator:
         return tasks
 
     def close(self) -> None:
-        """Frees all resources; leaves the group first. Best effort: takes limited time and never raises."""
+        """Frees all resources; leaves the group first. Takes limited time and never raises."""
         clock = self._clock if isinstance(self._clock, QueryClock) else None
         for part in (self._planner, self._context, self._recorder, self._readers, self._enumerator, clock):
             with contextlib.suppress(Exception):
@@ -246,10 +246,11 @@ class SourceCoordinator:
     def _plan_until_moved(
         self, start: AnyOffset | None, limits: ReadLimits, *, is_once: bool
     ) -> AnyOffset | None:
-        """Returns the next offset; ``None`` when there is nothing to do.
+        """Returns the next offset; ``None`` if no split moves and no state changes.
 
-        Spark ends an AvailableNow run at the first answer that changes nothing, so this method plans again until the
-        run is over. The first offset of a checkpoint holds where every split begins, so it waits for all splits.
+        Spark ends an AvailableNow run when ``latestOffset`` returns an unchanged offset, so this method plans again
+        until the run is over. It waits for all splits before the first offset of a checkpoint, which has the begin
+        position of every split.
         """
         assert self._enumerator is not None
         detector, stall = StallDetector(), None
@@ -281,7 +282,7 @@ class SourceCoordinator:
             detector.wait_for(silent, stall)
 
     def _look(self, start: AnyOffset | None, limits: ReadLimits, *, is_once: bool) -> PlanInput:
-        """Returns the input of a plan, from one consistent look at all splits."""
+        """Returns the input of a plan, with the ranges of all splits at one moment."""
         enumerator = self._enumerator
         assert enumerator is not None
         enumerator.admit(limits)

@@ -1,4 +1,4 @@
-"""Imports what the first plan needs, in a thread, while Spark prepares the query."""
+"""Imports the modules of the first plan, in a thread, while Spark prepares the query."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _ALIGNED = ("flip27_stream.spark.planning.group.group_planner", "flip27_stream.s
 class EarlyImports:
     """The imports of one planning process. They begin at once.
 
-    delta-rs, when it is imported, is told to log errors only, unless ``RUST_LOG`` says otherwise: what it logs about a
-    store without credentials would come before the error that says what to do.
+    Unless ``RUST_LOG`` is set, it is set so that delta-rs logs errors only: its warnings about a store without
+    credentials would come before the error with the remedy.
 
     Two threads that import the same packages can block each other, so the planning thread waits for this one.
 
@@ -31,7 +31,7 @@ class EarlyImports:
         self._spec = spec
         os.environ.setdefault("RUST_LOG", "error")
         self._thread = threading.Thread(target=self._run, name="flip27-imports", daemon=True)
-        with contextlib.suppress(ConnectorError):  # without a thread, the first plan imports
+        with contextlib.suppress(ConnectorError):  # Without a thread, the first plan imports the modules.
             start(self._thread)
 
     def wait(self) -> None:
@@ -40,7 +40,7 @@ class EarlyImports:
             self._thread.join()
 
     def _run(self) -> None:
-        with contextlib.suppress(Exception):  # the first plan imports again, and raises it
+        with contextlib.suppress(Exception):  # The first plan imports again, and raises the error.
             aligned = _ALIGNED if self._spec.alignment is not None else ()
             for module in (*_PLANNING, *self._spec.source.planning_modules, *aligned):
                 importlib.import_module(module)

@@ -21,7 +21,7 @@ from flip27_stream.spark.source_contract import check_split
 
 
 class CoordinatorContext(SplitEnumeratorContext[Any]):
-    """Stores the assigned splits and runs the enumerator's asynchronous calls (Flink ``SourceCoordinatorContext``).
+    """The context of an enumerator: it stores assigned splits and runs asynchronous calls (``call_async``).
 
     Args:
         parallelism: The number of reader slots.
@@ -45,8 +45,9 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
     def splits(self) -> dict[str, SourceSplit]:
         """The assigned splits, by id, in the order of their ids, as in offsets.
 
-        A plan goes through many mappings of splits; where all have one order, it reads memory from front to back. The
-        splits are ordered here, and not as each is assigned, since an enumerator may assign them one by one.
+        All mappings of splits have this order, because a plan goes through many mappings and is faster if it reads
+        memory in order. The splits are sorted here, and not at each assignment, because an enumerator may assign them
+        one by one.
         """
         if not self._is_ordered:
             ordered = sorted(self._splits.items(), key=itemgetter(0))

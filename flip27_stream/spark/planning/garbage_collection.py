@@ -22,8 +22,9 @@ def rare_collection(splits: int = 0) -> Iterator[None]:
     700, the search for cycles takes as long as the plan. Collection stays on, because a plan may wait while other
     threads create garbage.
 
-    With 1,000 splits and more, the objects that a block leaves join those that only a full collection looks at: the
-    search for cycles in them would take a tenth of the plan. Every 100th of these blocks does a full collection.
+    With 1,000 splits and more, the objects that a block leaves are moved to the oldest generation, which only a full
+    collection examines: an earlier search would take a tenth of the time of the plan. Every 100th of these blocks does
+    a full collection.
     """
     usual = gc.get_threshold()
     most = max(_OBJECTS, _OBJECTS_PER_SPLIT * splits, usual[0])
@@ -37,7 +38,7 @@ def rare_collection(splits: int = 0) -> Iterator[None]:
 
 
 def _pass_over() -> None:
-    """Moves all objects to the oldest generation without a look at them; every 100th call collects garbage instead."""
+    """Moves all objects to the oldest generation without examining them; every 100th call collects garbage instead."""
     if next(_blocks) % _BLOCKS == 0:
         gc.collect()
     else:

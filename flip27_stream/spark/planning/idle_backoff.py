@@ -1,4 +1,4 @@
-"""How often an idle source is planned, and how long it delays its answer to Spark.
+"""The backoff of an idle source: the pauses between its plans, and the delay of its answers to Spark.
 
 Spark asks all sources of a query one after the other, and asks again at once while none of them has anything to read.
 An idle source must answer quickly, because the other sources wait for the answer. It must not plan each time, because
@@ -15,7 +15,7 @@ _AT_ONCE_S = 0.1
 
 
 class IdleBackoff:
-    """The backoff of one source: the time between its plans, and the delay of its answers.
+    """The backoff of one source: the pauses between its plans, and the delay of its answers.
 
     Args:
         longest_s: The longest time (s) between two plans that find nothing, whatever they cost.
@@ -35,7 +35,7 @@ class IdleBackoff:
         return self._is_busy or now >= self._next_plan_at
 
     def record_batch(self) -> None:
-        """Records that Spark runs a batch of the query, perhaps of other sources only; rows may come here soon."""
+        """Records that Spark runs a batch, perhaps of other sources only; this source may get rows soon."""
         self._is_busy = True
 
     def record_progress(self) -> None:

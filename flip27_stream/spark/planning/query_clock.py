@@ -16,15 +16,16 @@ _LONGEST_STRETCH_S = 5.0
 
 
 class QueryClock:
-    """Returns milliseconds since the epoch: the machine's clock at the start, plus the time in which the process ran.
+    """A clock (ms since the epoch): the machine's time at the start, plus the time in which the process ran.
 
-    So a step of the machine's clock makes no split idle, while times in an offset still compare across restarts. Time
-    in which the process did not run does not count either. Linux leaves the time of a suspended machine out of the
-    monotonic clock, but that clock can jump after a virtual machine or a container was paused. If the clock is watched,
-    a thread reads it every second, and a gap of more than 5 s between two readings counts as no time.
+    Because it ignores later changes of the machine's clock, these cannot make a split idle; times in an offset can
+    still be compared across restarts. Time in which the process did not run does not count either. On Linux the
+    monotonic clock excludes the time of a suspended machine, but it can jump after a virtual machine or a container
+    was paused. If the clock is watched, a thread reads it every second, and a gap of more than 5 s between two reads
+    does not count.
 
     Args:
-        watched: Whether to look for such gaps.
+        watched: Whether a thread detects such gaps.
     """
 
     def __init__(self, *, watched: bool = False) -> None:
@@ -59,5 +60,5 @@ class QueryClock:
 
 
 def wall_clock() -> int:
-    """Returns milliseconds since the epoch by the machine's clock, which may step."""
+    """Returns milliseconds since the epoch by the machine's clock, which may be set back or ahead at any time."""
     return time.time_ns() // 1_000_000

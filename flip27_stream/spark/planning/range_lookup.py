@@ -15,7 +15,7 @@ from flip27_stream.spark.source_spec import AnyEnumerator
 
 _LEAST_CALLS = 3
 _LASTING = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
-"""The errors of the system that do not pass by themselves."""
+"""The errors of the system that another attempt cannot resolve."""
 
 log = logging.getLogger(__name__)
 
@@ -38,9 +38,9 @@ class RangeLookup:
         assigned: Mapping[str, SourceSplit],
         positions: Mapping[str, int],
     ) -> Mapping[str, SplitRange]:
-        """Returns what can be read of each split; nothing if ``split_ranges`` raised an ``OSError`` that may pass.
+        """Returns the range of each split; empty if ``split_ranges`` raised an ``OSError`` that may be temporary.
 
-        A split without a range is unknown: it stays where it is, and the next plan asks about it again.
+        A split without a range is unknown: it keeps its position, and the next plan asks about it again.
 
         Args:
             enumerator: The enumerator of the source.
@@ -88,6 +88,6 @@ class RangeLookup:
         if self._failed >= _LEAST_CALLS and waited >= stall_detector.TIMEOUT_S:
             raise UnreachableError(
                 f"{who} has failed for {waited:.0f} s, {self._failed} times in a row, the last time with "
-                f"{type(error).__name__}: {error}. Nothing is lost; a restart goes on here. Check that this machine "
-                "reaches what the source reads."
+                f"{type(error).__name__}: {error}. Nothing is lost; a restart goes on from the same offset. Check that "
+                "this machine reaches the external system of the source."
             ) from error

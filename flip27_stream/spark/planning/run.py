@@ -1,4 +1,4 @@
-"""The run of a query that is going on: what it has to read, and whether it has read it."""
+"""The current run of a query: the part of the source that it has to read, and whether it has read it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class QueryRun:
     """The part of the source that this run reads; all of it, unless the trigger is ``AvailableNow``.
 
     Args:
-        spec: The source and how it is read.
+        spec: The source, its event time and the options of alignment.
     """
 
     def __init__(self, spec: SourceSpec) -> None:
@@ -48,8 +48,8 @@ class QueryRun:
 
         Args:
             enumerator: The enumerator of the source.
-            context: Has the assigned splits.
-            log: What can be read of each split now, by split id.
+            context: The context with the assigned splits.
+            log: The range that can be read of each split now, by split id.
 
         Raises:
             DataLossError: A log ends before the frozen end of its split.
@@ -116,13 +116,13 @@ class QueryRun:
         splits: Mapping[str, AnyState],
         held_by: str | None,
     ) -> Stall:
-        """Returns why an AvailableNow run is not complete although its last plan moved no split.
+        """Returns the state of an AvailableNow run that is not complete although its last plan moved no split.
 
         Args:
             enumerator: The enumerator of the source.
-            context: Has the calls of ``call_async`` that can still change something.
+            context: The context with the unfinished calls of ``call_async``, which can end the stall.
             splits: The states of the splits, by split id.
-            held_by: The split or the group whose lag holds splits back; ``None`` if nothing does.
+            held_by: The split or the group that holds splits back by its lag; ``None`` without one.
         """
         assert self._frozen is not None
         return find_stall(

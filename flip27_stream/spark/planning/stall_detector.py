@@ -1,4 +1,4 @@
-"""Waiting inside one plan for answers about splits, or for a run to go on. The wait is limited, and it is logged."""
+"""The limited wait of a plan for answers about splits, or for the end of a stall, with warnings."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from flip27_stream.spark.source_spec import AnyEnumerator
 from watermark_alignment.planner import BACKLOG
 
 TIMEOUT_S = 60.0
-"""After this time (s) splits without an answer are an error, and a stall is a warning, repeated each such time."""
+"""The time (s) after which a split without an answer is an error, and after which a stall is logged, repeatedly."""
 GIVE_UP_S = 300.0
-"""After this time (s) a stall that nothing can end is an error."""
+"""The time (s) after which a stall that nothing can end is an error."""
 _LONGEST_TURN_S = 40.0
 _PAUSE_S = 0.05
 
@@ -27,10 +27,10 @@ class Stall:
     """The state of a run that has not reached its end and moves no split.
 
     Attributes:
-        what: The run, and what it waits for, in words.
+        what: A description of the run and of the reason why it waits.
         handled: How often the handler of each unfinished call of ``call_async`` was run, by the call's number.
             Only such a call can end the stall.
-        ends_by_itself: Whether the stall ends with time alone.
+        ends_by_itself: Whether the stall ends by itself after some time.
     """
 
     what: str
@@ -47,15 +47,15 @@ def find_stall(
     handled: Mapping[int, int],
     held_by: str | None = None,
 ) -> Stall:
-    """Returns why a run is stalled.
+    """Returns the state of a stalled run, with the reason.
 
     Args:
-        source: What is read, in words.
+        source: The fingerprint of the source.
         enumerator: The enumerator of the source.
         pending: The number of splits that the enumerator has not assigned.
         left: The ids of the splits that are not at the ends of the run.
         handled: See :class:`Stall`.
-        held_by: The split or the group whose lag holds splits back; ``None`` if nothing does.
+        held_by: The split or the group that holds splits back by its lag; ``None`` without one.
     """
     who, reasons = type(enumerator).__name__, []
     if pending:
@@ -64,8 +64,8 @@ def find_stall(
         )
     if left:
         reasons.append(
-            f"these splits are not at their ends: {some_of(sorted(left))}, but {who}.split_ranges() returns no more "
-            "of them"
+            f"these splits are not at their ends: {some_of(sorted(left))}, but {who}.split_ranges() returns no "
+            "further records of them"
         )
     if held_by is not None:
         reasons.append(f"alignment holds splits back for {held_by}")
@@ -77,9 +77,9 @@ def find_stall(
 
 
 class StallDetector:
-    """Counts how long one plan has waited.
+    """Measures the time for which one plan has waited.
 
-    Between two calls at most 40 s count. No look at the splits takes longer, but the machine may have been paused.
+    At most 40 s count between two calls: no call of ``split_ranges`` takes longer, but the machine may be paused.
     """
 
     def __init__(self) -> None:
@@ -90,14 +90,14 @@ class StallDetector:
         self._warnings = 0
 
     def wait_for(self, silent: Collection[str], stall: Stall | None = None) -> None:
-        """Waits 50 ms before the next look of a plan, or fails if the plan has waited for too long.
+        """Waits 50 ms before a plan tries again, or fails if the plan has waited for too long.
 
         Args:
             silent: The ids of the splits without an answer.
-            stall: Why the run is stalled; ``None`` if it is not.
+            stall: The stall of the run; ``None`` if it is not stalled.
 
         Raises:
-            ConnectorError: There have been splits without an answer for 60 s.
+            ConnectorError: Some splits have been without an answer for 60 s.
             ContractError: The run has been stalled for 300 s, and all calls that could change that were handled.
         """
         now = self._waited()
@@ -108,7 +108,7 @@ class StallDetector:
         if self._silent_since is not None and now - self._silent_since > TIMEOUT_S:
             raise ConnectorError(
                 f"No answer about {len(silent)} splits ({some_of(sorted(silent))}) came for {TIMEOUT_S:g} s, and no "
-                "batch can be planned without it. Check that their leaders are up."
+                "batch can be planned without the answer. Check that their leaders are up."
             )
         if stall is None:
             self._stalled = None
@@ -117,7 +117,7 @@ class StallDetector:
         time.sleep(_PAUSE_S)
 
     def _waited(self) -> float:
-        """Returns how long (s) the plan has waited."""
+        """Returns the time (s) for which the plan has waited."""
         read_at = time.monotonic()
         if self._read_at is not None:
             self._waited_s += min(read_at - self._read_at, _LONGEST_TURN_S)
@@ -132,9 +132,8 @@ class StallDetector:
         to_come = sum(n <= handled.get(call, 0) for call, n in stall.handled.items())
         if now - since > GIVE_UP_S and not to_come and not stall.ends_by_itself:
             raise ContractError(
-                f"{stall.what} It has waited for {now - since:.0f} s, and nothing is left to wait for: every function "
-                "passed to call_async has run since. Nothing is lost; the next run goes on here. Correct the "
-                "enumerator."
+                f"{stall.what} It has waited for {now - since:.0f} s, although every function passed to call_async has "
+                "run since. Nothing is lost; the next run goes on from the same offset. Correct the enumerator."
             )
         if now - since > TIMEOUT_S * (self._warnings + 1):
             self._warnings += 1

@@ -36,7 +36,7 @@ _PARENT = os.getppid()
 _REASON_S, _LOOK_S = 1.0, 0.02
 
 _END_S = 60
-"""A process that was told to end ends after this time, whatever it waits for. Spark sends it no further signal."""
+"""The time (s) after SIGTERM after which the process ends even if it still waits. Spark sends no further signal."""
 
 
 log = logging.getLogger(__name__)
@@ -73,11 +73,11 @@ def _short(method: Method) -> Method:
 class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The reader of one source of one query. It runs in the planning process, and pickled copies of it run in tasks.
 
-    What one copy sets on itself does not reach the others. Only the planning process imports and creates the
-    coordinator; a process that returns the schema or runs tasks loads neither it nor its clients.
+    A copy does not see changes of another copy. Only the planning process imports and creates the coordinator; a
+    process that returns the schema or runs tasks loads neither the coordinator nor its clients.
 
     Args:
-        spec: The source and how it is read.
+        spec: The source, its event time and the options of alignment.
     """
 
     def __init__(self, spec: SourceSpec) -> None:
@@ -88,7 +88,7 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:
         """Returns a constant. Spark does not log this offset, so it must not depend on anything.
 
-        Spark calls this before the first plan of a new query, which so finds its modules imported.
+        Spark calls this method before the first plan of a new query, so it waits for the imports of the plan.
         """
         if self._imports is not None:
             self._imports.wait()
@@ -97,7 +97,7 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def getDefaultReadLimit(self) -> ReadLimit:
         """Returns "all" if the source has no limits, otherwise a number of rows.
 
-        Spark has one limit only, and ``Trigger.Once`` replaces it by "all". Any number stands for all limits of the
+        Spark has one limit only, and ``Trigger.Once`` replaces it by "all". The number stands for all limits of the
         options. An aligned source never returns "all", so that the coordinator can recognize ``Trigger.Once``.
 
         Spark calls this in the planning process only, before anything else.
@@ -138,7 +138,7 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, Any]) -> None:
         """Records that Spark has logged this offset and runs a batch.
 
-        The start offset of the next plan tells sooner that everything before it is processed.
+        The start offset of the next plan shows earlier that everything before it is processed.
         """
         self._planning().committed(end)
 
@@ -155,7 +155,7 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._coordinator is None:
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, _stop_once)
-                # The signal may come when Spark's loop has ended, before its call of stop.
+                # The signal may come after Spark's loop has ended and before it calls stop.
                 atexit.register(self.stop)
             if self._imports is not None:
                 self._imports.wait()
@@ -166,11 +166,11 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 _terminated = False
-"""Whether SIGTERM came. It is no ``threading.Event``: a second signal inside its lock would wait for itself."""
+"""Whether SIGTERM came. Not a ``threading.Event``: a second signal inside its lock would be a deadlock."""
 
 
 def _stop_once(signum: int, frame: object) -> None:
-    """Handles SIGTERM, by which Spark ends this process: it sends it twice and never calls ``stop`` before."""
+    """Handles SIGTERM, with which Spark ends this process: Spark sends it twice, and does not call ``stop`` before."""
     _note_signal(signum, frame)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.alarm(_END_S)
@@ -183,7 +183,7 @@ def _note_signal(signum: int, frame: object) -> None:
 
 
 def _wait_for_cause() -> None:
-    """Waits, 1 s at most, until it is known whether Spark ends this process or has died itself.
+    """Waits, 1 s at most, until it is clear whether Spark ends this process or has died itself.
 
     In both cases the socket ends first; then SIGTERM comes, or this process gets another parent. A source that is
     stopped leaves its group; a source whose Spark has died does not.

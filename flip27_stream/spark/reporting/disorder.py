@@ -1,4 +1,4 @@
-"""How far the event times of a split fall back, across the borders of tasks and batches."""
+"""Measures by how much the event times of a split fall back, across the borders of tasks and batches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Disorder:
             self._batch, self._before, self._reports = batch, read_max, {}
 
     def add(self, batch: int, report: SplitReport) -> int:
-        """Returns how far (ms) the event times of the split fell back, by this report and the others of the batch."""
+        """Returns the time (ms) by which event times of the split fell back, by all reports of the batch so far."""
         if batch != self._batch:
             return report.disorder
         ranges = self._reports.setdefault(report.split, {})

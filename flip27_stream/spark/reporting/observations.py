@@ -1,4 +1,4 @@
-"""What tasks observed of the records of a source since its query started, and warnings about it."""
+"""The sums of the reports of tasks since the query of a source started, and warnings about event times."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from watermark_alignment.table.batch_note import Observed
 log = logging.getLogger("flip27_stream.spark.reporting.recorder")
 
 _MANY = 100
-"""So many consecutive records without an event time count as a mistake in the option. A few can be deletions."""
+"""The number of consecutive records without an event time that counts as a mistake. A few can be deletions."""
 
 _MOST_SPLITS = 10_000
-"""The number of splits whose records without event times are counted: a source of files has ever new splits."""
+"""The greatest number of splits whose records without event times are counted: files are many splits."""
 
 
 class Observations:
@@ -61,7 +61,7 @@ class Observations:
         return self._newest
 
     def _count_untimed(self, report: SplitReport) -> None:
-        """Counts the records of each split without an event time since one that had one, until a split is told of."""
+        """Counts the consecutive records without an event time of each split, until a warning about a split is due."""
         if report.untimed < report.rows:
             self._untimed.pop(report.split, None)
         elif report.rows and not self._newest.untimed_split:

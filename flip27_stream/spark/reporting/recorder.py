@@ -41,7 +41,7 @@ class BatchRecorder:
     Args:
         alignment: The alignment options of the source.
         metrics: The counters of the enumerator.
-        reads: What the source reads, in few words.
+        reads: A short name of the topics or paths that the source reads.
         spool_root: The driver's folder for rows of tables that the session writes.
     """
 
@@ -67,7 +67,7 @@ class BatchRecorder:
         """Opens the table, so that a wrong path fails the query at its start.
 
         Args:
-            fingerprint: The fingerprint of the source that began the checkpoint, of which the default id is made.
+            fingerprint: The fingerprint of the source that began the checkpoint, a part of the default source id.
             lineage: The lineage id of the checkpoint.
 
         Raises:
@@ -142,11 +142,11 @@ class BatchRecorder:
 
         Args:
             start: The start offset of the plan that is being made.
-            after: That plan.
-            read_max: Greatest event time (ms) read before it, by split id.
-            floor: Least watermark (ms) of the other members of the group; ``None`` if there is none.
+            after: The aligned plan that is being made.
+            read_max: Greatest event time (ms) read before this plan, by split id.
+            floor: Least watermark (ms) of the other members of the group; ``None`` without other members.
             now: The machine's clock (ms).
-            behind: How many positions each split is behind the end of its log.
+            behind: The number of positions that each split is behind the end of its log.
         """
         if self._running is None or self._running.batch > start.batch:
             return
@@ -196,22 +196,23 @@ class BatchRecorder:
             self._silent_batches += 1
         if batch.is_unobserved() and self._silent_batches == _SILENT_BATCHES:
             log.warning(
-                "no task has reported in %d batches: watermarks are planned, not observed. Alignment uses only what "
-                "planning itself sees, and out-of-order records are not noticed. Let executors reach the driver at "
+                "no task has reported in %d batches: watermarks are planned, not observed. Alignment uses only the "
+                "event times that planning finds, and out-of-order records are not noticed. Let executors reach the "
+                "driver at "
                 "spark.driver.host.",
                 _SILENT_BATCHES,
             )
 
     def flush(self) -> None:
-        """Waits for the table, once in an outage; warns if the rows are not written in time."""
+        """Waits until the rows are in the table, once in an outage; warns if they are not written in time."""
         if self._writer is None:
             return
         time_limit_s = 0.0 if self._was_late else _FLUSH_TIMEOUT_S
         is_late = not self._writer.flush(time_limit_s, min(time_limit_s, _FAILING_TIMEOUT_S))
         if is_late and not self._was_late:
             log.warning(
-                "the run ends before its last rows are in the table %s, which was not written in time; they follow "
-                "as soon as it can be written",
+                "the run ends before its last rows are in the table %s, which could not be written in time; they are "
+                "written as soon as the table can be written",
                 self._alignment.table,
             )
         self._was_late = is_late

@@ -1,7 +1,7 @@
-"""The coordinator's side of its readers: the reports and events that they send, and the events that they get.
+"""The registered readers of a coordinator: their reports and events, and the events for them.
 
-A *registered reader* is a slot that lives as long as the query. The tasks of a micro-batch are numbered, and task n
-runs as reader n modulo the number of slots. See ``docs/readers.md``.
+A *registered reader* is a slot that exists as long as the query. The tasks of a micro-batch are numbered, and task n
+belongs to the slot n modulo the number of slots. See ``docs/readers.md``.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ class Readers:
         self._clock = clock
         self._listener: ReportListener | None = None
         self._cannot_listen: tuple[int, str] | None = None
-        """When (ms) this host could not listen for reports, and why."""
+        """The time (ms) at which this host could not listen for reports, and the error."""
         self._counted: tuple[int, set[int]] = -1, set()
         self._sent: tuple[int, dict[int, list[SourceEvent]]] = -1, {}
         self._check = ReportCheck(clock)
 
     def address(self) -> ReportAddress | None:
-        """Returns where tasks send reports; ``None`` if this host cannot listen, which is tried again every 10 s."""
+        """Returns the address for reports; ``None`` if this host cannot listen, which is tried again every 10 s."""
         if self._listener is None and self._is_to_listen():
             try:
                 self._listener = ReportListener(self._driver.bind_address, self._driver.host)
             except (OSError, ConnectorError) as e:
                 if self._cannot_listen is None:
                     log.warning(
-                        "Tasks cannot report to %s (%s): batches are planned from what planning itself sees. "
+                        "Tasks cannot report to %s (%s): batches are planned without reports. "
                         "Set spark.driver.bindAddress to an address of this host.",
                         self._driver.bind_address,
                         e,
@@ -68,7 +68,7 @@ class Readers:
         return self._cannot_listen is None or self._clock() - self._cannot_listen[0] > _LISTEN_AGAIN_MS
 
     def reporting(self) -> Reporting:
-        """Returns of which splits tasks report what they read."""
+        """Returns the splits on which tasks can report."""
         if self.address() is None:
             assert self._cannot_listen is not None
             return Reporting(
@@ -93,8 +93,8 @@ class Readers:
     def deliver(self, report: TaskReport, processed: int, enumerator: AnyEnumerator) -> None:
         """Calls the enumerator with the events, split requests and failures of a report.
 
-        A task counts once, however often Spark ran it. A report of a batch before ``processed`` is ignored: it is of a
-        task that Spark did not wait for.
+        A task counts once, even if Spark ran it several times. A report of a batch before ``processed`` is ignored: it
+        is of a task that Spark did not wait for.
 
         Args:
             report: The report.
@@ -120,8 +120,7 @@ class Readers:
     def events(self, batch: int, tasks: int) -> dict[int, list[SourceEvent]]:
         """Returns the events to send with each task of a batch, by task number; the same for a repeated batch.
 
-        Where there are fewer tasks than slots, one task gets the events of several slots. Events wait for a batch that
-        has tasks.
+        With fewer tasks than slots, one task gets the events of several slots. Events wait for a batch that has tasks.
         """
         if self._sent[0] != batch and tasks:
             by_task: dict[int, list[SourceEvent]] = {}

@@ -7,7 +7,7 @@
 3. The listener answers with an HMAC, which proves that it has received this report.
 
 No side writes twice before it reads, and both set TCP_NODELAY, so that no write waits for a delayed acknowledgement.
-Nothing is unpickled. Reports are an optimisation: where the network forbids them, planning uses what it knows itself.
+Nothing is unpickled. Reports are an optimisation: without them, planning uses the event times that it finds itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_MESSAGE = 16 * 1024 * 1024
 
 @dataclass(frozen=True)
 class ReportAddress:
-    """Where tasks send reports.
+    """The address to which tasks send reports.
 
     Attributes:
         host: The host name or address of the driver, as executors reach it.

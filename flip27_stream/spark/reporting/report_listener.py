@@ -101,8 +101,9 @@ class ReportListener:
     """Receives reports in one thread of the planning process.
 
     The connection of a client that takes longer than 10 s is closed. At most 256 clients are connected at a time, and
-    fewer where the process may open few files. When a further one connects, the oldest connection is closed that has
-    not proven within 0.1 s that it has the key. If there is none, the new client is told that the listener is busy.
+    fewer if the process may open only few files. When a further client connects, the oldest connection that has not
+    proven within 0.1 s that it has the key is closed. Without such a connection, the new client is told that the
+    listener is busy.
 
     Args:
         bind_address: The host name or address to listen at.
@@ -149,7 +150,7 @@ class ReportListener:
         self._selector.close()
 
     def _serve_or_survive(self) -> None:
-        """Serves clients and logs any error, also a lack of memory: nobody would notice the end of the thread."""
+        """Serves clients. Any error, even a lack of memory, is logged and does not end the thread."""
         try:
             self._serve()
         except Exception:
@@ -157,7 +158,7 @@ class ReportListener:
             time.sleep(_ACCEPT_RETRY_S)
 
     def _serve(self) -> None:
-        """Serves the clients that are ready; waits 1 s at most for one."""
+        """Serves the clients that are ready; waits for a client at most 1 s."""
         for key, _ in self._selector.select(_LOOK_AT_CLIENTS_S):
             if key.data is None:
                 self._accept()
@@ -208,11 +209,11 @@ class ReportListener:
         self._disconnect(client)
 
     def _makes_room(self) -> bool:
-        """Closes the oldest connection without a proof, for a new client; returns whether there was one."""
+        """Closes the oldest connection without a proof, for a new client; returns whether a connection was closed."""
         return self._disconnects_one_older_than(_GRACE_S, has_proof=False)
 
     def _disconnects_one_older_than(self, seconds: float, *, has_proof: bool) -> bool:
-        """Closes the oldest connection that is older than ``seconds``; returns whether there was one.
+        """Closes the oldest connection that is older than ``seconds``; returns whether a connection was closed.
 
         Args:
             seconds: The age (s).
@@ -234,7 +235,7 @@ class ReportListener:
 
 
 def _most_at_once() -> int:
-    """Returns how many clients may be connected: a quarter of the files that this process may open, and at most 256."""
+    """Returns the greatest number of clients: a quarter of the files that this process may open, and at most 256."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _MOST_AT_ONCE if soft == resource.RLIM_INFINITY else max(min(_MOST_AT_ONCE, soft // 4), 1)
 

@@ -1,4 +1,4 @@
-"""How a task sends its report to the listener, and for how long it does not try one that it could not reach."""
+"""Sends the report of a task to the listener, with a backoff for a listener that cannot be reached."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _BusyError(Exception):
 
 @dataclass
 class _BackOff:
-    """How long a task does not connect to a listener that it could not reach: 0.5 s at first, doubled up to 30 s."""
+    """The pause of tasks after a listener could not be reached: 0.5 s, then doubled up to 30 s."""
 
     wait_s: float = _FIRST_WAIT_S
     until: float = 0.0
@@ -104,14 +104,14 @@ def _deliver(address: ReportAddress, text: bytes) -> None:
         try:
             _converse(connection, address, text)
         except (ConnectionResetError, BrokenPipeError) as e:
-            raise _BusyError(f"it closed the connection: {e}") from e
+            raise _BusyError(f"the listener closed the connection: {e}") from e
 
 
 def _converse(connection: socket.socket, address: ReportAddress, text: bytes) -> None:
     greeting = _received(connection, GREETING)
     spoken, nonce = greeting[:-NONCE], greeting[-NONCE:]
     if spoken == BUSY:
-        raise _BusyError("it is busy")
+        raise _BusyError("the listener is busy")
     if spoken != READY:
         raise ConnectionError("the server at this address is not a listener for reports")
     digest = hashlib.sha256(text).digest()

@@ -1,4 +1,4 @@
-"""Finds out which splits tasks report on, which is needed to align splits by reports (FLIP-217)."""
+"""Finds the splits on which tasks report, for alignment by reports (FLIP-217)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _FIRST_PAUSE_MS, _LONGEST_PAUSE_MS = 1_000, 30_000
 
 @dataclass(frozen=True)
 class Reporting:
-    """Which splits tasks report on.
+    """The splits on which tasks can report.
 
     Attributes:
-        impossible: Why no task can report at all; ``None`` if tasks can.
+        impossible: The reason why no task can report; ``None`` if tasks can report.
         pausing: Ids of the splits that are not read now, because the last batches that read them brought no report.
         lost: The reason why no report on a split is expected any more, by split id.
     """
@@ -28,18 +28,18 @@ class Reporting:
     lost: Mapping[str, str] = field(default_factory=dict)
 
     def why_unknown(self, split: str) -> str | None:
-        """Returns why no report on a split can be expected; ``None`` if one can."""
+        """Returns the reason why no report on a split can be expected; ``None`` if a report can be expected."""
         return self.impossible or self.lost.get(split)
 
 
 @dataclass
 class _Silence:
-    """Batches in a row that read a split and brought no report on it.
+    """Batches in a row that read a split and for which no report on it came.
 
     Attributes:
-        since: When (ms) the first of them was planned.
+        since: The time (ms) at which the first of them was planned.
         batches: The number of these batches.
-        read_at: When (ms) the last of them was planned.
+        read_at: The time (ms) at which the last of them was planned.
     """
 
     since: int
@@ -48,7 +48,7 @@ class _Silence:
 
     @property
     def pause_ms(self) -> int:
-        """How long (ms) the split is not read. Without reports, nobody would notice that it gets ahead."""
+        """The time (ms) for which the split is not read, because without reports its lead would stay unnoticed."""
         doubled = min(self.batches - SILENT_BATCHES, 10)
         return 0 if doubled < 0 else min(_FIRST_PAUSE_MS * 2**doubled, _LONGEST_PAUSE_MS)
 
@@ -57,8 +57,9 @@ class ReportCheck:
     """Compares the ranges that tasks report with the planned ranges.
 
     After three batches in a row without a report on a split, the split is read again only after 1 s, 2 s, 4 s and so
-    on, up to every 30 s. This bounds what is read without a report, and still notices when the network works again:
-    tasks that could not report try again after 30 s at most. After two minutes and three batches, the split is lost.
+    on, up to every 30 s. This bounds the rows that are read without a report, and still detects a network that works
+    again: tasks that could not report try again after 30 s at most. After two minutes and three batches, no report on
+    the split is expected any more.
 
     Args:
         clock: Returns the query's time (ms).
@@ -95,7 +96,7 @@ class ReportCheck:
             self._running = -1, set()
 
     def reporting(self, splits: Collection[str]) -> Reporting:
-        """Returns which of ``splits`` tasks report on; what is known of other splits is removed."""
+        """Returns the splits among ``splits`` on which tasks report; forgets all other splits."""
         self._silent = {name: silence for name, silence in self._silent.items() if name in splits}
         now = self._clock()
         lost = {name: self._why_lost(name, s) for name, s in self._silent.items() if _is_lost(s, now)}

@@ -16,20 +16,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class SplitReport:
-    """What a task has read of one range.
+    """The report of a task about one range.
 
     Attributes:
         split: The id of the split.
-        start: The position from which it was read.
-        end: The position up to which it was read.
+        start: The position from which the range was read.
+        end: The position up to which the range was read.
         rows: The number of rows.
         max_event_time: Greatest event time (ms); ``None`` if no record has one.
-        disorder: How far (ms) at most an event time was behind the greatest one before it in the range.
+        disorder: The greatest time (ms) by which an event time was behind an earlier one in the range.
         implausible: The number of records with an event time beyond ``scan.watermark.max-future``.
         min_event_time: Least event time (ms); ``None`` if no record has one.
         bytes: The size of the rows in memory.
         untimed: The number of records without an event time.
-        sample: What one of these has in its place: names of fields, no values.
+        sample: A description of one of these records: names of fields, no values.
         implausible_example: The event time (ms) of one of the ``implausible`` records.
     """
 
@@ -59,13 +59,13 @@ class TaskReport:
     Attributes:
         batch: The number of the micro-batch.
         task: The number of the task in the micro-batch.
-        subtask: The reader slot that the task ran as.
+        subtask: The number of the reader slot that the task belongs to.
         host: The host that the task ran on.
-        splits: What the task has read.
+        splits: The reports about the ranges of the task.
         events: The events for the enumerator.
-        split_requests: How often the reader has requested a split.
+        split_requests: The number of splits that the reader has requested.
         metrics: The counters of the reader, by name.
-        failed: The ids of the splits of an attempt that failed; what it read does not count.
+        failed: The ids of the splits of an attempt that failed; its rows do not count.
     """
 
     batch: int

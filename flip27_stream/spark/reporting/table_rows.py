@@ -1,4 +1,4 @@
-"""Makes the rows of the split-watermark table from what was planned for a micro-batch and what its tasks reported."""
+"""Makes the rows of the split-watermark table from the plan of a micro-batch and the reports of its tasks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PlannedSplit(NamedTuple):
         start: The position of the split before the batch.
         end: The position of the split after the batch.
         status: The status when the batch was planned; ``None`` if a former process planned it.
-        counts_rows: Whether positions count rows; else only reported rows are known.
+        counts_rows: Whether positions count rows; otherwise only reported rows are known.
     """
 
     start: int
@@ -36,7 +36,7 @@ class PlannedSplit(NamedTuple):
         return end - start if self.counts_rows else 0
 
     def status_before(self, after: SplitStatus | None) -> SplitStatus:
-        """Returns the status when the batch was planned. If unknown: IDLE if it did not move and is IDLE ``after``."""
+        """Returns the planned status; if unknown, IDLE if the split did not move and is IDLE ``after`` the batch."""
         if self.status is not None:
             return self.status
         was_idle = self.start == self.end and after is SplitStatus.IDLE
@@ -50,7 +50,7 @@ class BatchRecord:
     Attributes:
         batch: The number of the batch.
         splits: The planned ranges, by split id.
-        reports: What tasks reported, by range.
+        reports: The reports of tasks, by range.
         metrics: The counters of the readers, by task number and name.
     """
 
@@ -60,13 +60,13 @@ class BatchRecord:
     metrics: dict[int, Mapping[str, int]] = field(default_factory=dict)
 
     def add_report(self, report: TaskReport) -> None:
-        """Adds a report. A range, and the counters of a task, count once, however often Spark ran the task."""
+        """Adds a report. A range and the counters of a task count once, even if Spark ran the task several times."""
         self.reports.update({split.key: split for split in report.splits})
         if not report.failed:
             self.metrics[report.task] = report.metrics
 
     def rows_read(self) -> dict[str, int]:
-        """Returns the rows read, by split id: as reported; as planned for ranges that no task reported."""
+        """Returns the number of rows read, by split id: the reported number, or the planned one without a report."""
         rows = {name: last - first if counts else 0 for name, (first, last, _, counts) in self.splits.items()}
         for report in self.reports.values():
             if report.split in rows:
@@ -75,7 +75,7 @@ class BatchRecord:
         return rows
 
     def unreported(self) -> int:
-        """Returns the number of splits of which tasks did not report all planned ranges."""
+        """Returns the number of splits with planned ranges that tasks did not report."""
         reported = dict.fromkeys(self.splits, 0)
         for report in self.reports.values():
             if report.split in reported:
@@ -87,7 +87,7 @@ class BatchRecord:
         return not self.reports and any(p.start < p.end for p in self.splits.values())
 
     def implausible(self) -> Counter[str]:
-        """Returns the number of records with an implausible event time, by split id, without splits that have none."""
+        """Returns the number of records with an implausible event time, by split id, without zeros."""
         counts = Counter[str]()
         for report in self.reports.values():
             if report.implausible:
@@ -123,7 +123,7 @@ class TableRows:
             batch: The batch and its reports.
             after: The next plan, which has the fronts after the batch.
             read_max: Greatest event time (ms) read after the batch, by split id.
-            floor: Least watermark (ms) of the other members of the group (rule 2); ``None`` if there is none.
+            floor: Least watermark (ms) of the other members of the group (rule 2); ``None`` without other members.
             recorded_at: The machine's clock (ms).
         """
         names = sorted(batch.splits)

@@ -1,1 +1,1 @@
-"""What runs in the session, when a query is defined."""
+"""The code of the session, which runs when a query is defined."""

@@ -1,4 +1,4 @@
-"""A stream reader that stands for one that could not be created, and raises the error."""
+"""A stream reader that replaces a reader that could not be created, and raises the error."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from flip27_stream.errors import Flip27Error
 
 
 class FailingStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Raises ``error`` in every call that Spark makes. Spark would hide an error of ``DataSource.streamReader`` itself.
+    """A reader that raises ``error`` in every call. Spark would hide an error of ``DataSource.streamReader`` itself.
 
     Args:
-        error: Why the source cannot be read.
+        error: The error with which the reader could not be created.
     """
 
     def __init__(self, error: Flip27Error) -> None:

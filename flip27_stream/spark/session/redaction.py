@@ -15,8 +15,8 @@ log = logging.getLogger(__name__)
 
 REDACTION_SETTING = "spark.sql.redaction.options.regex"
 
-# A Spark Connect server hides a setting whose text matches spark.redaction.regex (Spark 4.2.1 and later): written as
-# [t], the pattern does not match the word of that default which it contains.
+# A Spark Connect server hides a setting whose text matches spark.redaction.regex (Spark 4.2.1 and later). The pattern
+# has [t] for t, so that its own text does not match the default of that setting.
 SECRETS = (
     r"(?i)jaas|keystore[._]key|private.?key|(account|shared|master|customer).?key|sas[._]|[?&]sig="
     r"|creden[t]ial|user[._]info|connection.?string|certificate[._]?chain|auth.?params|external.?id|-----BEGIN "
@@ -31,10 +31,10 @@ _DECLARATIVE_PIPELINE = "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE"
 
 
 def hide_secrets(spark: SparkSession) -> None:
-    """Adds :data:`SECRETS` to what a session hides. A second call changes nothing.
+    """Adds :data:`SECRETS` to the pattern of options that a session hides. A second call changes nothing.
 
     It uses only ``spark.conf``, which sessions of Spark Connect have too. If the setting cannot be read, because the
-    server hides it, or cannot be changed, as in a declarative pipeline, a warning says what to add to it.
+    server hides it, or cannot be changed, as in a declarative pipeline, a warning has the text to add to it.
     """
     try:
         shown = spark.conf.get(REDACTION_SETTING) or ""

@@ -23,7 +23,7 @@ def check_admission_control() -> None:
     """Checks that Python streaming sources of this Spark have read limits (``latestOffset(start, limit)``).
 
     Raises:
-        UnsupportedSparkError: They do not, as in the released Spark 4.0 and 4.1 (fact 32).
+        UnsupportedSparkError: They have no read limits, as in the released Spark 4.0 and 4.1 (fact 32).
     """
     try:
         importlib.import_module(_ADMISSION_CONTROL)

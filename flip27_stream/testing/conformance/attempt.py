@@ -30,7 +30,7 @@ def attempt(call: Callable[[], object], seconds: float) -> Exception | None:
     thread.start()
     thread.join(seconds)
     if not outcome:
-        raise AssertionError(f"it has not returned for {seconds:g} s, and is here:\n{_place(thread)}")
+        raise AssertionError(f"the call has not returned for {seconds:g} s, and is here:\n{_place(thread)}")
     if isinstance(outcome[0], AssertionError):
         raise outcome[0]
     return outcome[0]

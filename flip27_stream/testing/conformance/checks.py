@@ -26,10 +26,10 @@ class Checks(ABC):
     Attributes:
         strategy: How event time is found in the source's rows, for the checks of alignment.
         unit_ms: The event time (ms) that the smallest part of a split spans; 0 if a split can be divided at any record.
-        splits_finish: Whether a split that is read to its end gets no more records, like a file, and so holds no other
-            back.
-        large_split: A number of records that a reader gets only in several fetches.
-        gives_up_within_s: How long (s) a query may retry before it fails.
+        splits_finish: Whether a split that is read to its end gets no more records, like a file, and so holds back no
+            other split.
+        large_split: A number of records that a reader needs several fetches for.
+        gives_up_within_s: The longest time (s) that a query may retry before it fails.
     """
 
     strategy: WatermarkStrategy = WatermarkStrategy()
@@ -49,7 +49,7 @@ def check_all_read(
     written: Sequence[Sequence[Hashable]],
     already: Sequence[Row] = (),
 ) -> None:
-    """Checks that the query reads what was written, besides the rows that were read ``already``."""
+    """Checks that the query reads the ``written`` records, except those whose rows were read ``already``."""
     rows = query.run(sum(map(len, written)) - len(already))
     check_rows(system, [*already, *rows], written)
 
@@ -60,7 +60,9 @@ def check_rows(system: ExternalSystem, rows: Sequence[Row], written: Sequence[Se
     expected = Counter(row for of_split in written for row in of_split)
     missing, unwanted = expected - Counter(found), Counter(found) - expected
     assert not missing, f"{missing.total()} rows are missing: {list(missing)[:5]}"
-    assert not unwanted, f"{unwanted.total()} rows came twice or unasked: {list(unwanted)[:5]}"
+    assert not unwanted, (
+        f"{unwanted.total()} rows were read twice or were never written: {list(unwanted)[:5]}"
+    )
     place = {row: i for i, row in enumerate(found)}
     for number, of_split in enumerate(written):
         for one, next_one in pairwise(of_split):
@@ -74,8 +76,10 @@ def check_serializer(serializer: Any, value: Any) -> None:
     version, data = serializer.version, serializer.serialize(value)
     text = json.dumps(data, sort_keys=True)
     again = serializer.deserialize(version, json.loads(text))
-    assert again == value, f"{value} comes back as {again}"
-    assert json.dumps(serializer.serialize(again), sort_keys=True) == text, f"{value} has two forms"
+    assert again == value, f"{value} is restored as {again}"
+    assert json.dumps(serializer.serialize(again), sort_keys=True) == text, (
+        f"{value} is stored as two different texts"
+    )
     for bad, what in (
         ((version + 1, data), "of a newer version"),
         ((version, {"?": [0]}), "that is damaged"),
@@ -84,7 +88,7 @@ def check_serializer(serializer: Any, value: Any) -> None:
             accepted = serializer.deserialize(*bad)
         except CheckpointError:
             continue
-        raise AssertionError(f"{type(serializer).__name__} takes a state {what} for {accepted}")
+        raise AssertionError(f"{type(serializer).__name__} accepts a state {what} as {accepted}")
 
 
 def read_in_many_processes(
@@ -112,7 +116,7 @@ def read_in_many_processes(
 
 
 def positions_of(ranges: Sequence[PlannedRange], rows: int) -> int:
-    """Returns the number of positions in ``ranges``, or ``rows``, which were read of them, if positions do not count
+    """Returns the number of positions in ``ranges``; or ``rows``, the number of their rows, if positions do not count
     rows.
     """
     if not all(r.split.positions_count_rows for r in ranges):

@@ -32,8 +32,8 @@ class EventTimeChecks(Checks):
     """Checks of event times. They pass for a source whose rows have no event time."""
 
     def test_event_time_positions(self) -> None:
-        """Positions by event time never fall as time grows, they lie in the range, and no row before a position is
-        later.
+        """Checks positions by event time: they never fall as the time grows, they lie in the range, and no row before a
+        position is later.
 
         The check passes for a source whose enumerator does not support such positions.
         """
@@ -43,7 +43,7 @@ class EventTimeChecks(Checks):
             self._check_positions(system, None)
 
     def test_alignment(self) -> None:
-        """Aligned splits are read to the end, with a restart, and every batch can be replayed.
+        """Checks that aligned splits are read to the end, with a restart, and that every batch can be replayed.
 
         If the source supports positions by event time, no split is ever further ahead than allowed (I3).
         """
@@ -55,7 +55,7 @@ class EventTimeChecks(Checks):
                 run.check_replays()
 
     def test_null_and_implausible_event_times(self) -> None:
-        """I12: records without an event time are read with the records around them.
+        """Checks invariant I12: records without an event time are read with the records around them.
 
         A record from far in the future neither holds back nor advances any split. According to the options it is
         skipped, passed on, or fails the query.
@@ -95,7 +95,7 @@ class EventTimeChecks(Checks):
         policy: str = "fail",
         plausible_until: int | None = None,
     ) -> AlignedRun | None:
-        """Reads all rows aligned. Returns ``None`` if they have no event times."""
+        """Reads all rows with alignment, and returns the run; ``None`` if the rows have no event times."""
         with SourceQuery(system.source, strategy=self.strategy) as query, query.enumerator() as (found, _):
             known = survey(query, there)
             exact = isinstance(found, SupportsEventTimePositions)
@@ -126,8 +126,8 @@ _WITHOUT = (0, 0), (0, 7), (0, 22), (1, 1), (1, 5)
 
 
 def _odd_times(now: int) -> list[list[int | None]]:
-    """Returns event times of three splits: some are missing, some are far after ``now``, and the last split has
-    none.
+    """Returns event times of three splits: some are missing, some are far after ``now``, and the last split has no
+    event times.
     """
     times: list[list[int | None]] = [
         [_BEGIN + 1000 * split + 10 * i for i in range(RECORDS)] for split in range(2)
@@ -159,7 +159,7 @@ def _check_event_times(
     )
     view = enumerator.event_time_positions(request)
 
-    @cache  # most answers are the same few positions
+    @cache  # Cached, because most answers are the same few positions.
     def read(split: Any, start: int, end: int) -> list[int]:
         return believed(event_times(query, split, start, end, strategy), plausible_until)
 
@@ -168,7 +168,7 @@ def _check_event_times(
         first = next(iter(seen[split_id]), None)
         assert known.next == first, f"split {split_id} begins with event time {first}, not {known.next}"
         assert known.reach is None or known.reach in seen[split_id], (
-            f"no record of split {split_id} has the event time {known.reach} that it is said to reach"
+            f"no record of split {split_id} has event time {known.reach}, which the enumerator returned as reach"
         )
     times = sorted({t + more for of_split in seen.values() for t in of_split for more in (0, 1)})
     asked = times[:: max(len(times) // _QUESTIONS, 1)]
@@ -182,9 +182,9 @@ def _check_event_times(
             position, rows = answers[t][split.split_id]
             where = f"split {split.split_id} may be read up to {position}, {rows} rows, for event time {t}"
             assert least[0] <= position <= known_range.end, (
-                f"{where}; it was {least[0]} before, of {known_range}"
+                f"{where}; an earlier time gave {least[0]}; the range is {known_range}"
             )
-            assert least[1] <= rows, f"{where}; it was {least[1]} rows for an earlier time"
+            assert least[1] <= rows, f"{where}; an earlier time gave {least[1]} rows"
             least = position, rows
             later = [x for x in read(split, known_range.position, position) if x >= t + unit_ms]
-            assert not later, f"{where}, but there are records of {later[0]} before that"
+            assert not later, f"{where}, but a record before that position has event time {later[0]}"

@@ -19,28 +19,28 @@ _TIME_LIMIT_S = 90.0
 
 
 class FaultChecks(Checks):
-    """No row is lost or read twice without an error.
+    """Checks that no row is lost or read twice without an error.
 
     The source recovers from a fault, or the query fails and names it.
     """
 
     def test_split_that_vanishes_once_it_is_read(self) -> None:
-        """A split that was read returns with the same records.
+        """Checks a split that was read, vanishes, and returns with the same records.
 
-        They are not read again, or the query fails and names the split.
+        Its records are not read again, or the query fails and names the split.
         """
         self._vanishes(_read_all)
 
     def test_split_that_vanishes_in_the_middle(self) -> None:
-        """A split that was read in part is read further when it returns, or the query fails and names it."""
+        """Checks that a split that was read in part is read to its end after it returns, or that an error names it."""
         self._vanishes(_read_a_part)
 
     def test_split_that_vanishes_while_it_is_read(self) -> None:
-        """A planned batch is read with the same rows when the split returns, or the query fails and names the split."""
+        """Checks that a planned batch has the same rows after its split returns, or that an error names the split."""
         self._vanishes(_plan_only)
 
     def test_system_that_fails_for_ever(self) -> None:
-        """A running query and a new query fail in the end.
+        """Checks that a running query and a new query fail at last.
 
         When the system has recovered, a query continues from the offset of the running one.
         """
@@ -64,9 +64,9 @@ class FaultChecks(Checks):
         while error is None and time.monotonic() < deadline:
             error = attempt(query.next_batch, self.gives_up_within_s)
         assert error is not None, (
-            f"the system has failed for {self.gives_up_within_s:g} s, and the query goes on as if nothing were wrong"
+            f"the system has failed for {self.gives_up_within_s:g} s, and the query does not fail"
         )
-        assert str(error), f"the query fails with a bare {type(error).__name__}, which says nothing"
+        assert str(error), f"the query fails with a {type(error).__name__} without a message"
 
     def _vanishes(self, begin: Callable[[SourceQuery], list[Row]]) -> None:
         with closing(self.create_system()) as system:
@@ -98,7 +98,7 @@ def _notice(
     written: list[Sequence[Hashable]],
     rows: list[Row],
 ) -> None:
-    """Writes to another split and reads that: the enumerator has then looked at the system since its last change."""
+    """Writes to another split and reads it, so that the enumerator has seen the last change of the system."""
     new = system.write(1, RECORDS)
     written.append(new)
     missing, deadline = set(new), time.monotonic() + _NOTICED_S
@@ -106,7 +106,9 @@ def _notice(
         came = query.step()
         missing -= {system.identify(row) for row in came}
         rows += came
-    assert not missing, f"{len(missing)} rows of one split did not come while another was gone, or after it"
+    assert not missing, (
+        f"{len(missing)} rows of a split were not read while another split had vanished, or after it returned"
+    )
 
 
 def _start_again(

@@ -24,27 +24,30 @@ class ReadingChecks(Checks):
     """Checks of splits, readers, ranges and checkpoints without any fault."""
 
     def test_single_split(self) -> None:
-        """SX-01: one split and one reader return the same records in the same order."""
+        """Checks SX-01: one split and one reader return the same records in the same order."""
         self._reads_all([RECORDS], parallelism=1)
 
     def test_multiple_splits(self) -> None:
-        """SX-02: with four splits and four readers, the order in each split is kept."""
+        """Checks SX-02: with four splits and four readers, the order in each split is kept."""
         self._reads_all([RECORDS, RECORDS + 1, 1, 2 * RECORDS], parallelism=4)
 
     def test_idle_reader(self) -> None:
-        """SX-07: all rows are read if there are more readers than splits, and a split without records."""
+        """Checks SX-07: all rows are read with more readers than splits, and with a split that has no records."""
         self._reads_all([0, RECORDS, RECORDS, RECORDS], parallelism=6)
 
     def test_splits_found_later(self) -> None:
-        """A query waits for an empty system, and finds splits while it runs."""
+        """Checks that a query of an empty system waits, and finds splits while it runs."""
         with closing(self.create_system()) as system, SourceQuery(system.source) as query:
             check_all_read(system, query, [])
             for number in range(2):
                 check_all_read(system, query, [system.write(number, RECORDS)])
 
     def test_ranges_are_cut_anywhere(self) -> None:
-        """A read limit or a horizon may end a range at any position, or at any position where the source places a
-        cut. The two parts have the rows of the whole range, in order.
+        """Checks that the two parts of a range, cut at any possible position, have the rows of the whole range.
+
+        The rows are in order.
+
+        A read limit or a horizon may cut a range at any position, or at any that ``positions_after`` returns.
         """
         with closing(self.create_system()) as system, SourceQuery(system.source) as query:
             system.write(0, RECORDS)
@@ -60,7 +63,7 @@ class ReadingChecks(Checks):
                 )
 
     def test_range_larger_than_one_fetch(self) -> None:
-        """A range that a reader gets in several fetches is complete, also if the task is run a second time."""
+        """Checks that a range of several fetches is read completely, also if the task is run a second time."""
         with closing(self.create_system()) as system, SourceQuery(system.source) as query:
             written = system.write(0, self.large_split)
             rows, fetches = [], 0
@@ -72,12 +75,12 @@ class ReadingChecks(Checks):
             check_rows(system, rows, [written])
             if fetches < 2:
                 raise NotProvided(
-                    f"Not checked: a range larger than one fetch. {self.large_split} records came in one; set "
+                    f"Not checked: a range larger than one fetch. {self.large_split} records came in one fetch; set "
                     f"{type(self).__name__}.large_split to more."
                 )
 
     def test_checkpoints(self) -> None:
-        """CO-11: states in an offset are restored equal. A state of a newer version or a damaged state is refused."""
+        """Checks CO-11: states in an offset are restored equal; a newer or a damaged state is refused."""
         with closing(self.create_system()) as system, SourceQuery(system.source) as query:
             for number in range(2):
                 system.write(number, RECORDS)
@@ -88,7 +91,7 @@ class ReadingChecks(Checks):
                 check_serializer(query.source.enumerator_checkpoint_serializer, checkpoint)
 
     def test_batch(self) -> None:
-        """``spark.read`` plans once and reads all rows, in its own tasks."""
+        """Checks that ``spark.read`` plans once and reads all rows, in its own tasks."""
         with closing(self.create_system()) as system:
             written = [system.write(number, RECORDS + number) for number in range(4)]
             with SourceQuery(system.source) as query:
@@ -114,5 +117,7 @@ def _cuts(query: SourceQuery, split: Any, start: int, end: int, rows: int) -> It
                 f"positions of split {split.split_id} do not count rows, so positions_after() must place cuts"
             )
             placed.append(positions[split.split_id])
-    assert placed == sorted(placed), f"positions_after() more rows lies before that after fewer: {placed}"
+    assert placed == sorted(placed), (
+        f"positions_after() returned a position for more rows that is before the one for fewer rows: {placed}"
+    )
     return [start, *(cut for cut in placed if cut <= end), end]

@@ -20,22 +20,22 @@ _SMALL_LIMITS = ReadLimits(max_rows=5), ReadLimits(max_bytes=1), ReadLimits(max_
 
 
 class RestartChecks(Checks):
-    """No row is lost or read twice, wherever a process ends."""
+    """Checks that no row is lost or read twice, wherever a process ends."""
 
     def test_restart(self) -> None:
-        """SX-03: a query that continues from its checkpoint reads exactly what is new, also in new splits."""
+        """Checks SX-03: a query that continues from its checkpoint reads just the new records, also in new splits."""
         self._goes_on(before=4, after=4)
 
     def test_more_readers(self) -> None:
-        """SX-04: no row is lost or read twice with two readers before a restart and four after it."""
+        """Checks SX-04: no row is lost or read twice with two readers before a restart and four after it."""
         self._goes_on(before=2, after=4)
 
     def test_fewer_readers(self) -> None:
-        """CO-25: no row is lost or read twice with five readers before a restart and one after it."""
+        """Checks CO-25: no row is lost or read twice with five readers before a restart and one after it."""
         self._goes_on(before=5, after=1)
 
     def test_killed_task(self) -> None:
-        """SX-08: a task that dies after some rows is run again and returns all of them. Then new rows are read once."""
+        """Checks SX-08: a task that dies after some rows is run again and returns all rows; new rows are read once."""
         with closing(self.create_system()) as system, SourceQuery(system.source) as query:
             written = system.write(0, RECORDS)
             for task in query.tasks(*query.wait_for_batch()):
@@ -44,9 +44,7 @@ class RestartChecks(Checks):
             check_all_read(system, query, [system.write(0, RECORDS)])
 
     def test_killed_driver(self) -> None:
-        """SX-08: another process plans a planned batch again with the same ranges and rows, although more was written
-        since.
-        """
+        """Checks SX-08: another process plans a batch again with the same ranges and rows, though more were written."""
         with closing(self.create_system()) as system:
             written = [system.write(i, RECORDS) for i in range(2)]
             with SourceQuery(system.source) as query:
@@ -62,9 +60,9 @@ class RestartChecks(Checks):
                 check_all_read(system, query, written, [row for rows in second for row in rows])
 
     def test_row_limit(self) -> None:
-        """I2: small batches lose no row.
+        """Checks invariant I2 (a batch is within the limit): small batches lose no row.
 
-        Each is planned by another process, so that splits are divided and continued anywhere.
+        Each batch is planned by another process, so that splits are divided and continued anywhere.
         """
         with closing(self.create_system()) as system:
             written = [system.write(number, RECORDS + number) for number in range(3)]
@@ -75,7 +73,7 @@ class RestartChecks(Checks):
             check_rows(system, rows, written)
 
     def test_limits_of_the_source(self) -> None:
-        """Limits of rows, bytes and files that the source's options set each have an effect, and lose no row."""
+        """Checks that each limit of rows, bytes and files in the source's options has an effect, and loses no row."""
         for limits in _SMALL_LIMITS:
             with closing(self.create_system()) as system:
                 source = system.limited(limits)

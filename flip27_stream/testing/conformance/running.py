@@ -29,9 +29,9 @@ class RunningChecks(Checks):
     """Checks of ``Trigger.AvailableNow``, source events, and a hybrid source (FLIP-150)."""
 
     def test_available_now(self) -> None:
-        """A run ends by itself, although more is written after each of its batches.
+        """Checks that an ``AvailableNow`` run ends, although more records are written after each of its batches.
 
-        It reads all that existed when it began. The next run reads the rest.
+        It reads all records that existed when it began. The next run reads the rest.
         """
         with closing(self.create_system()) as system:
             there = [system.write(number, RECORDS) for number in range(3)]
@@ -41,14 +41,16 @@ class RunningChecks(Checks):
             with SourceQuery(system.source, available_now=True) as query:
                 rows = self._run_now(query, limit, lambda: later.append(system.write(len(later) % 4, 2)))
             missing = {row for of_split in there for row in of_split} - set(map(system.identify, rows))
-            assert not missing, f"{len(missing)} rows were there, and the run ended without them"
+            assert not missing, f"{len(missing)} rows existed when the run began, and it ended without them"
             later.append(system.write(4, 2))
             with SourceQuery(system.source, query.offset, available_now=True) as query:
                 rows += self._run_now(query, limit)
             check_rows(system, rows, [*there, *later])
 
     def test_source_events(self) -> None:
-        """Events between enumerator and readers arrive, also from a task that is run twice, and no row is lost.
+        """Checks that events between enumerator and readers arrive, also from a task that is run twice.
+
+        No row is lost.
 
         An unknown event, as from another release, changes nothing.
         """
@@ -66,9 +68,9 @@ class RunningChecks(Checks):
             _check_unknown_events(system)
 
     def test_bounded_source_of_a_hybrid(self) -> None:
-        """All rows of this source come first, then all rows of the next one, with restarts in the middle of splits.
+        """Checks that a hybrid source reads all rows of this source, then all of the next one, with restarts in splits.
 
-        The next source gets the end position of this one.
+        The next source gets the end position of this source.
         """
         with closing(self.create_system()) as system, closing(self.create_system()) as following:
             bounded = system.bounded
@@ -95,7 +97,7 @@ class RunningChecks(Checks):
             rows += [row for task in query.tasks(*batch) for row in query.read(task)]
             query.offset = batch[1]
             after_each()
-        raise AssertionError(f"an AvailableNow run does not end: it has had {_MOST_BATCHES} batches")
+        raise AssertionError(f"an AvailableNow run does not end: it has run {_MOST_BATCHES} batches")
 
     def _check_seam(
         self, bounded: Source[Any, Any], following: Source[Any, Any], limit: int, end: int, rows: int
@@ -113,7 +115,7 @@ class RunningChecks(Checks):
         run.run(rows)
         told = following_noted.told
         assert told in (_OWN, end), (
-            f"the source ended at event time {end}, and the source after it was told {told!r}"
+            f"the source ended at event time {end}, and the next source got end position {told!r}"
         )
 
 
@@ -134,7 +136,7 @@ class _Following:
 
     def __call__(self, switch: SourceSwitchContext) -> Source[Any, Any]:
         before = switch.previous_enumerator
-        if before is not None:  # neither the trial call nor a restart
+        if before is not None:  # This call is neither the trial call nor a restart.
             _TOLD[self._number] = _OWN if isinstance(before, SupportsEndPosition) else switch.end_position
         return self._source
 
@@ -151,21 +153,21 @@ def _check_unknown_events(system: ExternalSystem) -> None:
             ranges = enumerator.split_ranges(dict.fromkeys(splits))
             return ranges, enumerator.snapshot_state()
 
-        look()  # the first call can change what the enumerator knows
+        look()  # The first call can change the state of the enumerator.
         before = look()
         enumerator.handle_source_event(0, _UNKNOWN)
         after = look()
-        assert after == before, f"an event that the enumerator cannot know changes {before} to {after}"
+        assert after == before, f"an unknown event changes the enumerator's state from {before} to {after}"
         task = query.tasks(*query.wait_for_batch())[0]
         assert query.collect(task, [_UNKNOWN]).rows == query.read(task), (
-            "an event that the reader cannot know changes the rows that it reads"
+            "an unknown event changes the rows that the reader reads"
         )
 
 
 def _check_bounded_sources(
     one: tuple[ExternalSystem, list[Any]], other: tuple[ExternalSystem, list[Any]], rows: list[Row]
 ) -> None:
-    """Checks that the rows of the first system come before any of the second."""
+    """Checks that the rows of the first system come before the rows of the second system."""
     count = sum(map(len, one[1]))
     for (system, written), part in ((one, rows[:count]), (other, rows[count:])):
         check_rows(system, part, written)

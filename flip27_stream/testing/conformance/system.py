@@ -18,7 +18,7 @@ class ExternalSystem(ABC):
     """The system that the source reads. Each check gets a new, empty one.
 
     :attr:`source`, :meth:`write` and :meth:`identify` are enough for most checks. Each of the other hooks is needed by
-    one more check. Without the hook that check raises :class:`NotProvided` and says what is not checked.
+    one more check. Without the hook that check raises :class:`NotProvided` and is reported as skipped.
     """
 
     @property
@@ -39,7 +39,7 @@ class ExternalSystem(ABC):
         """
 
     def identify(self, row: dict[str, Any]) -> Hashable:
-        """Returns what distinguishes a row from all others; by default all its columns."""
+        """Returns a value that distinguishes a row from all others; by default all its columns."""
         return tuple(row.values())
 
     def close(self) -> None:  # noqa: B027  most have something to remove, not all
@@ -49,9 +49,7 @@ class ExternalSystem(ABC):
         """Appends a record for each of these event times (ms), without an event time for ``None``; see
         :meth:`write`.
         """
-        raise _not_provided(
-            self, "write_at", "records without an event time, or with one that is not believed"
-        )
+        raise _not_provided(self, "write_at", "records without an event time, or with one in the far future")
 
     def limited(self, limits: ReadLimits) -> Source[Any, Any] | None:
         """Returns :attr:`source` with exactly these limits of a micro-batch, or ``None`` if it has no such option.
@@ -63,14 +61,14 @@ class ExternalSystem(ABC):
 
     @property
     def bounded(self) -> Source[Any, Any] | None:
-        """A source that reads all that exists now and ends, or ``None`` if the source cannot be bounded."""
+        """A source that reads all records that exist now and ends; ``None`` if the source cannot be bounded."""
         raise _not_provided(self, "bounded", "the source as a bounded source of a hybrid source")
 
     def hide(self, split: int) -> str:
         """Makes a split disappear with all its records, until :meth:`restore`.
 
         Returns:
-            A word that errors can use to name what disappeared, such as an id, a file or a topic.
+            The name that errors must contain for the split: an id, a file or a topic.
         """
         raise _not_provided(self, "hide", "splits that vanish and come back")
 

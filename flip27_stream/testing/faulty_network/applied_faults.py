@@ -12,7 +12,7 @@ from flip27_stream.testing.faulty_network.faults import Admission, Delay, Direct
 
 
 class Counted(Protocol):
-    """One direction of a connection."""
+    """One direction of a connection, with the number of bytes that it has passed on."""
 
     direction: Direction
     head: bytes
@@ -20,7 +20,7 @@ class Counted(Protocol):
 
 
 class Application:
-    """A fault from when it was applied.
+    """A fault that was applied to a link.
 
     Attributes:
         cuts: The number of connections that it has cut.

@@ -13,7 +13,9 @@ from flip27_stream.testing.faulty_network.applied_faults import Application, App
 from flip27_stream.testing.faulty_network.faults import HEAD, Direction, End, Side
 
 _PIECE = 1 << 16
-_UNDER_WAY = 64  # pieces; when they are full, the sender's own buffers fill, as on a real network
+_UNDER_WAY = (
+    64  # The greatest number of waiting pieces. The sender's own buffers fill then, as on a real network.
+)
 _SLICES_A_SECOND = 50
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
@@ -51,7 +53,7 @@ class Pipe:
         self._under_way: asyncio.Queue[_Piece] = asyncio.Queue(_UNDER_WAY)
 
     async def run(self) -> None:
-        """Passes on what arrives, until the end of file.
+        """Passes on the arriving bytes, until the end of file.
 
         Raises:
             ConnectionCutError: A fault or one of the sides has ended the connection.
@@ -137,7 +139,7 @@ class LinkConnection:
             ]
 
     async def serve(self) -> None:
-        """Passes on what arrives, until both sides have ended, or the connection is cut or severed."""
+        """Passes on the arriving bytes, until both sides have ended, or the connection is cut or severed."""
         self._pumps = [asyncio.create_task(pipe.run()) for pipe in self.pipes]
         done, _ = await asyncio.wait(self._pumps, return_when=asyncio.FIRST_EXCEPTION)
         if any(pump.cancelled() for pump in done):

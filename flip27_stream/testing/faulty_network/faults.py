@@ -1,7 +1,7 @@
 """The faults of a link, as small frozen values.
 
 Four of them affect connections that are made while they are applied: :class:`Refuse`, :class:`Unreachable`,
-:class:`Silence`, :class:`HangInTls`. Existing connections continue. :meth:`Link.cut` ends those.
+:class:`Silence`, :class:`HangInTls`. Existing connections continue; :meth:`Link.cut` ends them.
 
 Five of them affect the bytes on every connection: :class:`Delay`, :class:`Throttle`, :class:`BlackHole`,
 :class:`CutAfter`, and :class:`HalfOpen`, which affects the connections that exist when it is applied.
@@ -28,16 +28,16 @@ _TLS_HANDSHAKE = b"\x16\x03"
 
 
 class Admission(Enum):
-    """What happens to a new connection."""
+    """The treatment of a new connection."""
 
     PASS = "is connected with the server"
-    SILENCE = "is accepted, and that is all"
+    SILENCE = "is accepted and never answered"
     IGNORE = "gets no answer"
     REFUSE = "is refused"
 
 
 class End(Enum):
-    """What happens to a connection when no more bytes can pass."""
+    """The end of a connection when no more bytes can pass."""
 
     HOLD = "the bytes wait"
     CLOSE = "both sides get an end of file"
@@ -68,8 +68,8 @@ class Fault:
     """A fault of a link while it is applied. This base class changes nothing.
 
     Attributes:
-        admission: What happens to new connections.
-        end: What happens to a connection when :meth:`allowance` returns 0.
+        admission: The treatment of new connections.
+        end: The way in which a connection ends when :meth:`allowance` returns 0.
         resets_on_heal: Whether connections are reset when the fault ends. Otherwise waiting bytes are passed on.
     """
 
@@ -174,10 +174,10 @@ class Throttle(Fault):
 
 @dataclass(frozen=True)
 class BlackHole(Fault):
-    """Nothing arrives in a direction, not even the end of a connection. What was sent waits.
+    """Nothing arrives in a direction, not even the end of a connection. The sent bytes wait.
 
-    On heal it is passed on, since TCP sends again what was not acknowledged. With ``on_heal="reset"`` the connections
-    are reset and what they sent is lost, as if one side had given up. New connections can be made, unless
+    On heal they are passed on, because TCP sends unacknowledged bytes again. With ``on_heal="reset"`` the connections
+    are reset and the sent bytes are lost, as if one side had given up. New connections can be made, unless
     :class:`Unreachable` is applied as well.
     """
 
@@ -221,7 +221,7 @@ class CutAfter(Fault):
 class HalfOpen(Fault):
     """The open connections are broken. At most one side is notified, whose end is closed.
 
-    The other side keeps an open connection on which nothing arrives, and what it sends is lost. This happens when a
+    The other side keeps an open connection on which nothing arrives, and its bytes are lost. This happens when a
     host loses its power, or when a firewall drops an idle connection ("neither" side is notified). New connections
     work. On heal, a side that was not notified gets a reset.
     """

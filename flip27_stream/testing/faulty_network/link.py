@@ -148,7 +148,7 @@ class Link:
         await self._admit(before)
 
     async def _admit(self, before: Admission) -> None:
-        """Changes what happens to new connections, if the faults now require another treatment."""
+        """Changes the treatment of new connections, if the faults now require another one."""
         now, open_to_all = self._faults.admission, (Admission.PASS, Admission.SILENCE)
         if now is not before and not (now in open_to_all and before in open_to_all):
             await self._listener.set(now)

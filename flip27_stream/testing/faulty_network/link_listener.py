@@ -10,7 +10,7 @@ from contextlib import suppress
 from flip27_stream.testing.faulty_network.faults import Admission
 
 _BACKLOG = 128
-_CONNECTS_S = 0.05  # on the loopback, a connection is made at once or not at all
+_CONNECTS_S = 0.05  # On the loopback, a connection is made at once or not at all.
 
 
 class LinkListener:
@@ -27,7 +27,7 @@ class LinkListener:
         self._fillers: list[socket.socket] = []
 
     async def set(self, admission: Admission) -> None:
-        """Sets what happens to new connections from now on."""
+        """Sets the treatment of new connections from now on."""
         await self._stop()
         if admission is Admission.REFUSE:
             return

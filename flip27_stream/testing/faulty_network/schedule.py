@@ -1,4 +1,4 @@
-"""Random faults from a seed: which fault, when, at which link, and for how long."""
+"""Random faults from a seed, each with its link, its beginning and its duration."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def fault_schedule(
     lasts_s: tuple[float, float] = (1.0, 5.0),
     kinds: Sequence[Callable[[random.Random], Fault]] = KINDS,
 ) -> list[PlannedFault]:
-    """Returns random faults, by when they begin. The same arguments return the same faults.
+    """Returns random faults in the order of their beginnings. The same arguments return the same faults.
 
     Args:
         seed: The seed of all random numbers.

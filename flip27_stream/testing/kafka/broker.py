@@ -18,7 +18,7 @@ _HEAP = "512m"
 
 
 class KafkaBroker(Topics, Server[Node]):
-    """A context manager that starts a broker, and stops it in any case.
+    """A context manager that starts a broker, and stops it at the end of the block.
 
     The broker keeps records of any age, does not create topics automatically, and supports transactions. Its data are
     in a temporary directory that is removed at the end. :meth:`kill` and :meth:`restart` keep the data and the address.
@@ -85,7 +85,7 @@ class KafkaBroker(Topics, Server[Node]):
         self._secure = None
 
     def restart(self) -> None:
-        """Starts the broker again on the same data and address, whether killed or running. Returns when it answers."""
+        """Starts the killed or running broker again on the same data and address. Returns when it answers."""
         node = self._started()
         node.stop()
         node.launch()

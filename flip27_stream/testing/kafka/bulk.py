@@ -1,4 +1,4 @@
-"""Writes millions of records. NumPy lays out whole batches, which is ten times as fast as a producer.
+"""Writes millions of records. It lays out whole batches with NumPy, ten times as fast as a producer.
 
 The layout is record batch format v2 (KIP-98; ``DefaultRecordBatch`` and ``DefaultRecord`` in Kafka).
 """
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 Codec = Literal["gzip", "snappy", "lz4", "zstd"]
 _CODEC_IDS: dict[Codec, int] = {"gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
-_NO_PRODUCER = (-1, -1, -1)  # id, epoch, first sequence
+_NO_PRODUCER = (-1, -1, -1)  # The producer's id and epoch, and the first sequence number.
 _METADATA_TIMEOUT_MS = 10_000
-_MAX_BATCH_BYTES = 900_000  # brokers refuse more than a mebibyte by default
+_MAX_BATCH_BYTES = 900_000  # Brokers refuse more than a mebibyte by default.
 
 
 def write_bulk(
@@ -56,7 +56,7 @@ def write_bulk(
             above a mebibyte needs a topic with ``max.message.bytes``.
 
     Raises:
-        MissingTopicError: There is no such partition.
+        MissingTopicError: The partition does not exist or has no leader.
         ConnectorError: The broker refused a batch.
     """
     if isinstance(values, bytes):
@@ -207,7 +207,7 @@ def _repeated(value: bytes, count: int) -> pa.BinaryArray:
 def _batch_bounds(
     count: int, values: pa.BinaryArray, keys: pa.BinaryArray | None, batch_records: int, max_bytes: int
 ) -> Iterator[tuple[int, int]]:
-    overhead = 40  # bytes of a record besides key and value, at most
+    overhead = 40  # The greatest number of bytes of a record besides key and value.
     sizes = overhead + _Column.of(values).lengths
     if keys is not None:
         sizes = sizes + _Column.of(keys).lengths
@@ -267,5 +267,5 @@ def _produce_request(topic: str, partition: int, batch: bytes) -> Any:
         acks=-1,
         timeout_ms=30_000,
         topic_data=[topic_data(name=topic, partition_data=[data])],
-        max_version=9,  # later versions name topics by id
+        max_version=9,  # Later versions name topics by id.
     )

@@ -65,7 +65,7 @@ def node_properties(
         "auto.create.topics.enable": "false",
         "default.replication.factor": str(nodes),
         "min.insync.replicas": str(min(2, nodes)),
-        # Records keep event times of last year.
+        # Records keep event times of any age.
         "log.retention.ms": "-1",
         "log.message.timestamp.after.max.ms": str(2**63 - 1),
         "offsets.topic.num.partitions": "1",

@@ -21,7 +21,7 @@ _MODULES = "org.apache.kafka.common.security"
 
 
 class SecureListeners:
-    """The addresses of secure listeners, and what clients need to connect to them.
+    """The addresses of secure listeners, with the users, passwords and keys that clients need.
 
     Attributes:
         user: The user for SASL with PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.

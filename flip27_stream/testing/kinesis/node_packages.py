@@ -44,7 +44,7 @@ def fetch(directory: Path | None = None) -> Path:
 
 
 def is_fetched(directory: Path | None = None) -> bool:
-    """Returns whether the emulators are there, so that :func:`fetch` downloads nothing."""
+    """Returns whether the emulators are in ``directory``, so that :func:`fetch` downloads nothing."""
     return _target(directory).is_dir()
 
 

@@ -17,12 +17,12 @@ EMULATORS = ("kinesis-local", "kinesalite")
 
 _READY_S = 30.0
 _MOST_RECORDS = 100
-"""The most records of one PutRecords call. The emulators are slow with more."""
+"""The greatest number of records of one PutRecords call. The emulators are slow with more."""
 _HASH_KEYS = 2**128
 
 
 class KinesisServer(Server[Child]):
-    """A context manager that starts an emulator on a free loopback port, and stops it in any case.
+    """A context manager that starts an emulator on a free loopback port, and stops it at the end of the block.
 
     ::
 
@@ -227,9 +227,9 @@ def _middle(shard: Mapping[str, Any]) -> str:
 
 
 def skip_reason() -> str | None:
-    """Returns why tests with an emulator cannot run here; ``None`` if they can. It downloads nothing."""
+    """Returns the reason why tests with an emulator cannot run on this machine; ``None`` if they can."""
     if node_packages.node() is None:
         return "Node.js is not installed, and the Kinesis emulators run in it"
     if not node_packages.is_fetched():
-        return "the Kinesis emulators are missing; make servers fetches them, and says why where it cannot"
+        return "the Kinesis emulators are missing; 'make servers' fetches them, or prints the reason why it cannot"
     return None

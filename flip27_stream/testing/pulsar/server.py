@@ -26,7 +26,7 @@ _START_SECONDS = 90.0
 _STOP_SECONDS = 5.0
 _REQUEST_SECONDS = 30.0
 _NAMESPACE = "public/default"
-_LINK = "link"  # the name of the listener that clients reach through a link
+_LINK = "link"  # The name of the listener that clients reach through a link.
 
 _JVM = (
     "-Xmx256m",
@@ -93,7 +93,7 @@ appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
 
 
 class PulsarServer(Server[Child]):
-    """A context manager that starts a standalone server, and stops it in any case.
+    """A context manager that starts a standalone server, and stops it at the end of the block.
 
     ::
 
@@ -178,7 +178,7 @@ class PulsarServer(Server[Child]):
             self._process.stop(_STOP_SECONDS)
 
     def restart(self) -> None:
-        """Starts the server again on the same data and addresses, whether killed or running.
+        """Starts the killed or running server again on the same data and addresses.
 
         Returns when it answers.
         """

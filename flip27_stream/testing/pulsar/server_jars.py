@@ -17,17 +17,15 @@ def fetch() -> list[Path]:
 
 
 def skip_reason() -> str | None:
-    """Returns why tests against a server cannot run here, or ``None`` if they can. It downloads nothing."""
+    """Returns the reason why tests against a server cannot run on this machine; ``None`` if they can."""
     if importlib.util.find_spec("pulsar") is None:
         return "pulsar-client is not installed, and the tests against a Pulsar server need it"
     try:
         if jars.is_fetched(jars.PULSAR_SERVER, servers_directory()):
             return None
     except ConnectorError as error:
-        return f"the jars of the Pulsar server cannot be had: {error}"
-    return (
-        "the jars of the Pulsar server are missing; make servers fetches them, and says why where it cannot"
-    )
+        return f"the jars of the Pulsar server cannot be fetched: {error}"
+    return "the jars of the Pulsar server are missing; 'make servers' fetches them, or prints the reason why it cannot"
 
 
 def main() -> None:

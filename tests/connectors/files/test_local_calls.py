@@ -57,7 +57,7 @@ def test_a_file_that_hangs_is_named(tmp_path: Path) -> None:
     write(file, 1)
     schema = ParquetFormat().schema(LOCAL_FS, str(file))
     hang(file)
-    named = r"Opening .*a\.parquet hangs: there was no answer for 0\.5 s\. Check .* its mount"
+    named = r"Opening .*a\.parquet hangs: no answer came for 0\.5 s\. Check .* its mount"
     with pytest.raises(UnreachableError, match=named):
         ParquetFormat().units(LOCAL_FS, str(file))
     with pytest.raises(UnreachableError, match=named):

@@ -36,7 +36,7 @@ def test_the_location_of_a_table_of_spark_is_found(spark: SparkSession, tmp_path
             "lines": r"table of format 'csv'.*its location \(file:",
             "newer": "variantType: columns of type variant are not read",
             "seen": "not a table of files",
-            "default.not_there": "There is no table default.not_there",
+            "default.not_there": "Table default.not_there",
         }.items():
             with pytest.raises(ConnectorError, match=why):
                 flip27_stream.table_location(spark, name)
@@ -106,7 +106,7 @@ def test_needs_of_a_location_are_named(location: str, path: str, needs: str | No
     [
         (
             {"features": ["catalogManaged"], "Location": "s3://b/a"},
-            "catalogManaged: its catalog has the newest",
+            "catalogManaged: the newest commits are in its catalog",
         ),
         ({"Type": "VIEW"}, r"not a table of files \(view\)"),
         ({"Type": "MATERIALIZED_VIEW", "Location": "s3://b/a"}, "materialized view"),

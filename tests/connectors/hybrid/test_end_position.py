@@ -305,4 +305,4 @@ def test_a_history_that_has_nothing_from_the_first_is_passed_over(
     reading = Reading(tmp_path / "data", False)
     reading.query.step()
     assert reading.query.index == 1
-    assert "Nothing with an event time was found in source 0" in caplog.text
+    assert "No row with an event time was found in source 0" in caplog.text

@@ -111,7 +111,7 @@ def test_an_unknown_end_position_is_an_error() -> None:
     made = Made(NEW)
     query = HybridQuery(lambda: HybridSource.builder(history("old", OLD)).add_source(made).build())
     query.step()
-    with pytest.raises(OptionError, match="was read without a look at its event times"):
+    with pytest.raises(OptionError, match="was read without checking its event times"):
         query.step()
     fixed = HybridQuery(lambda: HybridSource.builder(history("old", OLD)).add_source(live("n", NEW)).build())
     assert len(fixed.run()) == 10
@@ -125,7 +125,7 @@ def test_alignment_switched_on_half_way_leaves_the_end_unknown(tmp_path: Path) -
     query.step(3)
     query._table = tmp_path / "table"
     query.restart()
-    with pytest.raises(OptionError, match="was read without a look at its event times"):
+    with pytest.raises(OptionError, match="was read without checking its event times"):
         query.run()
 
 

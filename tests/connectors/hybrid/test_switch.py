@@ -42,7 +42,7 @@ def test_hy_01_all_but_the_last_source_must_be_bounded() -> None:
         HybridSource.builder(new).add_source(old)
     with pytest.raises(OptionError, match=r"Source 1 .*a source made at the switch, is not bounded"):
         HybridSource.builder(old).add_source(lambda switch: new).add_source(old)
-    with pytest.raises(OptionError, match="said to be bounded, but new is not"):
+    with pytest.raises(OptionError, match="declared bounded, but new is not"):
         HybridSource.builder(old).add_source(lambda switch: new, boundedness=Boundedness.BOUNDED)
 
 

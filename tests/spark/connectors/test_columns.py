@@ -146,7 +146,7 @@ def test_a_view_has_options_and_a_table_has_not(queries: KafkaQueries, topic: Ma
     written(queries, name, [b"a", b"b"])
     options = ", ".join(f"'{key}' '{value}'" for key, value in queries.kafka(name).items())
     using = f"columns_of_values USING flip27_kafka OPTIONS ({options})"
-    with pytest.raises(AnalysisException, match=r"'flip27_kafka' cannot be that of a table.*TEMPORARY VIEW"):
+    with pytest.raises(AnalysisException, match=r"'flip27_kafka' cannot be used for a table.*TEMPORARY VIEW"):
         queries.spark.sql(f"CREATE TABLE {using}")
     queries.spark.sql(f"CREATE TEMPORARY VIEW {using}")
     try:

@@ -132,7 +132,7 @@ def test_a_source_of_a_query_in_another_table_is_warned_of(
     other.coordinator.close()
     warning, dropped = sorted(logged(logging.WARNING))
     assert "Its sources are in several split-watermark tables" in dropped
-    assert f"is not in the split-watermark table at '{query.table}', where another source" in warning
+    assert f"is not in the split-watermark table at '{query.table}', which has another source" in warning
     assert "Give them the same scan.watermark.alignment.table." in warning
 
 
@@ -181,7 +181,7 @@ def test_a_split_that_stalls_its_group_is_named(make: Make, logged: Logged) -> N
     [warning] = logged(logging.WARNING)
     assert "Split a of source " in warning
     assert (
-        "stalls group 'g' at event time 1970-01-01 00:00:00: it has brought nothing for 1m, and 1 of"
+        "stalls group 'g' at event time 1970-01-01 00:00:00: no record was read from it for 1m, and 1 of"
         in warning
     )
     assert "scan.watermark.idle-timeout" in warning

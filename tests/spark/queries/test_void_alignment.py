@@ -107,11 +107,14 @@ def test_a_watermark_on_another_column_is_warned_of(make: Make, warned: Warned, 
         (lambda t: t - 11 * HOUR_MS // 2, "They are 5h30m behind, as by a time zone."),
         (
             lambda t: t // 60_000 * 60_000,
-            "They are rounded down to multiples of a minute. Round after withWatermark, or",
+            "Spark's are rounded down to multiples of a minute. Round after withWatermark, or",
         ),
-        (lambda t: t // DAY_MS * DAY_MS, "They are rounded down to multiples of a day."),
-        (lambda t: t + 60_000, "Set scan.watermark.event-time to what withWatermark uses"),
-        (lambda t: t + 30 * HOUR_MS, "Set scan.watermark.event-time to what withWatermark uses"),
+        (lambda t: t // DAY_MS * DAY_MS, "Spark's are rounded down to multiples of a day."),
+        (lambda t: t + 60_000, "Let scan.watermark.event-time and withWatermark use the same event time"),
+        (
+            lambda t: t + 30 * HOUR_MS,
+            "Let scan.watermark.event-time and withWatermark use the same event time",
+        ),
     ],
     ids=["zone", "half an hour", "minutes", "days", "another", "too far for a zone"],
 )
@@ -320,15 +323,18 @@ def observed(*documents: bytes | None, unit: str | None = None, until: int | Non
 @pytest.mark.parametrize(
     ("document", "sample"),
     [
-        (b'{"Time": 5, "user": {"name": "Ada"}}', "The top-level keys of one of them: 'Time', 'user'."),
+        (
+            b'{"Time": 5, "user": {"name": "Ada"}}',
+            "The top-level keys of one of these records: 'Time', 'user'.",
+        ),
         (
             b'{"time": "2 May"}',
-            "The top-level keys of one of them: 'time'. "
+            "The top-level keys of one of these records: 'time'. "
             "At '/time' it has a text that is not a date and time in a known form.",
         ),
-        (b'[{"time": 5}]', "The value of one of them is JSON, but not an object: an array."),
-        (b"secret", "The value of one of them is not JSON."),
-        (None, "The value of one of them is null."),
+        (b'[{"time": 5}]', "The value of one of these records is JSON, but not an object: an array."),
+        (b"secret", "The value of one of these records is not JSON."),
+        (None, "The value of one of these records is null."),
     ],
 )
 def test_a_record_without_an_event_time_is_described_without_its_values(
@@ -353,7 +359,7 @@ def test_an_implausible_timestamp_has_no_unit_that_can_be_set() -> None:
         with pytest.raises(ImplausibleEventTimeError, match=r"Divided by 1,000 it is 2026-") as failed:
             observer.observe(column, times if name == "system" else None, None)
         assert "event-time.unit" not in str(failed.value), name
-        assert "which have a unit of their own: correct what writes them" in str(failed.value), name
+        assert "which have their own unit: correct the program that writes them" in str(failed.value), name
 
 
 @pytest.mark.parametrize(("unit", "factor"), [("s", 0.001), ("ms", 1), ("us", 1000), ("ns", 1_000_000)])

@@ -55,8 +55,8 @@ def enumerator(**answers: object) -> Callable[..., LogEnumerator]:
     ("answer", "why"),
     [
         (None, "returned None; it must return an object of Mapping"),
-        ({"b": SplitRange(0, 1)}, "'b', which is not the id of a split"),
-        ({"a": (0, 1)}, r"\(0, 1\) about split 'a'"),
+        ({"b": SplitRange(0, 1)}, "'b', which is not the id of an assigned split"),
+        ({"a": (0, 1)}, r"\(0, 1\) for split 'a'"),
         ({"a": SplitRange(0, 1.0)}, "of type int"),  # type: ignore[arg-type]
         ({"a": SplitRange(np.int64(0), np.int64(1))}, "of type int"),
         ({"a": SplitRange(True, True)}, "of type int"),
@@ -81,7 +81,7 @@ def test_an_end_before_the_read_position_is_refused() -> None:
     one = query()
     one.step()
     one.world.logs["a"] = [1]
-    with pytest.raises(ContractError, match="split 'a' can be read from position 3 up to 1"):
+    with pytest.raises(ContractError, match="for split 'a' a range from position 3 up to 1"):
         one.step()
 
 

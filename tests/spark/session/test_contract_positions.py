@@ -43,8 +43,8 @@ class Aligned(MemoryEnumerator):
     ("method", "answer", "why"),
     [
         ("event_times", None, "returned None; it must return an object of Mapping"),
-        ("event_times", {"b": EventTimes(1, 1)}, "answered about 'b', which is not in the request"),
-        ("event_times", {"a": (1, 3)}, r"answered \(1, 3\) about split 'a'; it must be EventTimes"),
+        ("event_times", {"b": EventTimes(1, 1)}, "returned an entry for 'b', which is not in the request"),
+        ("event_times", {"a": (1, 3)}, r"returned \(1, 3\) for split 'a'; it must be EventTimes"),
         ("event_times", {"a": EventTimes(1.5, 3)}, "it must be EventTimes of milliseconds as int"),  # type: ignore[arg-type]
         ("event_times", {"a": EventTimes(1, np.int64(3))}, "it must be EventTimes of milliseconds as int"),
         ("first_at_or_after", None, "returned None; it must return an object of Mapping"),
@@ -52,7 +52,7 @@ class Aligned(MemoryEnumerator):
         (
             "first_at_or_after",
             {"a": 1},
-            "answered 1 about split 'a'; it must be a position and a number of rows",
+            "returned 1 for split 'a'; it must be a position and a number of rows",
         ),
         ("first_at_or_after", {"a": (np.int64(1), 1)}, "both of type int"),
         ("first_at_or_after", {"a": (4, 4)}, "the position must be from 0 up to 3"),

@@ -56,7 +56,7 @@ def test_a_missing_table_is_named(run: Run, tmp_path: Path) -> None:
         code, out, err = run(*command)
         assert (code, out) == (1, "")
         assert "none' cannot be read: there is no Delta table" in err
-        assert "Check that its option scan.watermark.alignment.table has this path" in err
+        assert "Check that option scan.watermark.alignment.table has this path" in err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -100,7 +100,10 @@ def test_an_unknown_source_is_named(table: SplitWatermarkTable, run: Run) -> Non
             ("plot", "t", "-o", "folder"),
             "expected a file name that ends with .png, .svg or .pdf, not 'folder'",
         ),
-        (("plot", "t", "-o", "/nowhere/p.png"), "there is no folder '/nowhere': make it, or name another"),
+        (
+            ("plot", "t", "-o", "/nowhere/p.png"),
+            "folder '/nowhere' does not exist: create it, or name another folder",
+        ),
         (("plot", "t", "-o", "p.png", "--batches", "0"), "expected a whole number > 0"),
         (("draw", "t"), "invalid choice: 'draw'"),
     ],

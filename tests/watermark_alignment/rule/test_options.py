@@ -123,7 +123,7 @@ def test_a_group_needs_a_table() -> None:
         (f"{ALIGNMENT}update-interval", "0 s", "longer than 0"),
         (f"{ALIGNMENT}update-interval", "-1 s", "Expected a duration"),
         (f"{ALIGNMENT}source-timeout", "0", "at least 1 s"),
-        (f"{ALIGNMENT}source-timeout", "999 ms", "at least 1 s, and many times as long as a commit"),
+        (f"{ALIGNMENT}source-timeout", "999 ms", "at least 1 s, and many times the duration of a commit"),
         (f"{ALIGNMENT}available-now", "now", "Allowed: complete, hold"),
         (f"{ALIGNMENT}allow-unaligned-source-splits", "yes", "Allowed: true, false"),
         (f"{ALIGNMENT}group", " ", "must not be empty"),

@@ -224,7 +224,7 @@ def test_a_table_that_is_deleted_under_its_writer_is_made_anew(table: SplitWater
 def other_files(path: Path) -> str:
     path.mkdir()
     (path / "orders.csv").write_text("1,2\n")
-    return r"is not a Delta table, its path holds 'orders\.csv'"
+    return r"is not a Delta table, its path has 'orders\.csv'"
 
 
 def a_file(path: Path) -> str:
@@ -281,7 +281,9 @@ def test_a_panic_of_delta_rs_is_an_error_like_any_other(uri: str) -> None:
     table = SplitWatermarkTable(f"{uri}|", {})
     with pytest.raises(
         AlignmentError,
-        match=re.escape(f"'{uri}|' did not take a commit. Check that the driver can read and write it"),
+        match=re.escape(
+            f"'{uri}|' did not take a commit. Check that the driver can read and write at this location"
+        ),
     ):
         table.note({"by": "test"})
 

@@ -76,7 +76,7 @@ def test_credentials_in_a_uri_are_refused_and_not_shown(text: str) -> None:
 @pytest.mark.parametrize("text", ["/delta/t%20x", "dbfs:/delta/a%2Fb"])
 def test_a_path_with_an_escape_is_refused(text: str) -> None:
     """delta-rs writes to the path as it is given, and then reads from the path that the escape stands for."""
-    with pytest.raises(OptionError, match=r"takes '%2.' in a path for '.', and would look in another folder"):
+    with pytest.raises(OptionError, match=r"reads '%2.' in a path as '.', and would use another folder"):
         parse_location(text, OPTION)
 
 

@@ -1,4 +1,4 @@
-"""Lines that can be told apart where they lie on each other."""
+"""Styles of lines that remain distinguishable where the lines cover each other."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _SHORTEST_DASH = 6.0  # points
 
 
 class LineStyle(NamedTuple):
-    """How a line is drawn.
+    """The style of a line.
 
     Attributes:
         color: The colour.
         width: The width (points).
-        offset: Where in ``dashes`` the line begins (points).
+        offset: The place in ``dashes`` at which the line begins (points).
         dashes: The lengths (points) of dashes and of the gaps after them, in turn; empty for a line without gaps.
-        alpha: How opaque it is, up to 1.
+        alpha: The opacity, from 0 to 1.
     """
 
     color: str
@@ -39,8 +39,9 @@ class LineStyle(NamedTuple):
 def line_style(index: int, lines: int) -> LineStyle:
     """Returns the style of a line.
 
-    Seven lines have the seven colours, each narrower than the one below it. The first seven have no gaps. After them,
-    each seven has shorter dashes than the seven below it, so that all show where all lines have the same course.
+    Seven lines have seven colours, and each is narrower than the line below it. The first seven lines have no gaps.
+    Each further seven lines have shorter dashes than the seven before, so that all lines are visible where they have
+    the same values.
 
     Args:
         index: The number of the line. Lines are drawn in this order.
@@ -53,4 +54,4 @@ def line_style(index: int, lines: int) -> LineStyle:
         return LineStyle(_COLOURS[place], width)
     sevens = -(-lines // len(_COLOURS))
     dash, gap = (sevens - seven) * _SHORTEST_DASH, seven * _SHORTEST_DASH
-    return LineStyle(_COLOURS[place], width, dash, (dash, gap))  # begins with the gap
+    return LineStyle(_COLOURS[place], width, dash, (dash, gap))  # The line begins with the gap.

@@ -1,4 +1,4 @@
-"""Draws runs: watermarks as lines, states as coloured strips below them, the allowed drift as a band."""
+"""Draws runs of sources: watermarks as lines, states as coloured strips below them, the allowed drift as a band."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _STATE_COLOURS = {
 _STEPS = {"time": "steps-post", "batch": "steps-mid"}
 _BAND = "#56B4E9"
 _CROWD, _CROWD_SLOWEST = LineStyle("#5A6B7B", 0.8, alpha=0.35), LineStyle("#D55E00", 2.0)
-_SMALL_LEGEND_ABOVE, _CROWD_ABOVE = 10, 28  # splits
+_SMALL_LEGEND_ABOVE, _CROWD_ABOVE = 10, 28  # The greatest number of splits.
 _MOST_NAMES = 12  # next to the strips
 _CALENDAR = (-719_162, -719_161), (2_932_895.99, 2_932_896.99)
 """The limits of an axis (days since the epoch). Matplotlib adds margins, and fails after the year 9999."""
@@ -54,7 +54,7 @@ def draw(runs: Sequence[SourceRun], over: Over) -> Figure:
     """
     from matplotlib import rc_context
 
-    with rc_context({"text.parse_math": False}):  # names can have dollar signs
+    with rc_context({"text.parse_math": False}):  # Names can have dollar signs.
         return _figure(runs, over)
 
 
@@ -138,7 +138,7 @@ def _with_gaps(
         along, heights = _cells(run, over)[0], np.repeat(heights, 2)
     if over == "batch" or not len(along):
         return along, heights
-    points: list[tuple[int, Any, bool]] = []  # the batch before, the time, and whether the height is known
+    points: list[tuple[int, Any, bool]] = []  # The batch before, the time, and whether the height is known.
     newest = len(run.times) - 1
     for batch in (*run.gaps, newest):
         last = run.times[batch]
@@ -182,7 +182,7 @@ def _draw_band(panel: Axes, run: SourceRun, runs: Sequence[SourceRun], over: Ove
 
 
 def _words(run: SourceRun) -> list[str]:
-    """Returns what is said of a run, in lines."""
+    """Returns the remarks below the title of a run, one for each line."""
     words = []
     if not _has_watermarks(run):
         words.append("no event time was read, so no watermark is known")
@@ -195,7 +195,7 @@ def _words(run: SourceRun) -> list[str]:
 
 
 def _add_title(panel: Axes, run: SourceRun, words: Sequence[str], most_lines: int) -> None:
-    """Adds the title, and words between it and the panel, where no line of a split can be."""
+    """Adds the title and the remarks above the panel."""
     panel.set_title(_label(run.name), fontweight="bold", pad=6 + 12 * most_lines)
     if words:
         panel.text(
@@ -205,7 +205,7 @@ def _add_title(panel: Axes, run: SourceRun, words: Sequence[str], most_lines: in
 
 
 def _at(times: NDArray[np.datetime64], run: SourceRun) -> NDArray[np.datetime64]:
-    """Returns the floor of a run at these times, which is the floor after the last batch before each time."""
+    """Returns the least watermark of a run at each of these times: the one after the last batch before the time."""
     places = np.searchsorted(run.times, times, side="right") - 1
     return np.where(places < 0, np.datetime64("NaT"), run.floor[np.maximum(places, 0)])
 
@@ -248,7 +248,7 @@ def _draw_states(strips: Axes, run: SourceRun, over: Over) -> None:
 
 
 def _cells(run: SourceRun, over: Over) -> tuple[NDArray[Any], np.ma.MaskedArray[Any, Any]]:
-    """Returns the borders of a strip's cells, and their states: one for each batch, masked where none was recorded."""
+    """Returns the borders and the states of a strip's cells: one for each batch, masked if no batch was recorded."""
     shown = np.ma.masked_less(run.states, 0)
     if over == "batch":
         return np.append(run.batches[:1] - 0.5, run.batches + 0.5), shown
@@ -263,7 +263,7 @@ def _cells(run: SourceRun, over: Over) -> tuple[NDArray[Any], np.ma.MaskedArray[
 
 
 def _draw_pauses(strips: Axes, run: SourceRun) -> None:
-    """Draws pauses in times without a batch, and after the newest batch, in which splits are known to have waited."""
+    """Draws the known pauses of splits in times without a batch, and after the newest batch."""
     if not len(run.times):
         return
     ends = run.times
@@ -341,7 +341,7 @@ def _add_legend(figure: Figure, styles: dict[str, LineStyle], runs: Sequence[Sou
 
 
 def _legend(figure: Figure, handles: Sequence[Artist], is_beside: bool, columns: int = 1) -> Legend:
-    """Adds a legend beside the panels or below them. It is at most as wide as that many legends with one column."""
+    """Adds a legend beside the panels or below them, at most as wide as ``columns`` legends with one column."""
     points = 10.0 if is_beside else 7.0
     return figure.legend(
         handles=handles, loc="outside right upper" if is_beside else "outside lower center", fontsize=points,

@@ -22,19 +22,19 @@ def plot(
     max_drift: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Figure:
-    """Draws the watermark of every split over time, with one panel for each source and a common axis of event time.
+    """Returns a picture of the watermark of every split over time, with a panel for each source and one time axis.
 
     Below each panel a coloured strip for each split shows its state. A band shows the allowed drift: from the slowest
     split of the group that counts up to ``max_drift`` above it. A split whose next record is above the band is paused.
-    If splits wait at the end of the picture, it says for which one.
+    If splits wait at the end of the picture, a remark names the split for which they wait.
 
     Args:
         table: The table, or its path or URI.
         group: The group to show; by default all groups.
-        sources: The sources to show, in this order, at most three in a row, or the name of one; by default those that
-            ran at the same time as the newest one, by name.
+        sources: The names of the sources to show, in this order, at most three in a row; or one name. By default the
+            sources that ran at the same time as the newest one, sorted by name.
         batches: The number of newest batches to draw of each source, from its latest run. Of more than 2,000 batches
-            only every second, third, ... one is drawn.
+            only every second, third, ... batch is drawn.
         over: The other axis: the time at which batches were recorded, or the numbers of batches.
         max_drift: A duration as in ``scan.watermark.alignment.max-drift``; by default the value in the newest batches
             of the sources. If it is unknown, no band is drawn.

@@ -48,16 +48,16 @@ class SourceRun:
     Attributes:
         member: The source as a member of its group.
         splits: The ids of its splits, in natural order.
-        times: When each batch was recorded, ``datetime64[us]``.
+        times: The time at which each batch was recorded, ``datetime64[us]``.
         batches: The numbers of the batches.
         watermarks: The watermark of each split after each batch, ``datetime64[us]``; NaT if unknown.
         states: The state of each split in each batch, as an index of :data:`STATES`; -1 if the split did not exist.
         max_drift_ms: The allowed drift (ms); ``None`` if it is unknown.
         name: The name of the source.
         pauses: The recent times in which splits waited.
-        starts: When its query was started, as far as that is known.
-        plans: When each batch was planned; NaT if that is not known.
-        now: When the run was read.
+        starts: The known times at which its query was started.
+        plans: The time at which each batch was planned; NaT if unknown.
+        now: The time at which the run was read.
     """
 
     member: Member
@@ -75,14 +75,14 @@ class SourceRun:
 
     @cached_property
     def begins(self) -> NDArray[np.datetime64]:
-        """When each batch began, by estimate."""
+        """The estimated time at which each batch began."""
         return begins(self.times, self.starts, self.plans)
 
     @property
     def silent_until(self) -> np.datetime64 | None:
         """The end of the time without a recording after the newest batch, if it is worth drawing.
 
-        After a longer time than that of the batches, the query was perhaps stopped for good.
+        If that time is longer than the time of all batches, the query was perhaps stopped for good.
         """
         if self.now is None or not SHORTEST_GAP < self.now - self.times[-1] <= self.times[-1] - self.times[0]:
             return None
@@ -94,7 +94,7 @@ class SourceRun:
         return np.flatnonzero(self.begins[1:] > self.times[:-1])
 
     def waits(self, batch: int) -> list[tuple[np.datetime64, np.datetime64]]:
-        """Returns the begins and ends of the times after a batch, and before the next one, in which splits waited.
+        """Returns the begins and ends of the times between a batch and the next batch in which splits waited.
 
         Args:
             batch: The index of the batch.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Times = NDArray[np.datetime64]
 
 _USUAL: Final = 3
-"""A batch that was recorded after more than this many usual intervals is taken for one that followed an outage."""
+"""The number of usual intervals without a batch after which the time before a batch counts as an outage."""
 SHORTEST_GAP: Final = np.timedelta64(10, "s")
 _ONE_BATCH: Final = np.timedelta64(1, "s")
 
@@ -28,9 +28,9 @@ class Pause(NamedTuple):
     """A time in which splits waited for another split while their source was alive.
 
     Attributes:
-        begin: When the source reported it.
-        end: The time until which it is known.
-        splits: The indices of the splits, as far as they are known.
+        begin: The time at which the source reported the wait.
+        end: The time until which the wait is known.
+        splits: The indices of the known splits.
         waiting: The number of splits that waited.
         held_by: As in :class:`watermark_alignment.planner.Plan`.
     """
@@ -43,17 +43,16 @@ class Pause(NamedTuple):
 
 
 def begins(times: Times, starts: Times | None = None, plans: Times | None = None) -> Times:
-    """Returns when each batch began, estimated from the times at which batches were recorded.
+    """Returns the time at which each batch began, estimated from the times at which batches were recorded.
 
-    A batch is recorded at its end. It began when it was planned, or if this is not known at the end of the batch
-    before; or when its query was started after that. If it is not known when the batch was planned, and the end of the
-    batch before was unusually long ago, the batch is assumed to have taken a usual interval. A single interval is
-    always usual.
+    A batch is recorded at its end. It began when it was planned. If the time of the plan is unknown, it began at the
+    end of the batch before, or at the later start of its query. If that end was unusually long before, the batch is
+    assumed to have taken a usual interval. A single interval is always usual.
 
     Args:
-        times: When the batches were recorded, in order.
-        starts: When the query was started, as far as that is known.
-        plans: When each batch was planned; NaT if that is not known.
+        times: The times at which the batches were recorded, in order.
+        starts: The known times at which the query was started.
+        plans: The time at which each batch was planned; NaT if unknown.
     """
     if not len(times):
         return times
@@ -71,14 +70,14 @@ def begins(times: Times, starts: Times | None = None, plans: Times | None = None
 
 
 def _starts_between(times: Times, starts: Times) -> Times:
-    """Returns the last start between each two of these times, or if there is none, the first of the two."""
+    """Returns the last start between each two of these times; without a start, the first of the two."""
     known = np.concatenate([times[:1], np.sort(starts)])
     between: Times = np.maximum(known[np.searchsorted(known[1:], times[1:])], times[:-1])
     return between
 
 
 def starts(commits: Iterable[Mapping[str, Any]], member: Member) -> Times:
-    """Returns when the query of a source was started, as far as the log of its table tells.
+    """Returns the times at which the query of a source was started that are in the log of its table.
 
     Args:
         commits: The commits of the table.
@@ -89,7 +88,7 @@ def starts(commits: Iterable[Mapping[str, Any]], member: Member) -> Times:
 
 
 def plans(commits: Iterable[Mapping[str, Any]], member: Member, batches: Sequence[int]) -> Times:
-    """Returns when batches of a source were planned, as far as the log of its table tells; NaT for others.
+    """Returns the times at which batches of a source were planned; NaT if the log of its table does not have the time.
 
     Args:
         commits: The commits of the table, newest first.

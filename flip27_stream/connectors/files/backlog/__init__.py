@@ -1,1 +1,1 @@
-"""The files that were found and are not assigned yet, and the record of the files that were assigned before."""
+"""The backlog of found files that are not assigned yet, and the record of the files that were assigned before."""

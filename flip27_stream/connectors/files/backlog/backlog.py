@@ -1,4 +1,4 @@
-"""The backlog: the files that were found and are not assigned yet, in the order in which they are read."""
+"""The backlog: the found files that are not assigned yet, in the order in which they are read."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Waiting(NamedTuple):
 
 
 class ReadingQueue:
-    """A queue of files in reading order. Files can be removed from any place in it."""
+    """A queue of files in reading order, from which any file can be removed."""
 
     def __init__(self, waiting: Iterable[Waiting] = ()) -> None:
         self._waiting = {one.name: one for one in waiting}
@@ -107,7 +107,7 @@ class ReadingQueue:
 class _Keys:
     """Order keys in ascending order.
 
-    New keys are merged into the list when it is read next. To sort a nearly sorted list is cheap, and a list, unlike a
+    New keys are merged into the list when it is read next. Sorting a nearly sorted list is cheap, and a list, unlike a
     heap, can be iterated in order.
     """
 
@@ -136,21 +136,21 @@ class _Keys:
 
 
 class Backlog(ABC, Generic[LookT, StateT]):
-    """The files that were found and are not assigned yet, and a record of the files that were assigned before.
+    """The found files that are not assigned yet, and a record of the files that were assigned before.
 
     A file is *taken* when it is assigned to a reader, or when it will never be read.
 
-    :meth:`look` runs in a worker thread. All other methods run in the planning thread. The result of the first look
-    is passed to :meth:`take_in` before any other method is called.
+    A *look* is one call of :meth:`look`, which lists the files; it runs in a worker thread. All other methods run in
+    the planning thread. The result of the first look is passed to :meth:`take_in` before any other method is called.
     """
 
     @abstractmethod
     def look(self) -> LookT | None:
-        """Looks for new files. The first look finds all files.
+        """Finds new files; the first call finds all files.
 
         Returns:
-            What was found. ``None`` if no look was made because the last one was too recent, if there is nothing new,
-            or if the result cannot be trusted. If a first look returns ``None``, the next look counts as the first.
+            The new files. ``None`` if the last look was too recent, if no file is new, or if the result is doubtful.
+            If a first look returns ``None``, the next look counts as the first.
         """
 
     @abstractmethod
@@ -177,7 +177,7 @@ class Backlog(ABC, Generic[LookT, StateT]):
 
     @abstractmethod
     def first(self, count: int) -> list[Waiting]:
-        """Returns the next files in reading order, at most ``count``. Not all of them can necessarily be taken now."""
+        """Returns the next files in reading order, at most ``count``, even if some of them cannot be taken now."""
 
     @abstractmethod
     def move(self, one: Waiting, least: int) -> None:
@@ -205,9 +205,9 @@ class Backlog(ABC, Generic[LookT, StateT]):
         """Returns the number of files in the backlog."""
 
     def layout(self, split: FileSplit) -> FileLayout:
-        """Returns the layout that is needed to read the rows of a split that was restored from a checkpoint."""
+        """Returns the layout with which the rows of a split from a checkpoint are read."""
         return split.layout
 
     @abstractmethod
     def snapshot(self) -> StateT:
-        """Returns the checkpoint of the backlog. It is equal to the previous one if no file was taken since."""
+        """Returns the checkpoint of the backlog; equal to the previous one if no file was taken since."""

@@ -13,7 +13,7 @@ BUCKETS: Final = 64
 
 
 class Bucket(NamedTuple):
-    """The files whose modification time lies in one interval, which begins after the interval of the bucket before.
+    """The files with a modification time in one interval, which begins after the interval of the bucket before.
 
     Attributes:
         until: The greatest modification time (ms) of the interval.
@@ -98,7 +98,7 @@ class Digest:
 
         Returns:
             The files that are not in the digest, the buckets whose difference to the listing cannot be explained, and
-            what the listing lacks.
+            the buckets whose files the listing lacks.
         """
         listed: list[list[FoundFile]] = [[] for _ in self._buckets]
         unknown: list[FoundFile] = []
@@ -147,8 +147,8 @@ class BucketMismatch(NamedTuple):
     and it is unknown whether others were added.
 
     Attributes:
-        after: The files were modified after this time (ms) ...
-        until: ... and up to this time (ms).
+        after: The end (ms) of the interval before: the files were modified after this time.
+        until: The end (ms) of the interval.
         remembered: The number of files in the bucket.
         there: The number of files in the listing.
     """
@@ -186,11 +186,11 @@ def identity(file: FoundFile) -> int:
 def _appeared(difference: int, more: int, listed: dict[int, FoundFile]) -> tuple[int, ...] | None:
     """Returns the identities of the files that were added to a bucket.
 
-    An empty listing has no added files, whatever was removed from the bucket.
+    The result for an empty listing is empty.
 
     Args:
         difference: The exclusive or of the digests of bucket and listing.
-        more: How many more files the listing has.
+        more: The number of files that the listing has more than the bucket.
         listed: The files of the listing, by identity.
 
     Returns:

@@ -30,11 +30,11 @@ _TIME_LIMIT_S = 60.0
 """The time (s) that a restarted bounded source waits for files that are still to be read and are not listed."""
 
 _SHARE = 8
-"""The inverse of the share of time spent on looks, at most one eighth, however many files there are."""
+"""The inverse of the greatest share of time (one eighth) that is spent on listings, also with very many files."""
 
 
 class ModifiedFiles(Enum):
-    """What to do with a file that was taken and whose size or modification time has changed since."""
+    """The action for a file that was taken and whose size or modification time has changed since."""
 
     IGNORE = "ignore"
     READ = "read"
@@ -66,7 +66,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         listing: Lists all files, by the path that the user named.
         statistics: Reads event times.
         seen: The record of the files that were taken.
-        modified: What to do with files that change after they were taken.
+        modified: The action for files that change after they were taken.
         order: The order by event time; ``None`` for the order of modification time.
         bounded: Whether the source reads only the files of its first listing, also after a restart.
         partition: Returns the partition values in the path of a file.
@@ -119,7 +119,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
     def _pause(self, began: float) -> None:
         """Sets the time of the next look, by the shorter one of the last two looks.
 
-        A single look can take long for a reason that says nothing of the next one: it is the first, the process was
+        A single look can take long for a reason that does not apply to the next look: it is the first, the process was
         suspended, or the event times of many new files were read.
         """
         ended = time.monotonic()
@@ -129,7 +129,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
     def _believed(self, under: FoundByPath) -> FoundByPath | None:
         """Replaces the files of a path that became empty by the files that were listed there before.
 
-        An empty path does not prove that its files were deleted, since a disk can be unavailable for a moment.
+        An empty path does not prove that its files were deleted: a disk can be unavailable for a moment.
 
         Returns:
             The files by path. ``None`` if a first listing is empty although the checkpoint knows of files.
@@ -170,19 +170,20 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
             return True
         some = "some" if rest is None else str(rest.files)
         text = (
-            f"{some.capitalize()} of the files of the first listing are not read yet, and for {_TIME_LIMIT_S:g} s not "
-            "all of them were found: files were deleted or overwritten."
+            f"{some.capitalize()} of the files of the first listing are not read yet, and not all of them were found "
+            "within "
+            f"{_TIME_LIMIT_S:g} s: files were deleted or overwritten."
         )
         if not self._statistics.tolerance.missing:
             raise DataLossError(
-                f"{text} Restore them and start the query again; to go on without them, set option "
+                f"{text} Restore these files and start the query again; to go on without them, set option "
                 "ignoreMissingFiles to true."
             )
         log.warning("%s The query goes on without them (option ignoreMissingFiles).", text)
         return False
 
     def _compared(self, found: Mapping[str, FoundFile]) -> Listed | None:
-        """Returns the differences to the previous listing, or ``None`` if there are none."""
+        """Returns the differences to the previous listing; ``None`` without differences."""
         if self._listed is None:
             return self._sort(list(found.values()))
         if found == self._listed and self._is_complete:
@@ -210,7 +211,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         return Listed(new, changed, least=self._times([*new, *changed], known))
 
     def _by(self, name: str) -> EventTimeOrder:
-        """Returns the order by a column of a checkpoint. That can be another column than the one of the query now."""
+        """Returns the order by the column ``name`` of a checkpoint, which can differ from that of the query."""
         if self._order is not None and self._order.name == name:
             return self._order
         return self._statistics.order_named(name)
@@ -270,8 +271,8 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
             return True
         if self._modified is ModifiedFiles.FAIL:
             raise DataLossError(
-                f"File {file.path} was read and has changed since. Files must not change once they exist; option "
-                "files.modified says what happens to files that change: ignore, read or fail."
+                f"File {file.path} was read and has changed since. Files must not change after they are complete; "
+                "option files.modified determines the action for changed files: ignore, read or fail."
             )
         if self._modified is ModifiedFiles.READ:
             self._seen.forget(file.path)
@@ -332,7 +333,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         return self._seen.snapshot()
 
     def _open_generation(self, before: int) -> None:
-        """Opens a generation if many files wait that are in no generation, and divides the two queues anew.
+        """Opens a generation (:class:`ProcessedFiles`) if many files wait outside, and divides the two queues.
 
         Args:
             before: The value of :attr:`ProcessedFiles.generations` when the queues were last divided.

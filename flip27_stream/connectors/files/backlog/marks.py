@@ -1,7 +1,4 @@
-"""Marks of files: twelve bytes that stand for path and version of a file.
-
-It also keeps the marks of taken files that are no longer listed.
-"""
+"""Marks of files: twelve bytes that stand for path and version of a file; and the marks of files that disappeared."""
 
 from __future__ import annotations
 

@@ -2,20 +2,20 @@
 
 It is exact while the process runs, and has a bounded size in the checkpoint.
 
-A file is *taken* when it is assigned. From then on its split in the offset has its position. This record has to
-prevent that the file is taken a second time. A list of all names would grow without bound, so the checkpoint has:
+A file is *taken* when it is assigned to a reader. From then on the offset has the position of its split. This record
+prevents that the file is taken a second time. A list of all names would grow without bound, so the checkpoint has:
 
 * ``recent``: marks (12 bytes each) of the newest files taken, some thousands at most.
 * ``cut``: a modification time. All files up to it were taken, except files that appear later with an older time.
 * A *generation*, while a large listing is read: the files with modification times up to ``until``. They are taken
-  in order, so the place of the last file taken tells which of them were taken.
+  in order, so the place of the last file taken (the *frontier*) shows which of them were taken.
 * A :class:`Digest` of the files that have no mark because the cut or the generation covers them. After a restart it
-  proves that no such file was added while no query ran, and finds one or two that were. If it can do neither, there
-  is a warning or an error.
+  proves that no such file was added while no query ran, or finds one or two added files. Otherwise a warning or an
+  error follows.
 
-A file can appear with an old modification time, because it was moved or copied with it. Such a file is a *latecomer*.
-It has a mark until it is taken, so that the cut does not cover it. While a generation is read and ``recent`` is full,
-the files outside of the generation wait.
+A file that appears with an old modification time, because it was moved or copied with it, is a *latecomer*. It has a
+mark until it is taken, so that the cut does not cover it. While a generation is read and ``recent`` is full, the files
+outside of the generation wait.
 
 A file that was taken and is *gone* (no longer listed) keeps its mark as long as there is room. It is not taken again
 if it comes back unchanged: it may have been moved out of the folder and back, or its disk was unavailable.
@@ -34,17 +34,17 @@ from flip27_stream.connectors.files.backlog.unmarked_files import AwayFiles, rep
 from flip27_stream.connectors.files.storage.found_file import FoundFile
 
 WINDOW: Final = 4096
-"""The greatest number of marks of one kind in the checkpoint. If there are more, older ones move below the cut."""
+"""The greatest number of marks of one kind in the checkpoint. The files of older marks are covered by the cut."""
 
 _GONE_WINDOWS: Final = 16
-"""How many times ``WINDOW`` marks of gone files are kept in memory."""
+"""The number of marks of gone files that are kept in memory, as a multiple of ``WINDOW``."""
 
 OrderKey = tuple[int, str]
 """The place of a file in reading order: its least event time or its modification time (ms), then its path."""
 
 
 class Frontier(NamedTuple):
-    """The last file that was taken of a generation, in one order.
+    """The last taken file of a generation, in one order.
 
     Attributes:
         by: The event-time column that gives the order; ``None`` for the order of modification time.
@@ -55,7 +55,7 @@ class Frontier(NamedTuple):
     last: OrderKey | None = None
 
     def moved(self, key: OrderKey) -> Frontier:
-        """Returns the frontier after the file at ``key`` was taken. A frontier never moves back."""
+        """Returns the frontier after the file at ``key`` was taken; it never moves back."""
         return Frontier(self.by, key if self.last is None else max(self.last, key))
 
 
@@ -71,7 +71,7 @@ class ProcessedFilesState:
         buckets: The digest of all files that have no mark because the cut or the generation covers them.
         recent: The marks of the newest files taken, sorted.
         late: The marks of latecomers that are not taken yet, sorted.
-        last: For a bounded source, the greatest modification time (ms) in its first listing. It reads nothing newer.
+        last: For a bounded source, the greatest modification time (ms) in its first listing; it reads no newer files.
         rest: For a bounded source, the files of its first listing that are not taken yet.
         gone: The marks of the taken files that disappeared last, sorted.
     """
@@ -118,7 +118,7 @@ class ProcessedFiles:
         self._members: set[str] = set()
         self._changed = False
         self.generations = 0
-        """How often a generation was opened or closed."""
+        """The number of times that a generation was opened or closed."""
 
     @property
     def remembers(self) -> bool:
@@ -148,7 +148,7 @@ class ProcessedFiles:
             The files that were not taken, and the files that were taken in another version.
 
         Raises:
-            DataLossError: Files were added among those that were read, and it is unknown which.
+            DataLossError: Files were added that cannot be distinguished from files that were read.
         """
         recent, late = (
             {mark[:NAME_BYTES]: mark for mark in marks} for marks in (self._state.recent, self._state.late)
@@ -169,10 +169,10 @@ class ProcessedFiles:
                 new.append(file)
             else:
                 (covered if file.modified <= self._state.bound else new).append(file)
-        self._gone.add(recent.values())  # the files that are not listed
+        self._gone.add(recent.values())  # The files that are not listed.
         unknown_files, mismatches, away = self._digest.sort_out(covered)
         report_mismatches(mismatches, fail=self._fail)
-        if self._state.until is None:  # else not all of them were taken
+        if self._state.until is None:  # Otherwise not all of them were taken.
             self._away.lack(away)
         unknown = {file.path for file in unknown_files}
         for file in covered:
@@ -209,7 +209,7 @@ class ProcessedFiles:
 
         Args:
             file: The file.
-            key: Its place in reading order.
+            key: The place of the file in reading order.
             untaken: Returns the other known files that are not taken.
         """
         self._changed = True
@@ -230,7 +230,7 @@ class ProcessedFiles:
     def leave(self, path: str) -> None:
         """Records that a taken file is no longer listed.
 
-        The checkpoint does not change by this alone, since a new offset would start a micro-batch.
+        The checkpoint does not change by this alone, because a new offset would start a micro-batch.
         """
         self._gone.add([mark_of(self.forget(path))])
 
@@ -279,7 +279,7 @@ class ProcessedFiles:
         return self._state.rest
 
     def settle_rest(self, untaken: Collection[FoundFile]) -> None:
-        """Records the files that a bounded source is still to read. Some may have been added to its first listing."""
+        """Records the files that a bounded source must still read; some may have been added to its first listing."""
         rest = Rest.of(untaken)
         if self._state.rest not in (None, rest):
             self._state = replace(self._state, rest=rest)
@@ -309,7 +309,7 @@ class ProcessedFiles:
     # ---- generations ----------------------------------------------------------------------------------------------
 
     def open_generation(self, untaken: Collection[FoundFile]) -> None:
-        """Opens a generation of the known files that are not taken, if there are more than half a window of them."""
+        """Opens a generation of the known files that are not taken, if they are more than half a window."""
         members = self._timely(untaken)
         if not self._members and len(members) > self._window // 2:
             self._start_generation(members)
@@ -346,7 +346,7 @@ class ProcessedFiles:
         self._state = replace(self._state, until=until, frontiers=(Frontier(self._by),))
 
     def _make_room(self, untaken: Collection[FoundFile]) -> None:
-        """Moves the cut up. If files that are not taken prevent that, opens a generation of them."""
+        """Moves the cut up, or opens a generation if untaken files prevent this."""
         above = self._timely(untaken)
         lowest = min((file.modified for file in above), default=None)
         highest = self._below_newest() if lowest is None else min(self._below_newest(), lowest - 1)
@@ -359,7 +359,7 @@ class ProcessedFiles:
         return [file for file in untaken if file.modified > self._state.cut and file.path not in self._late]
 
     def _below_newest(self) -> int:
-        """Returns the highest cut at which the newest half window of taken files keep their marks."""
+        """Returns the highest cut at which the newest half of the window of taken files keeps its marks."""
         keep = self._window // 2
         newest = heapq.nlargest(keep + 1, (file.modified for file in self._taken.values()))
         return newest[-1] if len(newest) > keep else -1

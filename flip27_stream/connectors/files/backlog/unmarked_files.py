@@ -1,4 +1,4 @@
-"""What the first listing of a process tells of the files that were taken and have no mark."""
+"""Checks of the first listing of a process, for taken files without a mark: missing files and added files."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ log = logging.getLogger(__name__)
 
 
 class AwayFiles:
-    """The files of a digest that were not listed when the process started. Their disk may have been unavailable.
+    """The taken files without a mark that were not listed when the process started: a disk may have been unavailable.
 
-    Their names are not known, only how many there are in each bucket, and the exclusive-or of their identities. So they
-    are known again if all of a bucket come back in one listing.
+    Their names are not known, only their number in each bucket (see ``digest.py``), and the exclusive or of their
+    identities. So they are recognised only if all files of a bucket return in one listing.
     """
 
     def __init__(self) -> None:
         self._away: list[AwayBucket] = []
 
     def lack(self, away: Collection[AwayBucket]) -> None:
-        """Records what the first listing lacks."""
+        """Records the files that the first listing lacks."""
         self._away = list(away)
 
     def came_back(self, appeared: Collection[FoundFile]) -> list[FoundFile]:
-        """Returns those of the files that have appeared that are certainly files that were away.
+        """Returns the files of ``appeared`` that are certainly returned files.
 
-        Logs a warning if some may be such files and may be read a second time.
+        Logs a warning if further files may be returned files, which are then read a second time.
         """
         back: list[FoundFile] = []
         for bucket in self._away if appeared else ():
@@ -40,7 +40,7 @@ class AwayFiles:
                 log.warning(
                     "%d files modified after %s and up to %s have appeared, %s among them. %d files of these times had "
                     "been read and were missing when the query started. The files that have appeared may be some of "
-                    "them: they are read, perhaps a second time",
+                    "these: they are read, perhaps a second time",
                     len(inside),
                     time_text(max(bucket.after, 0)),
                     time_text(bucket.until),
@@ -62,16 +62,16 @@ def report_mismatches(mismatches: Iterable[BucketMismatch], *, fail: bool) -> No
         if there < count:
             log.warning(
                 "Of %d files %s, which were read, %d have disappeared since the last run. Files that were added "
-                "meanwhile with modification times as old are not noticed and not read",
+                "meanwhile with modification times in this interval are not detected and not read",
                 count,
                 which,
                 count - there,
             )
             continue
         text = (
-            f"There are {there} files {which}, where {count} were read or listed before: some were added while no "
-            "query ran, and their modification times are so old that they cannot be told from those that were "
-            "read. Give the new files a new modification time, or set option failOnDataLoss to false to go on "
+            f"{there} files {which} exist, and {count} were read or listed before: some were added while no "
+            "query ran, and because of their old modification times they cannot be distinguished from those that "
+            "were read. Give the new files a new modification time, or set option failOnDataLoss to false to go on "
             "without them."
         )
         if fail:

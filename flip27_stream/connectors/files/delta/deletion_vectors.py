@@ -1,6 +1,6 @@
 """The deletion vectors of a snapshot of a Delta table.
 
-They are found by replaying its log, since delta-rs does not return them.
+They are found by replaying the log of the table, because delta-rs does not return them.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def deletion_vectors(log: LogFiles, version: int, what: str) -> Mapping[str, Des
 
 
 def latest_checkpoint(names: Iterable[str], version: int) -> Checkpoint | None:
-    """Returns the latest complete checkpoint up to ``version``, or ``None`` if there is none.
+    """Returns the latest complete checkpoint up to ``version``; ``None`` without such a checkpoint.
 
     A checkpoint is one file, or several numbered files of which all must exist, or one file with a UUID in its name.
 

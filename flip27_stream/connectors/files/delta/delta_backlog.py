@@ -26,15 +26,15 @@ from flip27_stream.errors import DataLossError, Flip27Error, OptionError
 log = logging.getLogger(__name__)
 
 _PROVEN_S = 60.0
-"""The time (s) between two full looks at the log, which find a later version even if the next one is lost."""
+"""The time (s) between two full listings of the log, which find a later version even if the next version is lost."""
 
 
 @dataclass(frozen=True)
 class Generation:
-    """Files that are read together, in one order.
+    """Files that are read together, in one order: those of a snapshot, or of the commits between two versions.
 
     Attributes:
-        after: The files were added after this version; -1 for a snapshot.
+        after: The version after which the files were added; -1 for a snapshot.
         until: The last version that added files.
         files: The files that are not taken yet.
         by: The event-time column by which the files are ordered; ``None`` for the order of modification time.
@@ -47,7 +47,7 @@ class Generation:
 
 
 class Seen(NamedTuple):
-    """The last version that a look has read.
+    """The last version of the log that was read.
 
     Attributes:
         version: The number of the version.
@@ -106,7 +106,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         found = self._first_look() if before is None else self._added_since(before)
         seen = self._seen_until(found[-1].until) if found else before
         if before is None or not self._is_there(before) or (not found and self._is_doubtful()):
-            now = self._same_table()  # what was read since the last look belongs to this table
+            now = self._same_table()  # The commits that were read since the last look belong to this table.
             if before is not None and not found:
                 found = self._added_from(before.version, now)
                 seen = self._seen_until(found[-1].until if found else before.version)
@@ -119,11 +119,11 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
             return self._added_after(seen.version)
         except Flip27Error:
             if not self._is_there(seen):
-                self._same_table()  # if the table was replaced, that is the error to report
+                self._same_table()  # If the table was replaced, this error is reported instead.
             raise
 
     def _is_doubtful(self) -> bool:
-        """Returns whether the last full look at the log was ``_PROVEN_S`` ago or earlier."""
+        """Returns whether the last full listing of the log was ``_PROVEN_S`` ago or earlier."""
         return monotonic() - self._proven >= _PROVEN_S
 
     def _seen_until(self, version: int) -> Seen:
@@ -153,7 +153,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         return now
 
     def _first_look(self) -> list[Generation]:
-        """Returns the first generation, or the unfinished one of the checkpoint and what later versions added."""
+        """Returns the first generation; or the unfinished one of the checkpoint, and the files of later versions."""
         now, state = self._same_table(), self._state
         self._first_seen = now.version
         self._read_by(now)
@@ -200,13 +200,13 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         return self._added_from(version, now) or [Generation(version, version)]
 
     def _added_from(self, version: int, now: TableState) -> list[Generation]:
-        """Returns what versions after ``version`` added. Some of them may be gone from the log."""
+        """Returns the files that versions after ``version`` added. Some of the versions may be gone from the log."""
         if now.version < version:
             raise self._delta.is_another()
         return self._added_after(self._kept_after(version, now.version))
 
     def _added_after(self, version: int) -> list[Generation]:
-        """Returns what versions after ``version`` added."""
+        """Returns the files that versions after ``version`` added."""
         commits = list(self._delta.commits(version))
         if not commits:
             return []
@@ -231,7 +231,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
             return ()
 
     def _kept_after(self, version: int, latest: int) -> int:
-        """Returns ``version``, or a later version if the log lacks the ones after it (data loss)."""
+        """Returns ``version``, or a later version if the log lacks the versions after it (data loss)."""
         if version >= latest or (first := self._delta.files.first_after(version)) == version + 1:
             return version
         last = latest if first is None else min(first - 1, latest)
@@ -257,7 +257,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
 
         Raises:
             DataLossError: See :func:`is_read`; or the commit belongs to another table.
-            SchemaChangedError: The query cannot read all of its columns.
+            SchemaChangedError: The query cannot read all columns of the commit.
         """
         if commit.table not in (None, self._table):
             raise self._delta.is_another()
@@ -296,7 +296,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         self._advance()
 
     def _taken_before(self, files: Sequence[Waiting]) -> set[str]:
-        """Returns the names of those files of the checkpoint's generation that were taken."""
+        """Returns the names of the taken files in the generation of the checkpoint."""
         taken: set[str] = set()
         for frontier in self._state.frontiers:
             keys = self._keys(files, frontier.by)

@@ -16,7 +16,7 @@ def is_read(commit: Commit, start: DeltaStart, uri: str) -> bool:
         uri: The URI of the table, for the error.
 
     Raises:
-        DataLossError: The commit removes rows or restores removed ones, and no option says what to do with it.
+        DataLossError: The commit removes or restores rows, and no option allows such a commit.
     """
     restores = commit.restores and bool(commit.adds)
     if not (commit.removes or restores) or start.ignore_changes:

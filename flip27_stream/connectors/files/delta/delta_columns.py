@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class SchemaChange(Enum):
-    """What to do when the columns of the table no longer fit the columns of the query."""
+    """The action if the columns of the table no longer fit the columns of the query."""
 
     FAIL = "fail"
     IGNORE = "ignore"
@@ -43,7 +43,7 @@ class ReadColumns:
     Attributes:
         schema: The columns.
         inferred: Whether they were all columns of the table when the query was defined, and not named by the user.
-        change: What to do if the table's columns no longer fit.
+        change: The action if the table's columns no longer fit.
     """
 
     schema: pa.Schema
@@ -57,7 +57,7 @@ class ReadColumns:
 
         Args:
             now: The columns of the table.
-            before: What this method returned when the checkpoint was written.
+            before: The result of this method when the checkpoint was written.
             what: The table, for the error.
 
         Raises:
@@ -80,8 +80,8 @@ class ReadColumns:
     ) -> None:
         """Compares the columns of the query with the columns that a commit sets.
 
-        With column mapping, neither the names that columns had before the run began nor columns that were dropped since
-        matter, since the query was defined later.
+        With column mapping, earlier names of columns and dropped columns are ignored, if they changed before the run
+        began, because the query was defined after the change.
 
         Args:
             table: The columns that the commit sets.
@@ -106,7 +106,7 @@ class ReadColumns:
             self._refuse(replace(self, inferred=False)._differences(earlier), what)
 
     def _refuse(self, found: Iterable[str], what: str) -> None:
-        """Reports differences, if there are any.
+        """Reports differences; does nothing without differences.
 
         Raises:
             SchemaChangedError: ``change`` is ``FAIL``. Otherwise the differences are logged.
@@ -118,13 +118,13 @@ class ReadColumns:
             log.warning("%s has other columns than the query, which goes on: %s", what, differences)
             return
         again = (
-            "Define the query again, with load(), and start it: then it has the columns of the table"
+            "Define the query again, with load(), to get the columns of the table, and start it"
             if self.inferred
             else "Start the query with another .schema(...)"
         )
         raise SchemaChangedError(
             f"{what} has other columns than the query: {differences}. Nothing of it was read. {again}. To go on with "
-            "the columns that the query has, set option files.schema-change to ignore."
+            "the columns of the query, set option files.schema-change to ignore."
         )
 
     def _differences(self, table: pa.Schema) -> Iterator[str]:
@@ -183,7 +183,7 @@ def _moved(columns: Mapping[str, MappedColumn], now: Iterable[pa.Field], path: s
 
 
 def _removed(mapping: ColumnMapping | None) -> Iterator[str]:
-    """Yields a text for each column that can no longer be found in files, since the column mapping was removed."""
+    """Yields a text for each column that can no longer be found in files because the column mapping was removed."""
     if mapping is not None:
         for name, column in mapping.columns.items():
             if column.physical != name:

@@ -83,8 +83,8 @@ def actions(data: bytes, version: str) -> list[Action]:
         version: The name of the file, for errors.
 
     Raises:
-        UnreachableError: The file has no action, or ends within one. It is being written, on a storage where a file is
-            visible before it is complete.
+        UnreachableError: The file has no action, or ends within an action: it is being written, on a storage where
+            files are visible before they are complete.
         ConnectorError: A line is not a JSON object.
     """
     lines = [line for line in data.split(b"\n") if line.strip()]

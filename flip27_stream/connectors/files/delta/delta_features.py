@@ -20,7 +20,8 @@ _READ: Final = {
 }
 _VARIANT: Final = "columns of type variant are not read; copy the table without them"
 _OF_CATALOG: Final = (
-    "its catalog has the newest commits, not its folder; read a copy of it, or turn the feature off (ALTER TABLE ... "
+    "the newest commits are in its catalog, not in its folder; read a copy of it, or turn the feature off (ALTER "
+    "TABLE ... "
     "DROP FEATURE)"
 )
 REFUSED: Final = {
@@ -52,25 +53,25 @@ def check_protocol(table: str, reader: int, features: Sequence[str]) -> None:
     unknown = sorted(set(features) - _READ)
     if unknown:
         named = "; ".join(f"{one}: {REFUSED[one]}" if one in REFUSED else one for one in unknown)
-        raise ConnectorError(f"{table} needs reader features that are not understood: {named}.")
+        raise ConnectorError(f"{table} needs reader features that are not supported: {named}.")
     if reader > _LATEST_READER:
         raise ConnectorError(
-            f"{table} needs a reader of protocol version {reader}; up to {_LATEST_READER} is understood."
+            f"{table} needs a reader of protocol version {reader}; versions up to {_LATEST_READER} are supported."
         )
 
 
 def refuse_columns(table: str, error: Exception) -> None:
-    """Raises an error of its own if ``error`` is that delta-rs cannot read a column.
+    """Raises a clear error if ``error`` of delta-rs means that a column cannot be read; otherwise does nothing.
 
-    It does not know the types of some columns. A partition value that was written before the type of its column was
-    widened does not always parse as the wider type: ``1.5`` is no value of a decimal with two digits.
+    delta-rs does not know the types of some columns. A partition value that was written before the type of its column
+    was widened does not always parse as the wider type: ``1.5`` is not a value of a decimal with two digits.
 
     Args:
         table: The table, for the error.
         error: The error of delta-rs.
 
     Raises:
-        ConnectorError: The error is such a one. The text names the type.
+        ConnectorError: delta-rs cannot read a column. The text names the type.
     """
     if found := _NO_TYPE.search(str(error)):
         raise ConnectorError(
@@ -79,5 +80,5 @@ def refuse_columns(table: str, error: Exception) -> None:
     if found := _NO_VALUE.search(str(error)):
         raise ConnectorError(
             f"{table} has the partition value {found[1]!r}, which cannot be read as {found[2]}: the type of its column "
-            "was widened after it was written. Write the rows of such partitions anew, with UPDATE for instance."
+            "was widened after it was written. Rewrite the rows of such partitions, for example with UPDATE."
         ) from error

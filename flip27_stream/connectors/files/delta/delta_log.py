@@ -97,7 +97,7 @@ class DeltaLog:
         If a commit has no time, the modification time of its file is taken.
 
         Raises:
-            OptionError: There is no such version yet.
+            OptionError: No version was committed at that time or later.
         """
         at, found = to_ms(time), self.files.versions()
         said = of_each(self._committed_at, list(found), _THREADS)
@@ -106,7 +106,7 @@ class DeltaLog:
         if first is None:
             raise OptionError(
                 f"Option 'startingTimestamp' is {time.isoformat()}, after the latest version of the Delta table "
-                f"{self.uri} ({max(found, default='none')}) was committed. Name an earlier time, or set "
+                f"{self.uri} ({max(found, default='none')}) was committed. Give an earlier time, or set "
                 "startingVersion to latest."
             )
         return first
@@ -146,16 +146,16 @@ class DeltaLog:
             version += 1
 
     def mark(self, version: int) -> bytes | None:
-        """Returns the first bytes of the commit file of ``version``, or ``None`` if there is no such file.
+        """Returns the first bytes of the commit file of ``version``; ``None`` without such a file.
 
-        They differ between tables, since they have the time of the commit in milliseconds or unique names of files.
+        The bytes differ between tables: they have the time of the commit in milliseconds, or unique names of files.
         """
         return self.files.read(version, _MARK_BYTES)
 
     def is_another(self) -> DataLossError:
-        """Returns the error for a table that has replaced the one that was read."""
+        """Returns the error for a table that has replaced the table that was read."""
         return DataLossError(
-            f"The Delta table {self.uri} is not the one that was read before: it was deleted and created again, "
+            f"The Delta table {self.uri} is not the table that was read before: it was deleted and created again, "
             "or an older copy of it was restored. Start the query with a new checkpoint."
         )
 
@@ -163,7 +163,8 @@ class DeltaLog:
         """Returns the error for versions ``first`` to ``last``, which were not read yet and are gone from the log."""
         more = f", with those up to version {last}," if last > first else ""
         return DataLossError(
-            f"Version {first} of the Delta table {self.uri}{more} is no longer in its log, so what it added cannot be "
+            f"Version {first} of the Delta table {self.uri}{more} is no longer in its log, so the rows that it added "
+            "cannot be "
             "read. Start the query with a new checkpoint, or set option failOnDataLoss to false to go on without these "
             "rows; keep logs (delta.logRetentionDuration) for longer than a query is stopped."
         )
@@ -178,7 +179,7 @@ class DeltaLog:
     # ---- the contents of commits --------------------------------------------------------------------------------
 
     def _committed_at(self, version: int) -> int | None:
-        """Returns the commit time (ms) in the commit itself, or ``None`` if it has none."""
+        """Returns the commit time (ms) in the commit itself; ``None`` if the commit has no time."""
         data = self.files.read(version)
         return None if data is None else commit_time(actions(data, self._name(version)))
 
@@ -223,7 +224,7 @@ class DeltaLog:
     def added(self, commit: Commit, mapping: ColumnMapping | None = None) -> list[DataFile]:
         """Returns the files that a commit adds.
 
-        Errors about these files are raised here, so that nothing is refused in a commit that is skipped.
+        Errors about these files are raised here, so that a commit that is skipped raises no errors.
         """
         with self._form(commit.version):
             return [self._data_file(add, mapping) for add in commit.adds]
@@ -276,8 +277,8 @@ class DeltaLog:
             if version is None:
                 kind = UnreachableError if is_incomplete(error) else ConnectorError
                 raise kind(f"The Delta table {self.uri} could not be read: {cause(error)}.") from error
-            self._loaded(None)  # raises another error if the whole table is gone or damaged
-            if is_first_try:  # the table may have come back just now
+            self._loaded(None)  # This raises another error if the whole table is gone or damaged.
+            if is_first_try:  # The table may have returned just now.
                 return self._loaded(version, is_first_try=False)
             raise DataLossError(
                 f"Version {version} of the Delta table {self.uri}, which was not read to its end, can no longer be "

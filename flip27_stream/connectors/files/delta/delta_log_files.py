@@ -32,11 +32,11 @@ class LogFiles:
     folder: str
 
     def read(self, version: int, most: int | None = None) -> bytes | None:
-        """Returns the bytes of the commit file of a version, or ``None`` if there is no such file.
+        """Returns the bytes of the commit file of a version; ``None`` without such a file.
 
         Args:
             version: The version.
-            most: How many bytes to read at most; ``None`` for all.
+            most: The greatest number of bytes to read; ``None`` for all.
         """
         fs, path = self.storage.filesystem(), f"{self.folder}/{version:020d}.json"
         try:
@@ -90,7 +90,7 @@ class LogFiles:
         return dict(sorted((int(name[1]), modified // 1_000_000) for name, modified in named if name))
 
     def first_after(self, version: int) -> int | None:
-        """Returns the first version after ``version`` that has a commit file, or ``None`` if there is none."""
+        """Returns the first version after ``version`` that has a commit file; ``None`` without one."""
         if self.read(version + 1, 1) is not None:
             return version + 1
         return min((found for found in self.versions() if found > version), default=None)

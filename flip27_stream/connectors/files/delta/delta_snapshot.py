@@ -27,7 +27,7 @@ def data_files(
     """Returns the files of ``DeltaTable.get_add_actions(flatten=True)``.
 
     Args:
-        actions: The result of that method.
+        actions: The add actions, a result of that method.
         column: The column of event time under its name in statistics; ``None`` for no event times.
         file: Makes a file from its path in the log, modification time (ms) and size (bytes).
         deletions: The deletion vectors of files, by their paths in the log.
@@ -42,7 +42,7 @@ def data_files(
     if not deletions.keys() <= set(paths):
         raise ConnectorError(
             f"The log has a deletion vector of the file {min(deletions.keys() - set(paths))}, which is not among the "
-            "table's files: it changed while it was read, or is damaged."
+            "table's files: the table changed while it was read, or is damaged."
         )
     least, known = _least(actions, column)
     return [

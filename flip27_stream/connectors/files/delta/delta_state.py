@@ -13,13 +13,13 @@ class DeltaStart:
     """The version to begin with, and the rules for commits that do not only add rows.
 
     Attributes:
-        version: Read only what this version and later ones add; ``None`` to read a snapshot first.
-        latest: Read only what is added from now on.
-        timestamp: Begin with the first version that was committed at this time or later (ISO 8601).
-        ignore_deletes: Skip commits that only remove rows.
-        ignore_changes: Read the files that commits add that also remove rows. Rows that were read before are read
-            again.
-        skip_change_commits: Skip commits that remove rows, with the files that they add.
+        version: The first version whose added files are read; ``None`` to read a snapshot first.
+        latest: Whether only files are read that are added from now on.
+        timestamp: The time (ISO 8601) of the first version whose added files are read, or of an earlier version.
+        ignore_deletes: Whether commits that only remove rows are skipped.
+        ignore_changes: Whether the added files of commits that also remove rows are read, so that unchanged rows are
+            read again.
+        skip_change_commits: Whether commits that remove rows are skipped, with the files that they add.
     """
 
     version: int | None = None

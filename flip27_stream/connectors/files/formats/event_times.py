@@ -22,7 +22,7 @@ _LARGEST = 2**63 - 1
 
 @dataclass(frozen=True)
 class TimeRange:
-    """The least and greatest event time (ms) of some rows; ``None`` if no row has one. Negative times are ignored."""
+    """The least and greatest event time (ms) of some rows; ``None`` without one. Negative times are ignored."""
 
     least: int | None
     greatest: int | None
@@ -61,7 +61,7 @@ class Divided:
     """Event times, divided into plausible and implausible ones.
 
     Attributes:
-        greatest: The greatest plausible event time (ms); -1 if there is none.
+        greatest: The greatest plausible event time (ms); -1 without one.
         until: The least implausible event time (ms). ``greatest`` is valid as long as the bound is less than this time.
     """
 

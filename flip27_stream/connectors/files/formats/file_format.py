@@ -76,7 +76,7 @@ class FileFormat(ABC):
     def units(self, fs: FileSystem, path: str, column: str | None = None) -> FileUnits:
         """Returns the units of the file, with event times of ``column`` if it is given.
 
-        The column is read where the file has no statistics of it.
+        The column is read if the file has no statistics of it.
 
         Args:
             fs: The file system.
@@ -87,7 +87,7 @@ class FileFormat(ABC):
             return self._units(file, path, column)
 
     def with_row_counts(self, fs: FileSystem, path: str, units: FileUnits) -> FileUnits:
-        """Returns the units of the file with a number of rows for each, or with an upper bound for it."""
+        """Returns the units of the file with the number of rows of each unit, or an upper bound of the number."""
         return units
 
     def least_event_time(self, fs: FileSystem, path: str, column: str) -> int | None:
@@ -159,12 +159,12 @@ class FileFormat(ABC):
         except _DECODING as error:
             if isinstance(error, OSError) and not _answers(fs, path):
                 if _is_no_file(fs, path):
-                    what = f"The {self.name} file {path} is gone, and something else is in its place."
+                    what = f"The {self.name} file {path} is gone, and its path is not a file any more."
                     raise _gone(what) from error
                 raise UnreachableError(f"The {self.name} file {path} could not be read: {error}") from error
             raise CorruptRecordError(
-                f"The {self.name} file {path} does not decode: {_sentence(error)} To skip what cannot be read, set "
-                "option ignoreCorruptFiles to true."
+                f"The {self.name} file {path} does not decode: {_sentence(error)} To skip the rest of such "
+                "files, set option ignoreCorruptFiles to true."
             ) from error
 
 
@@ -218,7 +218,7 @@ def _sentence(error: Exception) -> str:
 
 
 def _answers(fs: FileSystem, path: str) -> bool:
-    """Returns whether the file can be read to its end. If so, an error while decoding it means damage."""
+    """Returns whether the file can be read to its end, so that an error of the decoder means damage."""
     try:
         with fs.open_input_file(path) as file:
             file.read_at(1, max(file.size() - 1, 0))

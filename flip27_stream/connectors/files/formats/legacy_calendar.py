@@ -1,9 +1,9 @@
-"""Dates and times that Spark wrote to Parquet files by the calendar of the time (Spark ``RebaseDateTime``).
+"""Dates and times that Spark wrote to Parquet files by the hybrid calendar (Spark ``RebaseDateTime``).
 
-The calendar is Julian up to 1582-10-04 and Gregorian from 1582-10-15 on. Spark before 3.0 used it, and later releases
-use it where ``spark.sql.parquet.datetimeRebaseModeInWrite`` is ``LEGACY``. Readers get the same year, month and day in
-the Gregorian calendar, so the number of days changes. Times before 1900 have the present standard
-offset of their time zone, as in ``java.util.TimeZone``.
+The hybrid calendar is Julian up to 1582-10-04 and Gregorian from 1582-10-15 on. Spark before 3.0 used it, and later
+releases use it if ``spark.sql.parquet.datetimeRebaseModeInWrite`` is ``LEGACY``. Readers get the same year, month and
+day in the Gregorian calendar, so the number of days changes. Times before 1900 have the present standard offset of
+their time zone, as in ``java.util.TimeZone``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _1900_US: Final = (date(1900, 1, 1).toordinal() - _EPOCH) * _DAY_US
 _CENTURIES: Final = tuple(year for year in range(100, 1600, 100) if year % 400)
 """The years that are leap years in the Julian calendar only."""
 _LEAD: Final = 2
-"""The days by which the Gregorian calendar is behind the Julian one in the year 1."""
+"""The days by which the Gregorian calendar is behind the Julian calendar in the year 1."""
 _SWITCHES: Final = np.array(
     [
         *(date(year, 3, 1).toordinal() - _EPOCH + n - _LEAD + 1 for n, year in enumerate(_CENTURIES)),
@@ -47,14 +47,14 @@ _ADDED: Final = np.array([_LEAD, *(_LEAD - 1 - n for n in range(len(_CENTURIES))
 
 @dataclass(frozen=True)
 class LegacyCalendar:
-    """Converts the old dates and times of one Parquet file.
+    """A converter of the old dates and times of one Parquet file.
 
     Attributes:
         columns: The names of the columns to read.
         leaves: The physical types of their leaves, in that order.
         zone: The time zone in which times were written.
-        dates: Whether dates and timestamps are by the calendar of the time.
-        int96: Whether timestamps that are stored as INT96 are.
+        dates: Whether dates and timestamps are by the hybrid calendar.
+        int96: Whether timestamps that are stored as INT96 are by the hybrid calendar.
     """
 
     columns: Sequence[str]
@@ -65,7 +65,7 @@ class LegacyCalendar:
 
     @staticmethod
     def of(parquet: pq.ParquetFile, columns: Sequence[str]) -> LegacyCalendar | None:
-        """Returns the conversion of these columns of a file, or ``None`` if the file needs none."""
+        """Returns the converter of these columns of a file; ``None`` if the file needs no conversion."""
         metadata: Mapping[bytes, bytes] = parquet.metadata.metadata or {}
         version = metadata.get(_VERSION)
         if version is None:
@@ -121,14 +121,15 @@ class LegacyCalendar:
             )
         except pa.ArrowInvalid as error:
             raise RecordFormatError(
-                f"Times before 1900 were written in the time zone {self.zone}, which is unknown here: {error}"
+                f"Times before 1900 were written in the time zone {self.zone}, which is unknown on this machine: "
+                f"{error}"
             ) from error
         moved = found.cast(pa.timestamp("us")).cast(pa.int64())
         return pc.replace_with_mask(ticks, old, moved).cast(pa.timestamp("us")).cast(array.type)
 
 
 def _standard_offset(zone: str) -> int:
-    """Returns the present standard offset of a time zone (us): the least one of a winter's and a summer's day."""
+    """Returns the present standard offset of a time zone (us): the lesser of the offsets in winter and in summer."""
     days = pa.array([(date(2026, month, 1).toordinal() - _EPOCH) * _DAY_US for month in (1, 7)])
     there = pc.local_timestamp(days.cast(pa.timestamp("us", zone))).cast(pa.int64())
     return int(pc.min(pc.subtract(there, days)).as_py())
@@ -151,7 +152,7 @@ def _count(kind: pa.DataType) -> int:
 
 
 def gregorian_days(array: pa.Array) -> pa.Array:
-    """Returns the same dates of the calendar of the time as days of the Gregorian calendar."""
+    """Returns dates of the hybrid calendar as the days of the same dates in the Gregorian calendar."""
     days = array.cast(pa.int32()).fill_null(0).to_numpy().astype(np.int64)
     return pa.array(_in_gregorian(days), pa.int32(), mask=array.is_null().to_numpy(False)).cast(array.type)
 
@@ -162,7 +163,7 @@ def _in_gregorian(days: Int64s) -> Int64s:
 
 
 def with_children(array: pa.Array, child: pa.Array, kind: pa.DataType | None = None) -> pa.Array:
-    """Returns a list or map array with other values, and of another type ``kind`` if they have another one."""
+    """Returns a list or map array with the values ``child``, of type ``kind`` if their type differs."""
     return pa.Array.from_buffers(
         kind or array.type, len(array), array.buffers()[:2], offset=array.offset, children=[child]
     )

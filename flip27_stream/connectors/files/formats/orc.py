@@ -108,7 +108,7 @@ def _time_range(file: pa.NativeFile, footer: OrcFooter, number: int, field: pa.F
 
 
 def _selected(columns: list[str]) -> list[str] | None:
-    """Returns the columns to ask for; ``None`` for all where Arrow would take a name for one of a nested field."""
+    """Returns the columns to read; ``None`` for all if Arrow would confuse a name with that of a nested field."""
     return None if any("." in name for name in columns) else columns
 
 

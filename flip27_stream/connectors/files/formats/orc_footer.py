@@ -19,7 +19,7 @@ _FIRST_READ = 16 << 10
 _MAGIC = b"ORC"
 
 TIMESTAMP = 9
-"""The number of the type ``timestamp``, a local time."""
+"""The number of ORC's type ``timestamp``, a local time."""
 
 _UNKNOWN, _JULIAN = 0, 1
 _JAVA = 0
@@ -34,7 +34,7 @@ class Stripe:
         size: The size of its data, compressed (bytes).
         times: The least and greatest value by column id: ms for times, the number itself for integers; ``None`` if all
             values are null. Columns without such statistics are left out.
-        footer: The position and the length of its own footer (bytes).
+        footer: The position and the length of the stripe's footer (bytes).
     """
 
     rows: int
@@ -51,7 +51,7 @@ class OrcFooter:
         stripes: The stripes in their order.
         columns: The columns at the top level, by name: column id and number of the type.
         compression: The number of the codec, and the size of its blocks (bytes).
-        julian: Whether dates before 1582-10-15 are by the calendar of the time, as in files of Spark and of Hive.
+        julian: Whether dates before 1582-10-15 are Julian, as in files of Spark and of Hive.
     """
 
     stripes: tuple[Stripe, ...]
@@ -69,12 +69,12 @@ def read_orc_footer(file: pa.NativeFile) -> OrcFooter:
     size = file.size()
     tail = file.read_at(min(size, _FIRST_READ), max(size - _FIRST_READ, 0))
     if len(tail) < 4 or tail[-4:-1] != _MAGIC:
-        raise pa.ArrowInvalid("it does not end as an ORC file does.")
+        raise pa.ArrowInvalid("the file does not end as an ORC file does.")
     length = tail[-1]
     try:
         postscript = _Message(tail[-1 - length : -1])
     except DamagedMessageError as error:
-        raise pa.ArrowInvalid(f"its footer is damaged: {error}") from error
+        raise pa.ArrowInvalid(f"the footer is damaged: {error}") from error
     footer_length, metadata_length = postscript.number(1), postscript.number(5)
     needed = 1 + length + footer_length + metadata_length
     if needed > size:
@@ -84,7 +84,7 @@ def read_orc_footer(file: pa.NativeFile) -> OrcFooter:
     try:
         return _decoded(tail[: len(tail) - 1 - length], postscript)
     except (IndexError, TypeError, ValueError) as error:
-        raise pa.ArrowInvalid(f"its footer is damaged: {error}") from error
+        raise pa.ArrowInvalid(f"the footer is damaged: {error}") from error
 
 
 def writer_zone(file: pa.NativeFile, footer: OrcFooter, stripe: Stripe) -> str:

@@ -21,7 +21,7 @@ def with_local_times(field: pa.Field, instant: pa.DataType | None = None) -> pa.
 
     Args:
         field: The field, with the metadata that the file has for it.
-        instant: The type in place of ORC's ``timestamp``; by default it stays.
+        instant: The type that replaces ORC's ``timestamp``; by default this type stays.
     """
     kind = field.type
     if is_local(field):
@@ -43,7 +43,7 @@ def is_local(field: pa.Field) -> bool:
 
 
 def has_walls(kind: pa.DataType) -> bool:
-    """Returns whether there are values of ORC's ``timestamp`` in a type, which are local times of the writer."""
+    """Returns whether a type is or contains ORC's ``timestamp``, the local times of the writer."""
     return _is_wall(kind) or any(has_walls(kind.field(n).type) for n in range(kind.num_fields))
 
 
@@ -57,7 +57,7 @@ class OrcTimes:
 
     Attributes:
         zone: The time zone of the writer, in which ORC's ``timestamp`` is a local time.
-        julian: Whether dates before 1582-10-15 are by the calendar of the time.
+        julian: Whether dates before 1582-10-15 are Julian.
     """
 
     zone: str
@@ -66,7 +66,7 @@ class OrcTimes:
     def converted(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Returns the rows with instants in place of local times, and dates of the Gregorian calendar.
 
-        Of two instants with the same local time the earlier one is taken.
+        If two instants have the same local time, the earlier one is taken.
         """
         arrays = [self._array(array, field) for array, field in zip(rows.columns, rows.schema, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, names=rows.schema.names) if arrays else rows

@@ -114,7 +114,7 @@ def _opened(file: pa.NativeFile) -> pq.ParquetFile:
 def _with_instants(field: pa.Field, leaves: Iterator[str]) -> pa.Field:
     """Returns a field with instants where the file has INT96.
 
-    Arrow takes INT96 for local times; Spark and Hive write instants as INT96.
+    Arrow reads INT96 as local times, but Spark and Hive write instants as INT96.
 
     Args:
         field: The field.
@@ -161,8 +161,9 @@ class _TimeColumn(NamedTuple):
 
 
 _last_seen: dict[str, _TimeColumn] = {}
-"""The last result by column name. Most files have the same schema as the one before, and to compare is cheaper than to
-search. Besides, Arrow's Parquet schema and metadata reference each other, so each access to the schema leaves garbage.
+"""The last result by column name. Most files have the same schema as the file before, and comparing is cheaper than
+searching. Besides, Arrow's Parquet schema and metadata reference each other, so each access to the schema leaves
+garbage.
 """
 
 
@@ -203,7 +204,7 @@ def _check_type(of_chunk: str, of_column: str) -> None:
     """
     if of_chunk != of_column:
         raise pa.ArrowInvalid(
-            f"its footer says that a column is {of_column}, and that a part of it is {of_chunk}"
+            f"the footer has two types of a column: {of_column}, and {of_chunk} in a part of it"
         )
 
 

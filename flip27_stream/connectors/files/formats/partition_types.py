@@ -29,7 +29,7 @@ _INT_DIGITS: Final = 10
 
 
 def with_partition_columns(schema: pa.Schema, files: Mapping[str, Partition]) -> pa.Schema:
-    """Returns ``schema`` with the partition columns. One replaces a column of the same name, or is added at the end.
+    """Returns ``schema`` with the partition columns, which replace columns of the same names or are added at the end.
 
     Args:
         schema: The columns in the files.
@@ -62,7 +62,7 @@ def partition_types(files: Mapping[str, Partition]) -> Mapping[str, pa.DataType]
         different = "; ".join(f"{', '.join(columns)} ({path})" for columns, path in names.items())
         raise RecordFormatError(
             f"Names of folders have different partition columns: {different}. Set option basePath to the folder that "
-            "all of them are in, or name the columns that are wanted with .schema(...)."
+            "contains all of them, or name the wanted columns with .schema(...)."
         )
     return {name: _type_of(texts) for name, texts in values.items()}
 

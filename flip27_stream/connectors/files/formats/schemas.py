@@ -45,7 +45,7 @@ def spark_schema(schema: pa.Schema, what: str) -> pa.Schema:
         if kind is None:
             raise RecordFormatError(
                 f"Column '{field.name}' of {what} is {field.type}, for which Spark has no type. Leave it out: name "
-                "the columns that are wanted with .schema(...)."
+                "the wanted columns with .schema(...)."
             )
         fields.append(pa.field(field.name, pa.string() if pt.is_null(kind) else kind))
     return pa.schema(fields)
@@ -144,8 +144,8 @@ def refuse_same_names(names: Iterable[str], what: str) -> None:
     for name in names:
         if name.lower() in seen:
             raise RecordFormatError(
-                f"Columns '{seen[name.lower()]}' and '{name}' of {what} have the same name to Spark, which does not "
-                "tell upper and lower case apart. Name the columns that are wanted with .schema(...)."
+                f"Columns '{seen[name.lower()]}' and '{name}' of {what} have the same name in Spark, which "
+                "ignores upper and lower case. Name the wanted columns with .schema(...)."
             )
         seen[name.lower()] = name
 
@@ -177,8 +177,8 @@ class Projection:
         for field, index in zip(wanted, find_columns(names, wanted.names), strict=True):
             if index is not None and not can_become(file.field(index).type, field.type):
                 raise RecordFormatError(
-                    f"Column '{field.name}' of {what} is {file.field(index).type}, and the schema asks for "
-                    f"{field.type}. Ask for the type of the file and convert it in the query; to skip files that do "
+                    f"Column '{field.name}' of {what} is {file.field(index).type}, and the schema has "
+                    f"{field.type}. Declare the type of the file and convert it in the query; to skip files that do "
                     "not fit, set option ignoreCorruptFiles to true."
                 )
             sources.append(None if index is None else names[index])
@@ -204,7 +204,9 @@ class Projection:
         """
         for name in self.missing:
             if not self.wanted.field(name).nullable:
-                raise RecordFormatError(f"Column '{name}' is NOT NULL, and {self.what} has no such column.")
+                raise RecordFormatError(
+                    f"Column '{name}' is NOT NULL, but {self.what} does not have this column."
+                )
 
     def warn_of_missing(self) -> None:
         """Logs the columns that the file lacks, once per process. They are null, as in Spark's own sources."""
@@ -227,7 +229,7 @@ class Projection:
 
     def _column(self, array: pa.Array, field: pa.Field) -> pa.Array:
         if array.null_count and not field.nullable:
-            raise RecordFormatError(f"Column '{field.name}' is NOT NULL, and {self.what} has a null there.")
+            raise RecordFormatError(f"Column '{field.name}' is NOT NULL, but {self.what} has a null in it.")
         return cast(array, field, self.what)
 
 
@@ -238,7 +240,7 @@ def _warn_once(columns: tuple[str, ...], kind: str, what: str) -> None:
     if (kind, *columns) not in _warned:
         _warned.add((kind, *columns))
         log.warning(
-            "%s has no column %s; its rows have null there. Other files may lack it, too.",
+            "%s has no column %s, which is null in its rows. Other files may also lack it.",
             what,
             ", ".join(columns),
         )
@@ -266,7 +268,7 @@ def cast(array: pa.Array, field: pa.Field, what: str) -> pa.Array:
 
 
 def _in_case_of(given: pa.DataType, wanted: pa.DataType) -> pa.DataType:
-    """Returns ``given`` with the names of its struct fields in the case in which ``wanted`` has them."""
+    """Returns ``given`` with the names of its struct fields in the upper and lower case of ``wanted``."""
     if pt.is_struct(given) and pt.is_struct(wanted):
         names, own = [f.name for f in wanted], {f.name for f in given}
         return pa.struct([_field_in_case_of(f, wanted, find_column(names, f.name), own) for f in given])
@@ -307,20 +309,20 @@ def _constant(text: str | None, field: pa.Field, what: str) -> pa.Scalar:
     if text is None:
         if not field.nullable:
             raise RecordFormatError(
-                f"Column '{field.name}' is NOT NULL, and the partition of {what} has none."
+                f"Column '{field.name}' is NOT NULL, but the partition of {what} has no value."
             )
         return pa.scalar(None, field.type)
     if pt.is_binary(field.type):
         raise RecordFormatError(
-            f"Column '{field.name}' is a partition column of {what} and binary: writers do not agree on how such "
-            "values are written, so they are not read. Leave it out: name the columns wanted with .schema(...)."
+            f"Column '{field.name}' is a partition column of {what} and binary: the form of such values differs "
+            "between writers, so they are not read. Leave it out: name the wanted columns with .schema(...)."
         )
     try:
         local = pa.scalar(text).cast(LOCAL) if field.type == INSTANT and text[-1:].isdigit() else None
         return pa.scalar(text).cast(field.type) if local is None else local.cast(INSTANT)
     except pa.ArrowException as error:
         raise RecordFormatError(
-            f"Column '{field.name}' of the partition of {what} is {text!r}, which is no {field.type}."
+            f"Column '{field.name}' of the partition of {what} is {text!r}, which is not a value of {field.type}."
         ) from error
 
 

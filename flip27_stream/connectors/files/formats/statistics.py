@@ -1,4 +1,4 @@
-"""Statistics of files, which are known before the rows are read: units, event times, numbers of rows."""
+"""Statistics of files, known before the rows are read: units (independent parts), event times, numbers of rows."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from flip27_stream.threads import of_each
 
 _THREADS, _CHUNK = 24, 8
 _WAITING = 8
-"""If a read takes this many times its processor time, many threads read statistics at once. Otherwise the threads would
-only wait for each other.
+"""The ratio of elapsed time to processor time of a read from which on many threads read statistics at once. Below it
+the threads would only wait for each other.
 """
 
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
@@ -65,9 +65,9 @@ class EventTimeOrder:
         name = assigner.column or _lasting_name(assigner)
         if name is None:
             raise OptionError(
-                f"The timestamp assigner {shortened(repr(assigner))} has another name in every process, so that a "
-                "restart could not tell that files are still read in its order. Give its class a __repr__ that says "
-                "what it does, as dataclasses have."
+                f"The timestamp assigner {shortened(repr(assigner))} has another name in every process, so a "
+                "restart could not detect that the order of files is the same. Give its class a __repr__ with its "
+                "parameters, as dataclasses have."
             )
         return EventTimeOrder(name, assigner)
 
@@ -106,10 +106,9 @@ class FileStatistics:
         """
         if find_column(self.schema.names, name) is None:
             raise OptionError(
-                f"The checkpoint says that files were read in the order of event time '{name}', which is not a "
-                f"column of the query ({', '.join(self.schema.names)}). Without it, it is not known which files are "
-                "still to be read. Set option 'scan.watermark.event-time' as it was, and read that column, until all "
-                "files are read."
+                f"The files of the checkpoint were read in the order of event time '{name}', which is not a "
+                f"column of the query ({', '.join(self.schema.names)}), but is needed to find the unread files. "
+                "Set option 'scan.watermark.event-time' as before, and read that column, until all files are read."
             )
         return EventTimeOrder(name, ColumnTimestampAssigner(name))
 
@@ -140,7 +139,8 @@ class FileStatistics:
     ) -> Mapping[str, int | None]:
         """Returns the least event time (ms) in each file, ``None`` if no row has one.
 
-        Files that cannot be read are left out. Without an event time they are read first, and that raises their error.
+        Files that cannot be read are left out: without an event time they are assigned first, and reading them raises
+        the error.
 
         Args:
             paths: The paths of the files.
@@ -160,7 +160,7 @@ class FileStatistics:
     def surely_least(
         self, paths: Sequence[str], order: EventTimeOrder, layouts: Mapping[str, FileLayout] | None = None
     ) -> Mapping[str, int | None]:
-        """Returns the same as :meth:`least`, for files whose place in the order decides whether they were read.
+        """Returns the results of :meth:`least`, for files whose place in the order decides whether they were read.
 
         Raises:
             Flip27Error: A file cannot be read, and such files are not skipped.
@@ -220,7 +220,7 @@ class FileStatistics:
         return self.format.of_layout(layout)
 
     def _of_partition(self, path: str, column: str | None, partition: Partition) -> TimeRange | None:
-        """Returns the event time of all rows if it is a partition column, else ``None``."""
+        """Returns the range of event times if ``column`` is a partition column; else ``None``."""
         if column is None or not partition or find_column([name for name, _ in partition], column) is None:
             return None
         fixed = constants(dict(partition), self.schema, f"{self.format.name} file {path}")
@@ -249,7 +249,7 @@ class FileStatistics:
     def _with_event_times(
         self, path: str, units: FileUnits, assigner: TimestampAssigner, layout: FileLayout
     ) -> FileUnits:
-        """Returns the units with event times that are computed from rows, since the event time is not a column."""
+        """Returns the units with event times that are computed from rows, because the event time is not a column."""
         ranges = []
         for start, end in _pairs(units.borders):
             found = TimeRange(None, None)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from flip27_stream.arrays import Int64s
 
 NEVER: Final = 2**63 - 1
-"""The least event time of rows without event times. Their greatest event time is -1."""
+"""The value of ``least`` for rows without event times; their ``greatest`` is -1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,5 +93,6 @@ class FileUnits:
         It can be after the end of the file.
         """
         deleted = self.deleted[np.searchsorted(self.deleted, position) :]
-        before = deleted - position - np.arange(len(deleted))  # how many rows are left before each
+        # The number of rows before each deleted row that are not deleted.
+        before = deleted - position - np.arange(len(deleted))
         return position + count + int(np.searchsorted(before, count - 1, "right"))

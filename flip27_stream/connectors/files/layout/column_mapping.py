@@ -26,8 +26,8 @@ class MappedColumn:
     """A column or a struct field, as it is in data files.
 
     Attributes:
-        physical: Its name in data files, in statistics and in partition values.
-        field_id: Its id in the schema of Parquet files.
+        physical: The name in data files, in statistics and in partition values.
+        field_id: The id in the schema of Parquet files.
         fields: The fields of a struct, by the table's names. The element of a list is named ``element``, those of a map
             ``key`` and ``value``. Empty if nothing in the column has a name.
     """
@@ -57,7 +57,7 @@ class ColumnMapping:
         """Returns the mapping of a table, or ``None`` if the table has no column mapping.
 
         Args:
-            schema: The table's columns, with the metadata that the log has for each.
+            schema: The table's columns, with the metadata of each column in the log.
             configuration: The table's properties.
         """
         mode = configuration.get(MODE) or "none"
@@ -76,7 +76,7 @@ class ColumnMapping:
         return None if at is None else self.columns[names[at]].physical
 
     def logical(self, physical: str) -> str | None:
-        """Returns the table's name of the column with that physical name, or ``None`` if there is no such column."""
+        """Returns the table's name of the column with that physical name; ``None`` without such a column."""
         return next((name for name, one in self.columns.items() if one.physical == physical), None)
 
     def stored(self, file: pa.Schema, what: str) -> Mapping[str, str]:
@@ -91,8 +91,8 @@ class ColumnMapping:
         """
         if self.by_id and len(file) and not any(_FIELD_ID in (one.metadata or {}) for one in file):
             raise RecordFormatError(
-                f"The {what} has no ids of its columns, and the table finds columns by id ({MODE} is id). Rewrite "
-                "the file by a writer that stores them, such as Spark's."
+                f"The {what} has no column ids, but the table finds columns by id ({MODE} is id). Rewrite "
+                "the file with a writer that stores column ids, such as Spark's."
             )
         names = _Names(self.by_id, self.columns)
         return {name: one.name for one in file if (name := names.of(one)) is not None}
@@ -220,7 +220,7 @@ def _of_part(fields: Fields, part: str) -> Fields:
 def _renamed(kind: pa.DataType, fields: Fields, by_id: bool) -> pa.DataType:
     """Returns a type of a data file with the table's names of fields.
 
-    A field that the table lacks stays, under a name that no column can have, since :func:`_viewed` needs the same
+    A field that the table lacks stays, under a name that no column can have, because :func:`_viewed` needs the same
     fields.
     """
     if not fields:
@@ -245,7 +245,7 @@ def _renamed_field(one: pa.Field, names: _Names) -> pa.Field:
 
 
 def _viewed(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Returns the same values with a type that differs only in names of fields."""
+    """Returns ``array`` with the type ``kind``, which differs only in names of fields."""
     return array if array.type == kind else array.view(kind)
 
 

@@ -30,7 +30,7 @@ def find_column(names: Sequence[str], wanted: str) -> int | None:
 
 
 def find_columns(names: Iterable[str], wanted: Iterable[str]) -> list[int | None]:
-    """Returns what :func:`find_column` returns for each of many names, in one pass over both."""
+    """Returns the results of :func:`find_column` for many names, in one pass over both arguments."""
     exact: dict[str, int] = {}
     low: dict[str, int] = {}
     for at, name in enumerate(names):

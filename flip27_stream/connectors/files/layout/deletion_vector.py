@@ -1,4 +1,4 @@
-"""Deletion vectors of Delta tables. They tell which rows of a data file are deleted."""
+"""Deletion vectors of Delta tables: the sets of deleted rows of data files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class DeletionVector:
     Attributes:
         path: The path of the file that has the bitmap; ``None`` if the bitmap is in the log.
         inline: The bitmap in Base85 if it is in the log, otherwise empty.
-        offset: Where the bitmap begins in its file (bytes).
+        offset: The position of the bitmap in its file (bytes).
         size: The size of the bitmap (bytes).
         rows: The number of deleted rows.
     """
@@ -95,12 +95,12 @@ class DeletionVector:
         data = _decoded(self.inline)[: self.size] if self.path is None else self._read(fs, self.path, what)
         try:
             if data[:4] != _MAGIC:
-                raise ValueError(f"it begins with {data[:4].hex()}, not {_MAGIC.hex()}")
+                raise ValueError(f"the bitmap begins with {data[:4].hex()}, not {_MAGIC.hex()}")
             found = np.array(BitMap64.deserialize(data[4:]).to_array(), np.int64)
         except (ValueError, OverflowError) as error:
             raise _damaged(what, str(error)) from error
         if len(found) != self.rows:
-            raise _damaged(what, f"it has {len(found)} rows, and the log says {self.rows}")
+            raise _damaged(what, f"it has {len(found)} rows, but {self.rows} in the log")
         return found
 
     def _read(self, fs: FileSystem, path: str, what: str) -> bytes:
@@ -110,7 +110,7 @@ class DeletionVector:
                 data: bytes = file.read_at(self.size + 8, self.offset)
         except FileNotFoundError as error:
             raise DataLossError(
-                f"The {what} is gone, so that it is not known which rows are deleted. Files must stay until they have "
+                f"The {what} is gone, so the deleted rows are unknown. Files must stay until they have "
                 "been read; to go on without the data file, set option ignoreMissingFiles to true."
             ) from error
         except OSError as error:
@@ -146,5 +146,5 @@ def _decoded(text: str) -> bytes:
 
 def _damaged(what: str, why: str) -> CorruptRecordError:
     return CorruptRecordError(
-        f"The {what} does not decode: {why}. To skip what cannot be read, set option ignoreCorruptFiles to true."
+        f"The {what} does not decode: {why}. To skip such files, set option ignoreCorruptFiles to true."
     )

@@ -1,4 +1,4 @@
-"""What is needed to read the rows of a data file, besides its bytes."""
+"""The layout of a data file: partition values, deletion vector and column names, which are not in the file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Partition = tuple[tuple[str, str | None], ...]
 
 
 class FileLayout(NamedTuple):
-    """What is needed to read the rows of a data file, besides its bytes.
+    """The properties of a data file that are not in the file and with which its rows are read.
 
     Attributes:
         partition: The values of columns that are not in the file, as text, by the names that data files have for

@@ -1,4 +1,4 @@
-"""The codecs of compressed files of lines. The end of a file's name tells its codec."""
+"""The codecs of compressed files of lines, which are chosen by the end of the file's name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 from flip27_stream.errors import RecordFormatError
 
 _HEAD = 64 << 10
-_PACKED_HEAD = 2 << 20  # a bzip2 block has 900 KB, and the first one must be complete
+_PACKED_HEAD = 2 << 20  # A bzip2 block has 900 KB, and the first one must be complete.
 _CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 _UNREADABLE = (".snappy", ".lz4", ".lzo", ".deflate", ".xz", ".zip", ".br")
 

@@ -1,4 +1,4 @@
-"""CSV files. They are read as Spark's own source reads them, as far as Arrow can do it."""
+"""CSV files, read with the results of Spark's own source where Arrow supports them."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ class CsvDecoder(LineDecoder):
         return super().line_starts(data, rows) if self.divisible else np.zeros(rows, np.int64)
 
     def _check_quotes(self, data: bytes, parsing: pcsv.ParseOptions) -> None:
-        """Checks that quotes are closed. Arrow takes the end of the data for the end of an open value.
+        """Checks that quotes are closed. Arrow treats the end of the data as the end of an open value.
 
         An odd number of quotes can also be correct. Then the data is divided to find the line with the odd quote.
 

@@ -25,7 +25,7 @@ from flip27_stream.errors import OptionError, RecordFormatError
 
 @dataclass(frozen=True)
 class JsonFormat(LineFormat):
-    """The format of JSON lines. A column has the field of exactly its name, or null. Other fields are ignored."""
+    """The format of JSON lines. A column has the value of the field with exactly its name, or null."""
 
     options: LineOptions = field(default_factory=LineOptions)
 
@@ -43,7 +43,7 @@ class JsonFormat(LineFormat):
         sample = head[self._first_record(head) : head.rfind(b"\n") + 1]
         if not sample.strip():
             raise RecordFormatError(
-                f"The json file {path} has no line to find columns in. Name them with .schema(...)."
+                f"The json file {path} has no line from which to take the columns. Give the columns with .schema(...)."
             )
         return spark_schema(pa.schema([_inferred(f) for f in _parsed(sample).schema]), f"json file {path}")
 
@@ -60,7 +60,7 @@ class JsonLineDecoder(LineDecoder):
         what: The file, for errors.
     """
 
-    few = 4096  # the decoder of documents finds the malformed ones itself
+    few = 4096  # The decoder of documents itself finds the malformed documents.
 
     def __init__(self, schema: pa.Schema, pattern: TimePattern | None, what: str) -> None:
         self._columns = JsonColumns(schema, pattern, strict_utf8=True)

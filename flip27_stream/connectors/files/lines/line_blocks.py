@@ -88,7 +88,7 @@ def whole_lines(read: Callable[[int], bytes], offset: int, path: str) -> Iterato
 
 
 def starts_of_lines(data: bytes) -> Int64s:
-    """Returns where the lines in ``data`` begin. No line begins at its end."""
+    """Returns the positions at which the lines in ``data`` begin, without its end."""
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
     starts = np.concatenate(([0], ends + 1))
     return starts[:-1] if starts[-1] == len(data) else starts
@@ -111,7 +111,7 @@ def count_lines(read: Callable[[int], bytes]) -> int:
 
 
 def line_end(data: bytes, start: int) -> int:
-    """Returns where the line that begins at ``start`` ends, without its line break."""
+    """Returns the end of the line that begins at ``start``, without its line break."""
     end = data.find(b"\n", start)
     return len(data) if end < 0 else end
 

@@ -1,6 +1,6 @@
 """The base class of formats with one record in each line. Positions are byte offsets.
 
-A range has the lines that begin in it, so adjacent ranges have every line once, wherever the file is divided. A reader
+A range has the lines that begin in it, so adjacent ranges have every line once at any division of the file. A reader
 skips to the first line that begins at or after its start, and reads to the end of its last line, also if that is after
 the end of the range. A file that cannot be read from the middle, such as a compressed one, belongs to the range that
 has its first byte.
@@ -70,8 +70,8 @@ class LineDecoder(ABC):
         """Returns the rows of the good lines, and the reasons why the other lines are bad, by their index."""
 
     def line_starts(self, data: bytes, rows: int) -> Int64s | None:
-        """Returns where the line of each row begins in ``data`` (bytes), or ``None`` if rows and lines are not one to
-        one. It is called after :meth:`at_once` with the same ``data``.
+        """Returns the position in ``data`` (bytes) at which the line of each row begins; ``None`` if a row can have
+        several lines. It is called after :meth:`at_once` with the same ``data``.
         """
         starts = starts_of_lines(data)
         if len(starts) != rows:
@@ -188,7 +188,7 @@ class LineFormat(FileFormat):
     def _decoded_in_parts(
         self, decoder: LineDecoder, block: LineBlock, path: str
     ) -> Iterator[Records | Malformed]:
-        """Yields the rows of a block that does not decode as a whole. It is halved until few lines are left."""
+        """Yields the rows of a block that does not decode as a whole, by halving it until few lines are left."""
         starts = starts_of_lines(block.data)
         if len(starts) <= decoder.few:
             yield from self._decoded_one_by_one(decoder, block, path)
@@ -205,9 +205,7 @@ class LineFormat(FileFormat):
             position = block.offset + starts[index]
             message = f"The line at byte {position} of the {self.name} file {path} does not decode: {why}"
             if not self.drop_malformed:
-                raise RecordFormatError(
-                    f"{message} To leave such lines out, set option mode to DROPMALFORMED."
-                )
+                raise RecordFormatError(f"{message} To skip such lines, set option mode to DROPMALFORMED.")
             yield Malformed(position, message)
         good = np.array([s for i, s in enumerate(starts) if i not in bad], np.int64)
         yield from _records(batch, block.positions(good))

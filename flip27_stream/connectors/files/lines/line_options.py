@@ -63,7 +63,7 @@ MULTI_LINE: Final = Option(
     "multiLine",
     BOOLEAN,
     "false",
-    "CSV: values in quotes may hold line breaks; then a file cannot be cut.",
+    "CSV: values in quotes may contain line breaks; then a file cannot be cut.",
 )
 HEADER: Final = Option(
     "header",
@@ -105,7 +105,7 @@ INFER_SCHEMA: Final = Option(
     "inferSchema",
     BOOLEAN,
     "false",
-    "CSV: without a schema, find out the types of columns. `false`: all columns are strings.",
+    "CSV: without a schema, infer the types of columns. `false`: all columns are strings.",
 )
 
 _COMMON: Final[tuple[Option[Any], ...]] = (MODE, ENCODING, CHARSET, TIMESTAMP_FORMAT, MULTI_LINE)
@@ -185,7 +185,7 @@ def parse_json_options(options: Mapping[str, str]) -> LineOptions:
         OptionError: A value is wrong.
     """
     if MULTI_LINE.require(options):
-        raise MULTI_LINE.wrong(True, "Allowed for json: false; there is an object in each line.")
+        raise MULTI_LINE.wrong(True, "Allowed for json: false; each line has an object.")
     return LineOptions(**_common(options))
 
 

@@ -66,7 +66,9 @@ class TextDecoder(LineDecoder):
             try:
                 good.append(line.removesuffix(b"\r").decode())
             except UnicodeDecodeError as error:  # noqa: PERF203
-                bad[index] = f'it is not UTF-8 ({error}). For bytes as they are, use .schema("value binary").'
+                bad[index] = (
+                    f'it is not UTF-8 ({error}). To read the bytes unchanged, use .schema("value binary").'
+                )
         return pa.RecordBatch.from_arrays([pa.array(good, pa.string())], schema=self._schema), bad
 
     def line_starts(self, data: bytes, rows: int) -> Int64s | None:
@@ -74,7 +76,7 @@ class TextDecoder(LineDecoder):
 
 
 def _without_line_ends(data: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """Returns where each line begins and the last one ends, and the text of all lines without line ends."""
+    """Returns the beginnings of the lines and the end of the last line, and the text of all lines without line ends."""
     text = np.frombuffer(data, np.uint8)
     breaks = text == _NEWLINE
     ends = np.flatnonzero(breaks)

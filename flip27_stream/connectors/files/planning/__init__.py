@@ -1,1 +1,1 @@
-"""The enumerator of files: which file is read next, up to which position, and positions by event time."""
+"""The enumerator of files: the order of files, the end positions of each batch, and positions by event time."""

@@ -9,10 +9,10 @@ from flip27_stream.connectors.files.formats.units import FileUnits
 
 
 class Budget:
-    """What is left of the limits of a micro-batch. Files use it up in reading order, until one does not fit.
+    """The rest of the limits of a micro-batch. Files use it up in reading order, until a file does not fit.
 
-    Files are divided at borders of units. A batch has at least one unit, however large that is. If positions are rows,
-    a batch never has more rows than the limit.
+    Files are divided at borders of units. A batch has at least one unit, even if the unit exceeds the limits. If
+    positions are rows, a batch never has more rows than the limit.
 
     Args:
         files: The greatest number of files; ``None`` for no limit.

@@ -58,9 +58,10 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
 
     How it works:
 
-    1. :meth:`start` starts a first look for files, which is waited for, and a look in each ``source.monitor-interval``.
-       If a first look fails, the query fails at once, unless it goes on from a checkpoint; then, as any other look, it
-       is tried again for a bounded time. Looks run in worker threads. Their results are added to the :class:`Backlog`.
+    1. :meth:`start` starts the first listing of files, for which the first plan waits, and further listings every
+       ``source.monitor-interval``. If the first listing of a new query fails, the query fails at once; any other
+       listing is tried again for a bounded time. Listings run in worker threads, and their results are added to the
+       :class:`Backlog`.
     2. :meth:`admit` goes through the files that are partly read and the backlog, in reading order: by least event time
        if the query is aligned, otherwise by modification time. Until the limits are used up, it sets the end position
        of each file, and assigns the files that come from the backlog. So the offset has only the files of one or two
@@ -69,7 +70,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
     4. With alignment, :meth:`event_time_positions` divides files between units, and returns the least event time to
        come.
     5. :meth:`notify_checkpoint_complete` retires the files that are processed. The backlog remembers them.
-    6. :meth:`snapshot_state` returns the checkpoint of the backlog. Its size is bounded, whatever the number of files.
+    6. :meth:`snapshot_state` returns the checkpoint of the backlog. Its size is bounded for any number of files.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         self._ends = {}
         self._ahead.begin(self._backlog.order)
         new: dict[int, list[FileSplit]] = {}
-        with suppress(FileMissingError):  # the files after it wait
+        with suppress(FileMissingError):  # The files after it wait.
             self._fill(self._budget(limits), new)
         self._context.assign_splits(SplitsAssignment(new))
         self._taken = sum(map(len, new.values()))
@@ -139,8 +140,8 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
             # The files of this plan were chosen in another order. Alignment holds them back until their event time.
             self._backlog.order_by(order)
             self._opened.files.clear()
-            if request.ranges:  # else the assigned files that are not processed are unknown
-                with suppress(FileMissingError):  # its event times are unknown in this plan
+            if request.ranges:  # Otherwise the assigned files that are not processed are unknown.
+                with suppress(FileMissingError):  # The event times of the file are unknown in this plan.
                     self._opened.open_begun(self._positions)
         self._plausible_until = request.plausible_until
         opened = self._opened.files
@@ -177,7 +178,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
     def _take_in_until_complete(self, look: Any) -> None:
         """Adds the result of a look to the backlog, and looks again while files of a bounded source are missing.
 
-        A frozen source does so, too.
+        A frozen source (``AvailableNow``) also looks again.
         """
         if look is not None:
             self._backlog.take_in(look)
@@ -211,7 +212,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         order = self._backlog.order
 
         def keep(found: Found | None, error: BaseException | None) -> None:
-            self._ahead.keep(following, found or {}, order)  # errors are raised when the file is read
+            self._ahead.keep(following, found or {}, order)  # Errors are raised when the file is read.
 
         if following:
             self._context.call_async(lambda: self._ahead.look(following), keep)
@@ -256,7 +257,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         return iter(rest)
 
     def _take(self, head: Waiting, budget: Budget, new: dict[int, list[FileSplit]]) -> None:
-        """Assigns the next file of the backlog if the limits allow some of it. Otherwise it stays in the backlog."""
+        """Assigns the next file of the backlog if the limits allow a part of it; otherwise leaves it in the backlog."""
         if self._is_in_offset(head):
             log.warning(
                 "File %s has come back unchanged after it was read; it is not read again", head.file.path
@@ -268,7 +269,8 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
             self._backlog.take(head)
             return
         if self._backlog.order is not None and head.least is None and units.least_event_time is not None:
-            self._backlog.move(head, units.least_event_time)  # it was unknown when the file was listed
+            # The event time was unknown when the file was listed.
+            self._backlog.move(head, units.least_event_time)
             return
         split = head.split(units.end)
         if self._give(budget, split, units):
@@ -290,13 +292,13 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         """
         if not budget.spent and self._backlog.head() == head:
             raise ContractError(
-                f"File {head.file.path} ({head.file.size} bytes, modified {head.file.modified}) is the next to be "
-                "read, and was neither assigned nor given another place. This is an error in flip27-stream: report it. "
+                f"File {head.file.path} ({head.file.size} bytes, modified {head.file.modified}) is the next file to "
+                "read, but was neither assigned nor moved. This is an error in flip27-stream: report it. "
                 "Nothing is lost; to go on, start the query again."
             )
 
     def _give(self, budget: Budget, split: FileSplit, units: FileUnits) -> bool:
-        """Sets the end position of a file, and returns whether the batch reads some of it."""
+        """Sets the end position of a file, and returns whether the batch reads a part of it."""
         position = self._positions.get(split.split_id, 0)
         end = budget.end(units, position)
         if end > position:

@@ -37,10 +37,10 @@ class MissingFiles:
         since, last = self._since.get(path, (now, now))
         if (
             path not in self._since or now - last > time_limit_s + LocalCall.time_limit_s
-        ):  # one attempt can hang so long
+        ):  # One attempt can hang so long.
             since = now
             log.warning(
-                "File %s is the next to be read, and cannot be found or read; this is tried again for %g s: %s",
+                "File %s is the next file to read, and cannot be found or read; reading is tried again for %g s: %s",
                 path,
                 time_limit_s,
                 error,

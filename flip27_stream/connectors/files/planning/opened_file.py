@@ -21,7 +21,7 @@ ReadTimes = Callable[[int, int, int], Divided]
 
 @dataclass
 class OpenedFile:
-    """A file that is assigned, with its units and their event times.
+    """An assigned file with its units and their event times.
 
     Attributes:
         split: The split of the file.

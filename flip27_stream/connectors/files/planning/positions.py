@@ -27,7 +27,7 @@ class UnitTimes:
     def plausible(self, plausible_until: int | None) -> UnitTimes:
         """Returns the times without those after ``plausible_until`` (ms).
 
-        The least time of a unit that has earlier ones is unchanged.
+        The least time of a unit that also has plausible times is unchanged.
         """
         if plausible_until is None or max(self.greatest.tolist(), default=-1) <= plausible_until:
             return self
@@ -54,7 +54,7 @@ class UnitTimes:
     @property
     def first(self) -> int | None:
         """The least event time (ms), or ``None`` if there are no event times."""
-        least: int = min(self.least.tolist(), default=NEVER)  # faster than numpy for few units
+        least: int = min(self.least.tolist(), default=NEVER)  # This is faster than numpy for few units.
         return None if least == NEVER else least
 
     @property
@@ -90,14 +90,14 @@ class FilePositions(EventTimePositions):
     A unit is read as a whole. If one of its event times is before the horizon, all of its rows are read. So a batch can
     exceed the horizon by the span of event times in one unit.
 
-    If the limits allow nothing of a split in this plan, its range is empty. Then its event time is the first one that
-    comes next, not the greatest one that was read: with the latter it would hold back other splits for ever.
+    If the limits allow nothing of a split in this plan, its range is empty. Its event time is then that of the next
+    row, not the greatest one that was read, with which it would hold back other splits for ever.
 
     Args:
         times: The event times of the units of each split in the request.
         request: The request of the plan.
-        waiting: The least event time (ms) outside of the ranges: in the backlog, and in the rests that limits leave
-            out.
+        waiting: The least event time (ms) outside of the ranges: in the backlog, and in the parts of files that the
+            limits leave out.
     """
 
     def __init__(

@@ -47,10 +47,10 @@ class UnitsAhead:
 
         Args:
             head: The next file.
-            following: Returns the next files of the backlog, as many as its argument says.
+            following: Returns the next files of the backlog; its argument is their number.
 
         Raises:
-            DataLossError: The file was truncated since it was listed. It may be about to be written anew.
+            DataLossError: The file was truncated since it was listed; it may be rewritten at the moment.
             Flip27Error: The file cannot be read.
         """
         if _version(head) not in self._found:
@@ -59,7 +59,7 @@ class UnitsAhead:
         units = self._found.get(_version(head))
         if units is None:
             units = self._statistics.units(head.file.path, self._order, head.layout)
-        if not units.end and not self._statistics.format.positions_are_rows:  # empty files are not listed
+        if not units.end and not self._statistics.format.positions_are_rows:  # Empty files are not listed.
             self._found.pop(_version(head), None)
             raise written_anew(f"file {head.file.path}", f"had {head.file.size} bytes", "has none")
         return units

@@ -51,8 +51,8 @@ def for_arrow(scheme: str, options: Mapping[str, str]) -> dict[str, str]:
     """Returns the parameters of Arrow's file system for storage options of delta-rs.
 
     Options that begin with ``aws_`` and have no counterpart, and options that matter only for the log, are left out.
-    Any other option is kept: it may be a parameter of Arrow, which delta-rs ignores. If it is unknown to Arrow, too,
-    Arrow raises an error.
+    Any other option is kept, because it may be a parameter of Arrow that delta-rs ignores. If Arrow does not know it
+    either, Arrow raises an error.
 
     Args:
         scheme: The scheme of the table's URI.

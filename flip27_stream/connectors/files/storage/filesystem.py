@@ -41,7 +41,7 @@ class Storage:
     options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     def filesystem(self) -> fs.FileSystem:
-        """Returns the file system. There is one for each storage in a process.
+        """Returns the file system; a process has one object for each storage.
 
         Raises:
             OptionError: Arrow has no file system for the scheme, or refuses a parameter.
@@ -49,11 +49,11 @@ class Storage:
         return _filesystem(self)
 
     def answered(self, work: Callable[[], T], what: str) -> T:
-        """Returns what ``work`` returns, which uses this file system; with a time limit if it is the local one.
+        """Returns the result of ``work``, which uses this file system; with a time limit for the local file system.
 
         Raises:
             UnreachableError: The local file system does not answer; see :func:`local_calls.answered`.
-            Exception: What ``work`` raises.
+            Exception: Any error that ``work`` raises.
         """
         return work() if self.uri else answered(work, what)
 
@@ -69,7 +69,7 @@ def locate(path: str, options: Mapping[str, str]) -> tuple[Storage, str]:
         options: The parameters of the file system.
 
     Raises:
-        OptionError: The URI has no path, there is no file system for its scheme, or it has credentials in it.
+        OptionError: The URI has no path, no file system exists for its scheme, or it contains credentials.
     """
     given = tuple(sorted(options.items()))
     uri = _URI.fullmatch(on_driver(path))
@@ -93,7 +93,7 @@ def _check(path: str, scheme: str, authority: str) -> None:
     """Checks the scheme and the authority of a URI.
 
     Raises:
-        OptionError: There is no file system for the URI, or it has credentials in it.
+        OptionError: No file system exists for the URI, or it contains credentials.
     """
     if scheme not in (*_MAKERS, "file"):
         raise _wrong(
@@ -106,7 +106,7 @@ def _check(path: str, scheme: str, authority: str) -> None:
     if _has_credentials(scheme, authority):
         raise _wrong(
             path,
-            "It contains credentials, which Spark would show wherever it shows a path. Leave them out, and give "
+            "The path contains credentials, which Spark would show with the path. Leave them out, and give "
             f"them as options, such as {OPTION_PREFIX}access_key and {OPTION_PREFIX}secret_key.",
         )
 
@@ -142,7 +142,7 @@ def _filesystem(storage: Storage) -> fs.FileSystem:
     except (TypeError, ValueError, pa.ArrowException, OSError) as error:
         raise OptionError(
             f"Arrow cannot create a file system for '{storage.uri}' with the options "
-            f"{[f'{OPTION_PREFIX}{name}' for name, _ in storage.options]}: {error}. Their names are those of "
+            f"{[f'{OPTION_PREFIX}{name}' for name, _ in storage.options]}: {error}. The names must be those of "
             "the parameters of pyarrow.fs.S3FileSystem, GcsFileSystem, AzureFileSystem and HadoopFileSystem."
         ) from error
 

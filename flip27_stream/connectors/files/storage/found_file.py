@@ -21,7 +21,7 @@ class FoundFile(NamedTuple):
 
     @classmethod
     def of(cls, path: str, modified_ns: int, size: int) -> FoundFile:
-        """Returns a file of a listing. A modification time before 1970 counts as 1970, which no cut lies below.
+        """Returns a file of a listing. A modification time before 1970 is replaced by 1970.
 
         Args:
             path: The path in the file system.

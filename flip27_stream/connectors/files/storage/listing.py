@@ -119,7 +119,7 @@ class FileListing:
 
     def _nothing_at(self, path: str) -> UnreachableError:
         return UnreachableError(
-            f"There is no '{path}' in {self.storage.uri or 'the local file system'} (option 'path')."
+            f"Path '{path}' does not exist in {self.storage.uri or 'the local file system'} (option 'path')."
         )
 
     def _in_folder(self, filesystem: fs.FileSystem, folder: str) -> Iterator[FoundFile]:
@@ -157,7 +157,7 @@ def _compiled(glob: str, behind: str = "") -> re.Pattern[str]:
 
     Args:
         glob: The glob.
-        behind: A regular expression for what may follow the match.
+        behind: A regular expression for the text that may follow the match.
 
     Raises:
         OptionError: The text is not a valid glob.

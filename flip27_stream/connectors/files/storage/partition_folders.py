@@ -30,7 +30,7 @@ class PartitionFolders:
     def __call__(self, path: str) -> Partition:
         """Returns the columns and their values, the outermost folder first; empty if the path has none.
 
-        Only the innermost unbroken sequence of folders ``column=value`` counts, as in Spark.
+        Only the innermost sequence of folders ``column=value`` without other folders between them counts, as in Spark.
         """
         found: list[tuple[str, str | None]] = []
         for name in reversed(self._folders(path)):

@@ -1,4 +1,4 @@
-"""Retries of looks that fail with a transient error, for a bounded time."""
+"""Retries of listings that fail with a transient error, for a bounded time."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ T = TypeVar("T")
 
 
 class Retries:
-    """Retries a look that fails with :class:`UnreachableError`, which can be transient.
+    """Retries a listing of files or of a log that fails with :class:`UnreachableError`, which can be transient.
 
     Every other error is raised at once: refused access, an unsupported feature or schema, a replaced table, a log that
-    does not decode. The retries run in the thread of the look. So the time also counts while Spark runs a long
+    does not decode. The retries run in the thread of the listing. So the time also counts while Spark runs a long
     micro-batch, and does not depend on ``source.monitor-interval``.
 
     Attributes:
-        time_limit_s: How long (s) a look is retried after its first failure, at least once. An attempt that is running
-            then is the last. The first attempt does not count: the process may have been suspended while it ran.
+        time_limit_s: The time (s) for which a listing is retried after its first failure, at least once. The first
+            attempt does not count: the process may have been suspended while it ran.
         pause_s: The time (s) between two attempts.
     """
 

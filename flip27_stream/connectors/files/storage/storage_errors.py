@@ -12,7 +12,7 @@ _REFUSED: Final = re.compile(
     r"signature.?does.?not.?match|account.?is.?disabled",
     re.IGNORECASE,
 )
-"""Words in error messages that mean a refusal. They are needed since Arrow and delta-rs raise a plain OSError."""
+"""Words in error messages that mean a refusal, for Arrow and delta-rs, which raise a plain OSError."""
 
 _INCOMPLETE: Final = re.compile(
     r"not found|no such file|does not exist|didn't find any checkpoints|no table metadata or protocol found",
@@ -29,7 +29,7 @@ def storage_error(what: str, error: BaseException) -> ConnectorError:
     :class:`UnreachableError`.
 
     Args:
-        what: What failed, as a sentence without a full stop.
+        what: A sentence about the failure, without a full stop.
         error: The cause.
     """
     refused = isinstance(error, PermissionError) or _REFUSED.search(str(error)) is not None
@@ -39,7 +39,7 @@ def storage_error(what: str, error: BaseException) -> ConnectorError:
 def is_incomplete(error: BaseException) -> bool:
     """Returns whether an error of delta-rs means that a file of the log is missing.
 
-    It can be there again: the log was cleaned up while it was read, or a mount came back in the middle of that.
+    Another attempt can succeed: the log was cleaned up while it was read, or a mount returned during the read.
     """
     return _INCOMPLETE.search(str(error)) is not None
 

@@ -31,7 +31,7 @@ _FLAGS: Final = {"true": True, "false": False}
 def typed(name: str, value: str) -> Any:
     """Returns the value of an option in the type that Arrow needs.
 
-    Only known numbers, times and flags are converted, since a key can look like a number.
+    Only known numbers, times and flags are converted, because a key can look like a number.
 
     Raises:
         OptionError: The option is a time, and the value is not.
@@ -44,7 +44,7 @@ def seconds(option: str, text: str) -> float:
     """Returns the seconds of a text: a number of seconds, as in Arrow, or a duration such as ``2s``, as in delta-rs.
 
     Raises:
-        OptionError: The text is neither.
+        OptionError: The text is neither a number nor a duration.
     """
     try:
         number = float(text)

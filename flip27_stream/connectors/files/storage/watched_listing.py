@@ -12,9 +12,8 @@ FilesByPath = dict[str, list[FoundFile]]
 class WatchedListing:
     """Lists files in a separate thread, and waits as long as it continues to find files.
 
-    Only local folders are watched, since they can be mounts. The thread of a blocked listing cannot be stopped. No
-    second listing is started beside it: the next call waits for the same listing, and returns its result once it
-    continues.
+    Only local folders are watched, because they can be mounts. The thread of a blocked listing cannot be stopped. No
+    second listing is started at the same time: the next call waits for the same listing.
     """
 
     def __init__(self, listing: FileListing) -> None:
@@ -22,13 +21,13 @@ class WatchedListing:
         self._under_way: LocalCall[FilesByPath] | None = None
 
     def __call__(self) -> FilesByPath:
-        """Returns the same as :meth:`FileListing.by_path`, with the same errors.
+        """Returns the files as :meth:`FileListing.by_path` does, and raises the same errors.
 
         Raises:
             UnreachableError: The listing is blocked.
             ConnectorError: The thread cannot be started.
         """
-        if self._listing.storage.uri:  # stores have time-outs, and return all files at once
+        if self._listing.storage.uri:  # Stores have time-outs, and return all files at once.
             return self._listing.by_path()
         if self._under_way is None:
             self._under_way = LocalCall(self._listing.by_path, "flip27-listing")

@@ -1,1 +1,1 @@
-"""The enumerator: which source is read, where each ends, and where the next one begins."""
+"""The enumerator of a hybrid source: the active source, the end of each source, and the start of the next one."""

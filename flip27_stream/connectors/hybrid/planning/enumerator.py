@@ -51,8 +51,7 @@ class HybridSourceSplitEnumerator(
     1. :meth:`start` creates the enumerator of the first source, or restores the one that the checkpoint names.
     2. All calls are delegated to that enumerator. The ids of its splits get the index of their source as a prefix.
     3. :meth:`admit` checks whether the source is finished: no split will be found or is pending, and each split is
-       processed up to its final end. The position of a split is the one in the offset from which the plan starts, so
-       the last batch of the source has run.
+       processed up to its final end, by the offset from which the plan starts.
     4. If it is finished, the same plan switches: the factory of the next source gets the end position, the splits that
        were read are retired, and the next enumerator is started and assigns its splits. The offset of that plan has all
        of these splits with their start positions, and the end position. So a restart does not read the first source.
@@ -153,7 +152,7 @@ class HybridSourceSplitEnumerator(
         )
         positions = self._child.event_time_positions(mine)
         if ranges and not positions.event_times():
-            positions = self._child.event_time_positions(mine)  # now in that order
+            positions = self._child.event_time_positions(mine)  # The splits are now in that order.
         return HybridEventTimePositions(
             positions,
             self._active.index,
@@ -189,7 +188,7 @@ class HybridSourceSplitEnumerator(
     def _known_of_new_splits(self) -> dict[str, Intervals]:
         """Returns the known positions of splits that are in no offset, not even in the one being planned.
 
-        A restart creates these splits anew, so the checkpoint must have the positions.
+        A restart creates these splits again, so the checkpoint must have the positions.
         """
         new = self._child_context.known
         return {name: known for name, known in new.items() if name not in self._ends}
@@ -234,7 +233,7 @@ class HybridSourceSplitEnumerator(
         elif active.seam is not None and source_end.ends is None:
             raise OptionError(
                 f"{active.name} was begun without an exact seam to the next source, so the positions of its last rows "
-                "are not known. Leave the seam out, or start with another checkpointLocation."
+                "are not known. Leave the exact seam out, or start with another checkpointLocation."
             )
         self._active = active
         self._end = SourceEndRecorder(source_end, overlap.ms if overlap else None)
@@ -247,7 +246,7 @@ class HybridSourceSplitEnumerator(
         self._child.admit(self._active.source.read_limits if limited else self._limits)
 
     def _tell_event_time(self) -> None:
-        """Passes the event-time column to the source before it assigns splits, since it assigns them in that order."""
+        """Passes the event-time column to the source before it assigns splits, which it does in that order."""
         if self._active.event_time is not None and isinstance(self._child, SupportsEventTimePositions):
             request = PositioningRequest(timestamp_assigner=self._active.event_time)
             self._child.event_time_positions(request)
@@ -279,7 +278,7 @@ class HybridSourceSplitEnumerator(
         source = active.source
         if end is None and unknown is None:
             log.warning(
-                "Nothing with an event time was found in source %d of the hybrid source (%s); the next source is %s",
+                "No row with an event time was found in source %d of the hybrid source (%s); the next source is %s",
                 before.index,
                 before.source.fingerprint,
                 source.fingerprint,
@@ -315,15 +314,15 @@ class HybridSourceSplitEnumerator(
         return overlap.positions(rows) if overlap else {}
 
     def _end_position(self) -> tuple[JsonValue, str | None]:
-        """Returns the end position of the active source, and ``None`` or the reason why the end position is unknown."""
+        """Returns the end position of the active source, and the reason if it is unknown (otherwise ``None``)."""
         if isinstance(self._child, SupportsEndPosition):
             return self._child.end_position(), None
         source_end = self._end.end()
         if not source_end.blind:
             return source_end.greatest, None
         return None, (
-            f"{self._active.name} ({self._active.source.fingerprint}) was read without a look at its event times, so "
-            "it is not known where it ends. Name the column of event time (event_time) when it is added, or read with "
+            f"{self._active.name} ({self._active.source.fingerprint}) was read without checking its event times, so "
+            "its end is not known. Name the column of event time (event_time) when it is added, or read with "
             "option scan.watermark.alignment.group."
         )
 

@@ -24,7 +24,7 @@ class HybridEnumeratorState:
         data: The serialized state of the active source's enumerator.
         source: The fingerprint of the active source.
         end_position: The end position of the previous source.
-        source_end: What is known of the end of the active source.
+        source_end: The known end of the active source.
         known: By split of the active source, the positions whose rows the previous source has. Only splits that are in
             no offset yet are listed.
     """

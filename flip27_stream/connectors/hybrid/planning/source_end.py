@@ -20,7 +20,7 @@ class TailSplit:
     Attributes:
         split: The serialized split.
         begin: The first position that was read.
-        end: The end position, as far as it is known.
+        end: The known end position.
         reach: The greatest event time (ms) in the split; ``None`` if it is unknown.
     """
 
@@ -32,13 +32,13 @@ class TailSplit:
 
 @dataclass(frozen=True)
 class SourceEnd:
-    """What is known of the end of a source. It is part of the checkpoint.
+    """The known end of a source, a part of the checkpoint.
 
     Attributes:
         greatest: The greatest event time (ms) that was planned to be read; ``None`` if no event time was found.
         blind: Whether rows may have been read whose event times were not checked.
         tail: The splits with rows in the overlap, by id in their source. For an exact seam, the splits whose rows from
-            ``begin`` on were reported by no task.
+            ``begin`` on no task has reported.
         ends: For an exact seam, the greatest reported position plus one, by split of the next source. ``None`` if the
             next source has no exact seam.
     """
@@ -109,7 +109,7 @@ class SourceEndRecorder:
         self._end = replace(self._end, ends=ends, tail=tail)
 
     def unseen(self, ranges: Mapping[str, SplitRange]) -> dict[str, SplitRange]:
-        """Returns the ranges that are not empty and whose event times were not all checked."""
+        """Returns the ranges that are not empty and have event times that were not checked."""
         return {
             name: r for name, r in ranges.items() if r.position < r.end and self._seen.get(name, -1) < r.end
         }
@@ -128,7 +128,7 @@ class SourceEndRecorder:
         self._end = replace(self._end, greatest=greatest, tail=self._pruned(tail, greatest))
 
     def aligned(self, ranges: Mapping[str, SplitRange], times: Mapping[str, EventTimes]) -> None:
-        """Records the event times of an aligned plan, which reads nothing of splits without known event times."""
+        """Records the event times of an aligned plan, which does not read splits without known event times."""
         self.saw(ranges, times)
         for name in ranges.keys() - times.keys():
             self._offered.pop(name, None)
@@ -144,12 +144,13 @@ class SourceEndRecorder:
         self._offered.clear()
         if len(self._end.tail) > _MOST_SPLITS:
             raise ConnectorError(
-                f"More than {_MOST_SPLITS} splits of a source would have to be read again for the next one: they have, "
-                "or may have, rows within the overlap. Lay the source out by event time, choose a shorter overlap, or "
+                f"More than {_MOST_SPLITS} splits of a source would have to be read again for the next source: they "
+                "have, "
+                "or may have, rows within the overlap. Sort the source by event time, choose a shorter overlap, or "
                 "name the column of event time."
                 if self._end.ends is None
-                else f"Of more than {_MOST_SPLITS} splits of a source no task reported what rows they have, which an "
-                "exact seam needs. See that tasks reach the driver (spark.driver.host), or read fewer files at once."
+                else f"For more than {_MOST_SPLITS} splits of a source no task reported the positions of rows, which "
+                "an exact seam needs. Let tasks reach the driver (spark.driver.host), or read fewer files at once."
             )
         return self._end
 

@@ -16,10 +16,10 @@ log = logging.getLogger(__name__)
 def at_the_seam(
     positions: Mapping[HybridSourceSplit, int | None], ranges: Mapping[str, SplitRange], *, is_exact: bool
 ) -> dict[str, int]:
-    """Returns new start positions for the splits that must not begin where their source begins them, by id there.
+    """Returns the start positions of the splits that need other ones than their source chooses, by id in that source.
 
-    At an exact seam a split begins after the last row that the previous source has of it. With an overlap it does so
-    only if its own source would begin later, because otherwise neither source would read the rows in between.
+    At an exact seam a split begins after its last row in the previous source. With an overlap it does so only if its
+    own source would begin later, because otherwise neither source would read the rows in between.
 
     Args:
         positions: The position of each split of the next source; ``None`` for a split that was not read yet.
@@ -27,8 +27,8 @@ def at_the_seam(
         is_exact: Whether the seam is exact.
 
     Raises:
-        DataLossError: With an overlap, a split ends before the last row that the previous source has of it. So it is
-            not the log that was copied. At an exact seam the source itself reports a start after the end.
+        DataLossError: With an overlap, a split ends before its last row in the previous source, so it is not the log
+            that was copied. At an exact seam the source itself reports a start after the end.
     """
     begins = {}
     for split, position in positions.items():
@@ -41,7 +41,7 @@ def at_the_seam(
         if r.position > end and not is_exact:
             log.warning(
                 "Split %s would begin at position %d, but the previous source has its rows only up to %d. It begins "
-                "right after them, so that the %d positions between are read",
+                "directly after these rows, so that the %d positions between are read",
                 split.split_id,
                 r.position,
                 end - 1,
@@ -55,8 +55,9 @@ def at_the_seam(
 def _is_another_log(split: HybridSourceSplit, known: int, end: int) -> DataLossError:
     return DataLossError(
         f"Split {split.split_id} ends at position {end}, but the previous source has rows of it up to {known - 1}. "
-        "Either the split was created again after it was copied, and its records cannot be told from the copied ones; "
-        "or its last records are not visible yet, and a restart of the query helps. To read all records of the split, "
+        "Either the split was created again after it was copied, and its records cannot be distinguished from the "
+        "copied records; or its last records are not visible yet, and a restart of the query helps. To read all "
+        "records of the split, "
         "add the source without an overlap."
     )
 

@@ -23,7 +23,7 @@ from flip27_stream.reader.drive import read_ranges
 log = logging.getLogger(__name__)
 
 _SKIPPED: Final = ("corrupt_files", "missing_files")
-"""The counters of readers that skip what cannot be read."""
+"""The counters of readers for skipped files and records."""
 
 
 def read_again(active: ActiveSource, tail: Iterable[TailSplit], checkpoint: Any) -> Iterator[pa.RecordBatch]:
@@ -50,8 +50,8 @@ def read_again(active: ActiveSource, tail: Iterable[TailSplit], checkpoint: Any)
     counters = context.metric_group().snapshot()
     if skipped := [f"{name} {counters[name]}" for name in _SKIPPED if counters.get(name)]:
         log.warning(
-            "%s was read again up to its end, to find the rows that the next source has too, and some of it was "
-            "skipped (%s): rows of it that were read before may be read twice",
+            "%s was read again up to its end, to find the rows that the next source also has, and parts of it were "
+            "skipped (%s): rows of these parts may be read twice",
             active.name,
             ", ".join(skipped),
         )
@@ -71,7 +71,7 @@ class _Collected(ReaderOutput):
         return self
 
     def release_output_for_split(self, split_id: str) -> None:
-        """Does nothing, since no state is kept by split."""
+        """Does nothing: no state is kept by split."""
 
     def collect(
         self,

@@ -1,1 +1,1 @@
-"""Where the rows of one source end and those of the next begin: an exact seam, or an overlap in time."""
+"""The switch from the rows of one source to those of the next: an exact seam, or an overlap in time."""

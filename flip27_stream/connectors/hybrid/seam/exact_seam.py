@@ -26,7 +26,7 @@ class ExactSeam(NamesOrigin):
     The rows of the previous source must have columns with their split and position in the next source. A table has them
     if a topic was copied into it with its columns ``topic``, ``partition`` and ``offset``. The previous source must
     have every row up to its greatest position. Event times are not used. A split that has no rows in the previous
-    source begins where the next source says.
+    source begins at the start position of the next source.
 
     Attributes:
         split: The id of a split of the next source, with names of columns in braces. For Kafka ``{topic}-{partition}``.
@@ -56,14 +56,14 @@ class ExactSeam(NamesOrigin):
 
 
 def merge(ends: dict[str, int], more: Mapping[str, int]) -> None:
-    """Raises each end in ``ends`` to the one in ``more`` if that is greater."""
+    """Raises each end in ``ends`` to the end in ``more`` if that is greater."""
     for split, end in more.items():
         ends[split] = max(ends.get(split, end), end)
 
 
 @dataclass(frozen=True)
 class SourceRangesRead:
-    """A report of a task to the enumerator: the ranges that it has read to their ends, and where their rows end.
+    """A report of a task to the enumerator: the ranges that it has read to their ends, and the ends of their rows.
 
     Attributes:
         index: The index of the source.

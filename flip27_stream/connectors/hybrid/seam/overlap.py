@@ -1,4 +1,4 @@
-"""The overlap of two sources: the next source begins before the end of the previous one, without the rows it had."""
+"""The overlap of two sources: the next source begins before the end of the previous one, without the same rows."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _MOST_INTERVALS = 1000
 
 @dataclass(frozen=True)
 class Overlap(NamesOrigin):
-    """How far the next source overlaps with the previous one, and how a row that is in both is recognised.
+    """The overlap of the next source with the previous one, and the columns by which rows in both are recognised.
 
     The rows of the previous source must have columns with their split and position in the next source. A table has them
     if a topic was copied into it with its columns ``topic``, ``partition`` and ``offset``.
 
     Attributes:
-        ms: How long before the end position the next source begins (ms of event time). It must be greater than the
+        ms: The event time (ms) by which the next source begins before the end position. It must be greater than the
             disorder of event times.
         split: The id of a split of the next source, with names of columns in braces. For Kafka ``{topic}-{partition}``.
         position: The column that has the position in that split.

@@ -1,4 +1,4 @@
-"""The deadlines of a round of requests: how long it waits for the answer about each partition."""
+"""The deadlines of a round of requests: the time to wait for the answer about each partition."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class _Wait:
     """The state of a partition that did not answer within a second.
 
     Attributes:
-        latency: How long its last answer took, in seconds.
+        latency: The time that its last answer took, in seconds.
         unanswered: The number of full waits without an answer since the last answer.
         rounds: The number of rounds since the last full wait.
-        waited_at: When the last wait of more than 0.25 s ended, in monotonic seconds.
+        waited_at: The time at which the last wait of more than 0.25 s ended, in monotonic seconds.
     """
 
     latency: float = 0.0
@@ -35,9 +35,9 @@ class _Wait:
         """Records that a round waited for the partition.
 
         Args:
-            waited: How long the round waited, in seconds.
+            waited: The time that the round waited, in seconds.
             now: The current time in monotonic seconds.
-            in_full: Whether this was a full wait.
+            in_full: Whether the round waited for the full wait (5 s or more).
         """
         self.rounds = 0 if in_full else self.rounds + 1
         if waited > _GLANCE_S:
@@ -47,10 +47,10 @@ class _Wait:
 class AnswerDeadlines(Generic[K]):
     """The wait for each partition in a round, so that slow or silent partitions do not delay the others.
 
-    The wait for a partition that answers within a second is the full wait of 5 s. A slower or silent partition gets the
-    full wait in every fourth round. After each full wait without an answer, the number of rounds until the next one
-    doubles, up to 64. In the other rounds the wait is 0.25 s, or a tenth of the time since the last wait of more than
-    0.25 s if that is longer, but not longer than :meth:`full`.
+    The *full wait* is 5 s or more. A partition that answers within a second gets the full wait in every round. A slower
+    or silent partition gets it in every fourth round. After each full wait without an answer, the number of rounds
+    until the next full wait doubles, up to 64. In the other rounds the wait is 0.25 s, or a tenth of the time since
+    the last wait of more than 0.25 s if that is longer, but not longer than :meth:`full`.
 
     Args:
         most_s: The longest wait, in seconds.
@@ -61,11 +61,11 @@ class AnswerDeadlines(Generic[K]):
         self._waits: dict[K, _Wait] = {}
 
     def seconds(self, key: K, now: float, *, at_once: bool) -> float:
-        """Returns how long a round waits for the answer of ``key``, in seconds.
+        """Returns the time for which a round waits for the answer of ``key``, in seconds.
 
         Args:
             key: The partition.
-            now: When the round begins, in monotonic seconds.
+            now: The time at which the round begins, in monotonic seconds.
             at_once: Whether an answer after the end of the round is useless. A slow partition then always gets twice
                 the time of its last answer, but 5 s at least, and a silent partition always gets 0.25 s.
         """
@@ -82,7 +82,7 @@ class AnswerDeadlines(Generic[K]):
         return max(FULL_S, min(2 * self.latency(key), self._most))
 
     def latency(self, key: K) -> float:
-        """Returns how long the last answer of a partition took, in seconds; 0 if it took less than a second."""
+        """Returns the time that the last answer of a partition took, in seconds; 0 if it took less than a second."""
         wait = self._waits.get(key)
         return 0.0 if wait is None else wait.latency
 

@@ -6,7 +6,7 @@ _MOST_S = 1.0
 
 
 class Backoff:
-    """Decides when to retry.
+    """The backoff of one request that is tried repeatedly.
 
     The first try is due at once. The pause after it is ``least_s`` and then doubles, up to a second. If no try was made
     for two seconds after it was due, the pause starts with ``least_s`` again.
@@ -15,7 +15,7 @@ class Backoff:
         least_s: The first pause, in seconds.
 
     Attributes:
-        next_at: When the next try is due, in monotonic seconds.
+        next_at: The time at which the next try is due, in monotonic seconds.
     """
 
     def __init__(self, least_s: float) -> None:

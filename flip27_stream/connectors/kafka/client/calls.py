@@ -13,7 +13,7 @@ from flip27_stream.errors import AuthenticationError
 _SUSPICIOUS_S = 1.5
 
 Question = tuple[TopicPartition, int, bool]
-"""Partition, timestamp (ms) or marker, and whether isolation is ``read_committed``, of a ListOffsets lookup."""
+"""The key of a ListOffsets lookup: partition, timestamp (ms) or marker, and whether isolation is ``read_committed``."""
 
 
 class Call:
@@ -27,12 +27,12 @@ class Call:
         connections: The connections to the brokers.
         node: The id of the broker.
         request: Makes the request; it is sent when the call is made.
-        usual_s: How long an answer is known to take, in seconds.
-        answered: Is called with the latency in seconds when the response comes, also after the end of the round.
+        usual_s: The time that an answer usually takes, in seconds.
+        answered: Called with the latency in seconds when the response comes, also after the end of the round.
 
     Attributes:
         node: The id of the broker.
-        sent: When the request was sent first, in monotonic seconds.
+        sent: The time at which the request was sent first, in monotonic seconds.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Call:
 
     @property
     def suspicious_at(self) -> float:
-        """When to send the request again, in monotonic seconds, if the broker stays silent."""
+        """The time at which to send the request again if the broker stays silent, in monotonic seconds."""
         heard = max(self._asked_at, self._connections.last_heard(self.node))
         return heard + self._suspicious_s
 
@@ -113,7 +113,7 @@ class CallsInFlight:
         self._calls[call] = set(questions)
 
     def take(self, question: Question) -> Call | None:
-        """Returns the call that asks ``question`` and stops keeping it for that question; ``None`` if there is none."""
+        """Returns the call that asks ``question`` and removes it for that question; ``None`` if no call asks it."""
         for call, questions in self._calls.items():
             if question in questions:
                 questions.discard(question)
@@ -124,7 +124,7 @@ class CallsInFlight:
         """Drops failed calls, answered calls without a question, and answered calls sent before ``oldest``.
 
         Args:
-            oldest: In monotonic seconds.
+            oldest: A time in monotonic seconds.
         """
         self._calls = {
             call: questions

@@ -50,7 +50,7 @@ class KafkaClient:
 
     @property
     def cluster_id(self) -> str:
-        """The id of the cluster that answered last; empty if brokers do not tell it."""
+        """The id of the cluster that answered last; empty if brokers do not send it."""
         return self._cluster.cluster_id
 
     def close(self) -> None:
@@ -82,7 +82,8 @@ class KafkaClient:
     ) -> list[dict[TopicPartition, OffsetAndTimestamp]]:
         """Returns offsets, one mapping per mapping in ``rounds``. All requests are sent together.
 
-        Partitions are left out if the leader cannot tell, or did not answer in time (see :class:`AnswerDeadlines`).
+        Partitions are left out if the leader does not know the offset, or did not answer in time (see
+        :class:`AnswerDeadlines`).
 
         Args:
             rounds: The timestamp (ms) to look up by partition, or :data:`EARLIEST`, :data:`LATEST` or
@@ -108,7 +109,7 @@ class KafkaClient:
     def offsets(
         self, wanted: Mapping[TopicPartition, int], *, read_committed: bool
     ) -> dict[TopicPartition, int]:
-        """Returns the offsets of all these partitions, as :meth:`list_offsets` does; -1 if there is no such record.
+        """Returns the offsets of all these partitions, as :meth:`list_offsets` does; -1 if no record matches.
 
         Raises:
             UnreachableError: Not all leaders answered within ``api_timeout_ms``.
@@ -125,7 +126,7 @@ class KafkaClient:
     def end_offsets(
         self, partitions: Collection[TopicPartition], *, read_committed: bool
     ) -> dict[TopicPartition, int]:
-        """Returns the ends of all these partitions, exclusively. The errors are those of :meth:`offsets`."""
+        """Returns the end offsets (exclusive) of all these partitions. The errors are those of :meth:`offsets`."""
         return self.offsets(dict.fromkeys(partitions, LATEST), read_committed=read_committed)
 
     def fetch(
@@ -186,7 +187,7 @@ class KafkaClient:
         return call.answer
 
     def wait(self, seconds: float) -> None:
-        """Sends and receives until something happens, but no longer than ``seconds``."""
+        """Sends and receives until a byte was sent or received, but no longer than ``seconds``."""
         self._cluster.connections.wait(seconds)
 
     def endpoint(self, node: int) -> tuple[str, int] | None:
@@ -198,7 +199,7 @@ class KafkaClient:
         return self._cluster.address(node)
 
     def why_silent(self, tp: TopicPartition) -> str:
-        """Returns why there is no answer about a partition, for messages."""
+        """Returns the reason why no answer about a partition came, for messages."""
         return self._cluster.why_silent(tp)
 
     def _ask(

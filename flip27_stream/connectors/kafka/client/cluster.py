@@ -27,9 +27,9 @@ class Cluster:
     The first request makes the first contact with the cluster.
 
     Attributes:
-        options: How to reach the cluster.
-        cluster_id: The id of the cluster that answered last; empty if brokers do not tell it.
-        retry: When metadata is requested again because a leader is unknown or was wrong.
+        options: The options of the connections.
+        cluster_id: The id of the cluster that answered last; empty if brokers do not send it.
+        retry: The backoff of requests for metadata because a leader is unknown or was wrong.
     """
 
     def __init__(self, options: ConnectionOptions) -> None:
@@ -37,13 +37,14 @@ class Cluster:
         self.cluster_id = ""
         self.retry = Backoff(max(options.retry_backoff_ms, _LEAST_BACKOFF_MS) / 1000)
         self._connections: BrokerConnections | None = None
-        self._servers: dict[int, tuple[str, int]] = {}  # the bootstrap servers
-        self._brokers: dict[int, tuple[str, int]] = {}  # of the last metadata response
+        self._servers: dict[int, tuple[str, int]] = {}  # The bootstrap servers.
+        self._brokers: dict[int, tuple[str, int]] = {}  # The brokers in the last metadata response.
         self._leaders: dict[TopicPartition, int] = {}
         self._forgotten: set[TopicPartition] = set()
         self._known_at: dict[str, float] = {}
-        self._unsure: dict[str, str] = {}  # error by topic, for retriable errors in the last response
-        self._addresses: dict[int, str] = {}  # of all brokers seen, also of those that have left the cluster
+        self._unsure: dict[str, str] = {}  # The retriable errors in the last response, by topic.
+        # The addresses of all known brokers, also of those that have left the cluster.
+        self._addresses: dict[int, str] = {}
 
     @property
     def connections(self) -> BrokerConnections:
@@ -75,7 +76,7 @@ class Cluster:
         found = self._ask(names, within_ms / 1000)
         if found is None:
             error = self._unreachable(connections, within_ms)
-            self.close()  # the next call bootstraps again, since all known addresses may be outdated
+            self.close()  # The next call bootstraps again, because all known addresses may be outdated.
             raise error
         return found
 
@@ -119,7 +120,7 @@ class Cluster:
         return f"broker {node} at {self._addresses[node]}" if node in self._addresses else f"broker {node}"
 
     def why_silent(self, tp: TopicPartition) -> str:
-        """Returns why there is no answer about a partition, for messages."""
+        """Returns the reason why no answer about a partition came, for messages."""
         leader = self._leaders.get(tp, -1)
         if leader < 0:
             return "it has no leader"
@@ -147,7 +148,7 @@ class Cluster:
     def _bootstrap(self, connections: BrokerConnections) -> None:
         """Makes the first contact.
 
-        If all servers fail, the reason is diagnosed at once, so that a wrong password shows soon.
+        If all servers fail, the reason is diagnosed at once, so that a wrong password is reported early.
         """
         canonical = self.options.dns_lookup == "resolve_canonical_bootstrap_servers_only"
         addresses = bootstrap_addresses(self.options.bootstrap_servers, canonical=canonical)
@@ -173,8 +174,8 @@ class Cluster:
     def _is_news(self, node: int, response: Any) -> bool:
         """Returns whether a metadata response can be used.
 
-        A response that repeats the known brokers is not accepted from a bootstrap server, since it is asked only
-        because these brokers do not answer.
+        A bootstrap server is asked only because the known brokers do not answer. So its response is refused if it has
+        the same brokers.
         """
         found, self._unsure = _brokers(response), unsure_topics(response)
         return bool(found) and not self._unsure and (node >= 0 or found != self._brokers)
@@ -192,8 +193,8 @@ class Cluster:
         if self._unsure:
             errors = ", ".join(f"'{name}': {error}" for name, error in sorted(self._unsure.items()))
             return UnreachableError(
-                f"No Kafka broker told about all topics within {tried_ms / 1000:g} s ({errors}). Check that the "
-                f"brokers at {self.options.bootstrap_servers} are well."
+                f"No Kafka broker returned metadata of all topics within {tried_ms / 1000:g} s ({errors}). Check that "
+                f"the brokers at {self.options.bootstrap_servers} run without errors."
             )
         failures = [connections.failure(node) for node in connections.nodes()]
         cause = next((failure for failure in failures if failure is not None), None)
@@ -206,7 +207,7 @@ class Cluster:
         )
 
     def _diagnosis(self, connections: BrokerConnections) -> ConnectorError | None:
-        """Returns the error in the options that made servers close or ignore connections; ``None`` if none is found."""
+        """Returns the error in the options that made servers close or ignore connections; ``None`` without one."""
         odd = connections.was_reached if self.options.security.ssl is not None else connections.hung_up
         addresses = [connections.address(node) for node in connections.nodes() if odd(node)]
         return diagnose(self.options, [f"{host}:{port}" for host, port in filter(None, addresses)])

@@ -1,4 +1,4 @@
-"""One round of small fetches, to several leaders at once. Planning uses it to look at event times."""
+"""One round of small fetches, to several leaders at once. Planning reads event times with it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Wanted = Mapping[TopicPartition, FetchFrom]
 class FetchRound:
     """One round of fetches, with one request to each leader.
 
-    :class:`AnswerDeadlines` says how long the round waits for each partition.
+    :class:`AnswerDeadlines` has the time for which the round waits for each partition.
 
     Args:
         context: The cluster, and the state that earlier rounds left.
@@ -46,7 +46,7 @@ class FetchRound:
         self._calls: dict[int, Call] = {}
 
     def run(self, wanted: Wanted) -> dict[TopicPartition, Fetched]:
-        """Returns what the leaders answered, by partition. Partitions that were not answered in time are left out.
+        """Returns the answers of the leaders, by partition. Partitions that were not answered in time are left out.
 
         Args:
             wanted: The offset and size to fetch, by partition.
@@ -113,7 +113,7 @@ class FetchRound:
         return self._context.deadlines.seconds(tp, self._began, at_once=True)
 
     def _answers(self, leader: int, response: Any, wanted: Wanted) -> dict[TopicPartition, Fetched]:
-        """Returns what a leader answered. An error of the whole request counts for each of its partitions."""
+        """Returns the answers of a leader by partition; an error of the whole request counts for each of them."""
         error = int(response.error_code or 0)
         if error and not retriable(error):
             raise refused(f"a fetch by {self._cluster.address(leader)}", error)

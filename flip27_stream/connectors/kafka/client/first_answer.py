@@ -26,7 +26,7 @@ class FirstAnswer:
     Args:
         connections: The connections to the brokers.
         request: Makes the request.
-        accepts: Returns whether the response of a broker (id, response) can be used; one that cannot is a failure.
+        accepts: Returns whether the response of a broker (id, response) can be used; otherwise the broker has failed.
     """
 
     def __init__(
@@ -44,11 +44,11 @@ class FirstAnswer:
         self._untried = set(self._waiting)
 
     def get(self, seconds: float, when_all_failed: Callable[[], None] = lambda: None) -> Any | None:
-        """Returns the first response; ``None`` if there was none in time. A broker that fails is asked again.
+        """Returns the first response; ``None`` if no response came in time. A broker that fails is asked again.
 
         Args:
             seconds: The time limit.
-            when_all_failed: Is called once, when each broker has failed and no request is unanswered.
+            when_all_failed: Called once, when each broker has failed and no request is unanswered.
 
         Raises:
             AuthenticationError: A broker refuses this client, or its certificate is not trusted.

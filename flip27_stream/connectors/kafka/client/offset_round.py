@@ -28,13 +28,13 @@ from flip27_stream.errors import AuthenticationError, ConnectorError
 Asked = Mapping[TopicPartition, int]
 Answers = dict[TopicPartition, OffsetAndTimestamp | None]
 
-_Key = tuple[int, TopicPartition]  # index of the mapping in the round, partition
+_Key = tuple[int, TopicPartition]  # The index of the mapping in the round, and the partition.
 
 
 class OffsetRound:
     """One round of ListOffsets requests.
 
-    The :class:`AnswerDeadlines` of the context say how long the round waits for each partition.
+    The :class:`AnswerDeadlines` of the context have the time for which the round waits for each partition.
 
     Args:
         context: The cluster, and the state that earlier rounds left.
@@ -68,8 +68,8 @@ class OffsetRound:
     def run(self, asked: Sequence[Asked]) -> list[Answers]:
         """Returns one mapping of answers per mapping in ``asked``.
 
-        Partitions that were not answered are left out. The answer is ``None`` if the leader cannot tell, see
-        :func:`unanswerable`.
+        Partitions that were not answered are left out. The answer is ``None`` if the leader cannot look up the
+        timestamp, see :func:`unanswerable`.
 
         Args:
             asked: The timestamp (ms) or marker to look up, by partition.
@@ -77,7 +77,7 @@ class OffsetRound:
         Raises:
             UnreachableError: No broker says which brokers lead the partitions.
             AuthenticationError: A leader refuses this client, or its certificate is not trusted.
-            ConnectorError: A leader refuses to tell about a partition.
+            ConnectorError: A leader refuses the request about a partition.
         """
         self._begin(asked)
         retry = self._cluster.retry
@@ -120,7 +120,7 @@ class OffsetRound:
         yield from self._failed
 
     def _until(self) -> float:
-        """Returns when the wait for the last unanswered partition ends, in monotonic seconds."""
+        """Returns the time at which the wait for the last unanswered partition ends, in monotonic seconds."""
         return self._began + max((self._allowed(tp) for _, tp in self._pending()), default=0.0)
 
     def _allowed(self, tp: TopicPartition) -> float:
@@ -171,7 +171,7 @@ class OffsetRound:
         return self._context.call(leader, wanted, lambda: list_offsets_request(wanted, self._read_committed))
 
     def _collect(self) -> bool:
-        """Handles the calls that are done. Returns whether there were any."""
+        """Handles the calls that are done. Returns whether any call was done."""
         done = [call for call in self._waiting if call.is_done]
         for call in done:
             keys = self._waiting.pop(call)
@@ -207,8 +207,8 @@ class OffsetRound:
                 self._answers[i][tp] = None
             else:
                 raise ConnectorError(
-                    f"{self._cluster.address(call.node).capitalize()} speaks no version of ListOffsets that is "
-                    f"understood here: {call.error}"
+                    f"{self._cluster.address(call.node).capitalize()} supports no version of ListOffsets that this "
+                    f"source supports: {call.error}"
                 )
 
     def _fail(self, key: _Key) -> None:

@@ -44,11 +44,11 @@ class TopicMetadata:
     """The metadata of a topic.
 
     Attributes:
-        topic_id: The id of the topic; empty if brokers do not tell it. A topic that is deleted and created again has
+        topic_id: The id of the topic; empty if brokers do not send it. A topic that is deleted and created again has
             another id.
         internal: Whether it is an internal topic of Kafka.
         leaders: The leader's broker id by partition number; -1 if the partition has no leader.
-        cluster_id: The id of the Kafka cluster; empty if brokers do not tell it.
+        cluster_id: The id of the Kafka cluster; empty if brokers do not send it.
     """
 
     topic_id: str
@@ -62,8 +62,8 @@ class OffsetAndTimestamp:
     """The answer of ListOffsets about one partition.
 
     Attributes:
-        offset: The offset; -1 if there is no such record.
-        timestamp: The timestamp of the record in ms; -1 if there is none.
+        offset: The offset; -1 if no record matches.
+        timestamp: The timestamp of the record in ms; -1 without a timestamp.
         late: Whether the answer came more than 5 s after the request, which may be that of an earlier round.
     """
 
@@ -94,7 +94,7 @@ class Fetched:
         error: The error code; 0 for success.
         records: The record batches as they are in the log.
         aborted: The aborted transactions, each as (producer id, first offset).
-        preferred_replica: The id of the broker to fetch from instead (KIP-392); -1 if there is none.
+        preferred_replica: The id of the broker to fetch from instead (KIP-392); -1 without such a broker.
     """
 
     error: int
@@ -147,7 +147,7 @@ def fetch_request(
         wanted: The offset and size to fetch, by partition.
         read_committed: Whether the isolation level is ``read_committed``.
         max_bytes: The greatest size of the response, in bytes.
-        max_wait_ms: How long the broker may wait for the first byte, in ms.
+        max_wait_ms: The longest time that the broker may wait for the first byte, in ms.
     """
     partition = FetchRequest.FetchTopic.FetchPartition
     topics = [
@@ -204,7 +204,7 @@ def topics_in(response: Any) -> dict[str, TopicMetadata]:
     """Returns the topics in a MetadataResponse that exist, by name.
 
     Raises:
-        ConnectorError: The cluster refuses to tell about a topic.
+        ConnectorError: The cluster refuses the request about a topic.
     """
     found: dict[str, TopicMetadata] = {}
     for topic in response.topics or ():

@@ -19,7 +19,7 @@ class RoundContext:
 
     Attributes:
         cluster: The leaders, and the connections to the brokers.
-        deadlines: How long a round waits for each partition.
+        deadlines: The time for which a round waits for each partition.
         in_flight: The calls of earlier rounds that are not answered yet.
     """
 
@@ -51,14 +51,15 @@ class RoundContext:
             leader: The id of the broker.
             wanted: The partitions of the request; their latency is recorded when the response comes.
             request: Makes the request.
-            max_wait_s: How long the broker may wait for records before it answers, in seconds.
+            max_wait_s: The longest time that the broker may wait for records before it answers, in seconds.
         """
 
         def answered(latency: float) -> None:
             for tp in wanted:
                 self.deadlines.answered(tp, latency - max_wait_s)
 
-        self.cluster.connections.wait(0)  # notices connections that have ended, so that they are not used
+        # This detects connections that have ended, so that they are not used.
+        self.cluster.connections.wait(0)
         usual_s = max(map(self.deadlines.latency, wanted)) + max_wait_s
         return Call(self.cluster.connections, leader, request, usual_s, answered)
 
@@ -69,11 +70,11 @@ class RoundContext:
     def gave_up(self, tp: TopicPartition, waited: float) -> None:
         """Records that a round ended without an answer about a partition.
 
-        Its leader is requested again at the next opportunity, since it may have changed.
+        Metadata is requested before the next request, because the leader may have changed.
 
         Args:
             tp: The partition.
-            waited: How long the round waited for it, in seconds.
+            waited: The time that the round waited for it, in seconds.
         """
         self.cluster.doubt_leader(tp)
         leader = self.cluster.leader(tp)

@@ -17,8 +17,8 @@ class _Silence:
     """The state of a partition whose leader does not answer.
 
     Attributes:
-        asked: When the last request was made, in monotonic seconds.
-        lasted_s: The time from the first unanswered request to the last one, in seconds, as far as it counts.
+        asked: The time at which the last request was made, in monotonic seconds.
+        lasted_s: The time between the first and the last unanswered request that counts, in seconds.
         looks: The number of unanswered requests.
     """
 
@@ -28,14 +28,14 @@ class _Silence:
 
 
 class Unanswered:
-    """Fails if a partition gets no answer for longer than Spark's source would try.
+    """The check that a partition is not without an answer for longer than Spark's source would try.
 
     The time between two requests counts, but no more than half of the longest time: a micro-batch may run long, and the
     process may have been suspended.
 
     Args:
         longest_ms: The longest time without an answer, in ms. At least three requests must have been made, too.
-        why: Returns the reason why there is no answer about a partition, for the message.
+        why: Returns the reason why no answer about a partition came, for the message.
     """
 
     def __init__(self, longest_ms: int, why: Callable[[TopicPartition], str]) -> None:
@@ -65,6 +65,7 @@ class Unanswered:
             if silence.looks >= _LEAST_LOOKS and silence.lasted_s >= self._longest_s:
                 raise UnreachableError(
                     f"There was no answer about {tp} for {silence.lasted_s:.0f} s: {self._why(tp)}. Check that the "
-                    "broker is well and that this machine can reach it, or raise options 'fetchOffset.numRetries' "
+                    "broker runs without errors and that this machine can reach it, or raise options "
+                    "'fetchOffset.numRetries' "
                     "and 'kafka.default.api.timeout.ms', whose product is the longest time."
                 )

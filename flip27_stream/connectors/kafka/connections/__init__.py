@@ -1,1 +1,1 @@
-"""Connections of planning to brokers: their options, how they are opened, and why one fails."""
+"""Connections of planning to brokers: their options, their set-up, and the diagnosis of failures."""

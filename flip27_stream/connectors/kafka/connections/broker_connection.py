@@ -46,7 +46,7 @@ class BrokerConnection(Connection):
             opener: Opens the socket.
             host: The name or address of the broker.
             port: The port of the broker.
-            deadline: When to give up, in monotonic seconds.
+            deadline: The time limit, in monotonic seconds.
             attempt: The number of attempts that failed before this one.
         """
         try:
@@ -61,11 +61,11 @@ class BrokerConnection(Connection):
 
     def sasl_steps(self, host: str, versions: Any) -> SaslSteps:
         if self._sasl is None:
-            raise ValueError("there are no credentials")
+            raise ValueError("the credentials are missing")
         return sasl_steps(self.server, host, self._sasl, versions)
 
     def explained(self, error: BaseException) -> BaseException:
-        # With TLS 1.3 a broker that wants a certificate says so after the handshake.
+        # With TLS 1.3 a broker that requires a certificate reports this after the handshake.
         cause = error.args[0] if isinstance(error, kafka_errors.KafkaConnectionError) and error.args else None
         return (tls_refusal(self.server, cause) if isinstance(cause, ssl.SSLError) else None) or error
 

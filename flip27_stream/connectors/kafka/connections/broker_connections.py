@@ -21,7 +21,7 @@ quiet_kafka_python()
 _LARGEST_RESPONSE = 256 << 20
 """The greatest response that is accepted, in bytes.
 
-Planning asks for 32 MB at most. Only a larger record batch, or metadata of very many topics, gives more.
+Planning asks for 32 MB at most. Only a larger record batch, or metadata of very many topics, is larger.
 """
 _SILENT_S = 0.5
 
@@ -37,8 +37,8 @@ class _Broker:
         former: The connection before ``current``. It was silent for so long that ``current`` was made; responses may
             still come over it.
         failures: The number of attempts to connect that failed in a row.
-        retry_at: When the next attempt may be made, in monotonic seconds.
-        failure: Why the last connection failed or was lost.
+        retry_at: The time at which the next attempt may be made, in monotonic seconds.
+        failure: The error with which the last connection failed or was lost.
         reached: Whether the broker had accepted that TCP connection.
     """
 
@@ -71,7 +71,7 @@ class BrokerConnections:
             "slow_task_threshold_secs": 0,
         }
         self._loop = NetworkSelector(**self._config)
-        options.security.ssl_context()  # an option that is wrong fails the first contact at once
+        options.security.ssl_context()  # A wrong option fails the first contact at once.
         self._opener = TransportOpener(self._loop, options.security.ssl_context, options.socket_options)
         self._brokers: dict[int, _Broker] = {}
 
@@ -109,7 +109,7 @@ class BrokerConnections:
         return None if broker is None else (broker.host, broker.port)
 
     def failure(self, node: int) -> BaseException | None:
-        """Returns why the last connection to a broker failed; ``None`` if it did not fail."""
+        """Returns the error of the last connection to a broker; ``None`` if it did not fail."""
         broker = self._brokers.get(node)
         return None if broker is None else broker.failure
 
@@ -127,12 +127,12 @@ class BrokerConnections:
         return broker.reached and broker.failure is not None and not timed_out
 
     def throttled_for(self, node: int) -> float:
-        """Returns how long a broker wants no requests from this client because of a quota, in seconds."""
+        """Returns the time for which a broker accepts no requests from this client because of a quota, in seconds."""
         broker = self._brokers.get(node)
         return max((each.throttled_for for each in broker.connections), default=0.0) if broker else 0.0
 
     def last_heard(self, node: int) -> float:
-        """Returns when a broker last sent anything over an open connection, in monotonic seconds; 0 if it did not."""
+        """Returns the time at which a broker last sent a byte over an open connection (monotonic s); 0 if never."""
         broker = self._brokers.get(node)
         return max((each.last_heard for each in broker.connections), default=0.0) if broker else 0.0
 
@@ -170,7 +170,7 @@ class BrokerConnections:
             broker.former.close(kafka_errors.Cancelled("nothing came over this connection"))
 
     def wait(self, seconds: float) -> None:
-        """Sends and receives until something happens, but no longer than ``seconds``."""
+        """Sends and receives until a byte was sent or received, but no longer than ``seconds``."""
         self._loop.poll(timeout_ms=max(0.0, seconds * 1000))
         for broker in self._brokers.values():
             if broker.former is not None and broker.current is not None:
@@ -200,7 +200,7 @@ class BrokerConnections:
 
     def _opened(self, broker: _Broker) -> None:
         broker.failures, broker.retry_at = 0, 0.0
-        # An invalid response is kept as the reason, since the next connection gets one, too.
+        # An invalid response is kept as the reason, because the next connection also gets it.
         if not isinstance(broker.failure, kafka_errors.InvalidReceiveError):
             broker.failure = None
 

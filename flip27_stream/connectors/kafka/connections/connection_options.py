@@ -11,15 +11,15 @@ from flip27_stream.connectors.kafka.security.security_options import SecurityOpt
 
 @dataclass(frozen=True)
 class ConnectionOptions:
-    """How to reach a cluster. Hashable, so that connections can be pooled, and picklable. Times in ms, sizes in bytes.
+    """The options of connections to a cluster. Hashable (for the pool) and picklable. Times in ms, sizes in bytes.
 
     Fields that are not listed are the options of Java's client with the same names.
 
     Attributes:
-        request_timeout_ms: How long to wait for a response before the connection is given up.
-        api_timeout_ms: How long to try after the first contact (``default.api.timeout.ms``).
-        first_contact_timeout_ms: How long to try to make the first contact.
-        fetch_max_wait_ms: How long a broker may wait for the first byte before it answers a fetch.
+        request_timeout_ms: The time to wait for a response before the connection is closed.
+        api_timeout_ms: The time for which requests are tried after the first contact (``default.api.timeout.ms``).
+        first_contact_timeout_ms: The time for which the first contact is tried.
+        fetch_max_wait_ms: The time that a broker may wait for the first byte before it answers a fetch.
         client_rack: The rack of this client, for brokers that let clients read from the nearest replica (KIP-392).
         dns_lookup: ``client.dns.lookup`` of Java's client.
         receive_buffer_bytes: The receive buffer of sockets; ``None`` for the default of the system.

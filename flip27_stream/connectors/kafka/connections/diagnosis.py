@@ -1,4 +1,4 @@
-"""Finds out why a broker closes connections, since kafka-python reports the closed socket and not the reason.
+"""Finds the reason why a broker closes connections; kafka-python reports only the closed socket.
 
 The diagnosis makes its own connection and takes the steps one by one: TCP, TLS, SASL.
 """
@@ -35,7 +35,7 @@ def diagnose(options: ConnectionOptions, servers: Iterable[str] | None = None) -
     """Returns the error in the options that the first listening server shows; ``None`` if no error is found.
 
     Args:
-        options: How to reach the cluster.
+        options: The options of the connections.
         servers: The servers to try, each as ``host:port``; by default the bootstrap servers.
     """
     for server in options.bootstrap_servers.split(",") if servers is None else servers:
@@ -66,7 +66,7 @@ def _diagnose(options: ConnectionOptions, server: str) -> ConnectorError | None:
             return _authenticate(server, security.sasl, conversation)
         except ssl.SSLError as error:
             return AuthenticationError(
-                f"The broker at {server} ended the TLS handshake: {error.reason}. It may want a certificate of this "
+                f"The broker at {server} ended the TLS handshake: {error.reason}. It may require a certificate of this "
                 "client: check option 'kafka.ssl.keystore.location'."
             )
         except (OSError, KafkaError):
@@ -104,7 +104,7 @@ def _authenticate(server: str, sasl: SaslCredentials, conversation: _Conversatio
 
 
 def _no_raw_tokens(_: bytes) -> bytes:
-    raise CredentialsUncheckedError("a broker before 1.0 does not tell what is wrong with credentials")
+    raise CredentialsUncheckedError("a broker before 1.0 does not report errors in credentials")
 
 
 def _wants_sasl(server: str, protocol: str, conversation: _Conversation) -> ConnectorError | None:
@@ -116,7 +116,7 @@ def _wants_sasl(server: str, protocol: str, conversation: _Conversation) -> Conn
     if handshake.error_code != _UNSUPPORTED_MECHANISM:
         return None
     return AuthenticationError(
-        f"The broker at {server} wants SASL authentication, but option {_PROTOCOL} is {protocol}. Set it to "
+        f"The broker at {server} requires SASL authentication, but option {_PROTOCOL} is {protocol}. Set it to "
         f"SASL_{protocol}, and options 'kafka.sasl.mechanism' (the broker offers {', '.join(handshake.mechanisms)}) "
         "and 'kafka.sasl.jaas.config'."
     )
@@ -131,15 +131,16 @@ def _speaks_tls(server: str, protocol: str) -> ConnectorError | None:
     except OSError:
         return None
     return UnreachableError(
-        f"The broker at {server} speaks TLS, but option {_PROTOCOL} is {protocol}. Set it to "
+        f"The broker at {server} requires TLS, but option {_PROTOCOL} is {protocol}. Set it to "
         f"{'SSL or SASL_SSL' if protocol == 'PLAINTEXT' else 'SASL_SSL'}."
     )
 
 
 def _silent(server: str) -> ConnectorError:
     return UnreachableError(
-        f"The broker at {server} takes connections, but does not answer a TLS handshake. Check options {_PROTOCOL} and "
-        "'kafka.bootstrap.servers', and that the broker is well."
+        f"The broker at {server} accepts connections, but does not answer a TLS handshake. Check options {_PROTOCOL} "
+        "and "
+        "'kafka.bootstrap.servers', and that the broker runs without errors."
     )
 
 
@@ -147,8 +148,8 @@ def _speaks_no_tls(server: str, protocol: str) -> ConnectorError | None:
     with closing(_connect(server)) as plain:
         _Conversation(plain).ask(ApiVersionsRequest(), 0)
     return UnreachableError(
-        f"The broker at {server} does not speak TLS, but option {_PROTOCOL} is {protocol}. Set it to PLAINTEXT or "
-        "SASL_PLAINTEXT, or name a port that speaks TLS."
+        f"The broker at {server} does not support TLS, but option {_PROTOCOL} is {protocol}. Set it to PLAINTEXT or "
+        "SASL_PLAINTEXT, or give a port with TLS."
     )
 
 

@@ -17,7 +17,7 @@ _FIRST_PAUSE_S = 0.001
 _LONGEST_PAUSE_S = 0.05
 
 Addresses = list[tuple[Any, ...]]
-"""What ``socket.getaddrinfo`` returns."""
+"""The type of results of ``socket.getaddrinfo``."""
 
 
 class HostLookup:
@@ -33,14 +33,14 @@ class HostLookup:
             loop: The ``NetworkSelector`` of kafka-python.
             host: A name or an address.
             port: The port of the broker.
-            deadline: When to give up, in monotonic seconds. The lookup goes on, and the next call waits for it.
+            deadline: The time limit, in monotonic seconds. After it the lookup goes on, and the next call waits for it.
 
         Raises:
             OSError: The host has no address.
             UnicodeError: No host can have this name.
             KafkaTimeoutError: The deadline has passed.
         """
-        try:  # an address needs no name server
+        try:  # An address needs no name server.
             return _look_up(host, port, socket.AI_NUMERICHOST)
         except socket.gaierror:
             lookup = self._lookup(host, port)

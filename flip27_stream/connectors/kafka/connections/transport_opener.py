@@ -49,9 +49,9 @@ class TransportOpener:
         Args:
             host: A name or an address.
             port: The port of the broker.
-            deadline: When to give up, in monotonic seconds.
+            deadline: The time limit, in monotonic seconds.
             attempt: The number of attempts that failed before this one.
-            reached: Is called when a server has accepted the TCP connection.
+            reached: Called when a server has accepted the TCP connection.
 
         Raises:
             AuthenticationError: The certificate is not trusted, or the broker refused TLS.

@@ -28,7 +28,7 @@ class Chunk:
 
     Attributes:
         start: The first offset of the chunk.
-        stop: The end of the chunk, exclusively.
+        stop: The end of the chunk (exclusive).
         offsets: The offsets of the data records, ascending.
         times: Their event times in ms, or :data:`NO_EVENT_TIME`.
     """
@@ -47,7 +47,7 @@ class Chunk:
         return Chunk(start, stop, self.offsets[first:end], self.times[first:end])
 
     def timed(self) -> Chunk:
-        """Returns this chunk without the records that have no event time. No search looks for them."""
+        """Returns this chunk without the records that have no event time, which no search needs."""
         has_time = self.times >= 0
         if has_time.all():
             return self
@@ -78,7 +78,7 @@ class Chunk:
 class EventTimeCache:
     """The known chunks of one partition; they do not overlap. Its length is the number of records with an event time.
 
-    That there are no others costs no memory, however many records have none. So these are not read again.
+    Records without an event time take no memory: the chunk that contains them is known, so they are not read again.
     """
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class EventTimeCache:
 
         Args:
             low: The first offset.
-            high: The end of the offsets, exclusively.
+            high: The end of the offsets (exclusive).
             at_least: The least event time (ms).
             at_most: The greatest event time (ms); ``None`` for no bound.
         """
@@ -138,7 +138,7 @@ class EventTimeCache:
             yield chunk.between(low, high)
 
     def greatest(self, low: int, high: int, at_most: int | None) -> int | None:
-        """Returns the greatest known event time (ms) with ``low`` <= offset < ``high``; ``None`` if there is none."""
+        """Returns the greatest known event time (ms) with ``low`` <= offset < ``high``; ``None`` without one."""
         known = (chunk.greatest(at_most) for chunk in self.within(low, high))
         return max((time for time in known if time is not None), default=None)
 
@@ -152,7 +152,7 @@ class EventTimeCache:
         self._starts = [chunk.start for chunk in kept]
 
     def _from(self, offset: int) -> Iterator[Chunk]:
-        """Yields the chunk that contains ``offset``, if there is one, and all later chunks."""
+        """Yields the chunk that contains ``offset``, if it is known, and all later chunks."""
         at = bisect_right(self._starts, offset) - 1
         if at >= 0 and self._chunks[at].stop > offset:
             yield self._chunks[at]

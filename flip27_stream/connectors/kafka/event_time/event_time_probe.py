@@ -39,7 +39,7 @@ class EventTimeProbe:
     Args:
         client: Sends the fetches.
         assigner: Gives the event time of each record.
-        layout: The columns that the assigner sees; by default those of Kafka records.
+        layout: The columns for the assigner; by default those of Kafka records.
         read_committed: Whether records of aborted transactions are left out.
     """
 
@@ -77,7 +77,7 @@ class EventTimeProbe:
         return chunks
 
     def read_headers(self, wanted: Mapping[TopicPartition, FetchFrom]) -> UndecodedLogs:
-        """Returns the same as :meth:`read`, but decodes only the headers of the batches of most partitions.
+        """Returns the event times as :meth:`read` does, but decodes only the headers of the batches of most partitions.
 
         The event times must be the timestamps of records.
         """
@@ -109,7 +109,7 @@ class EventTimeProbe:
 
         Args:
             wanted: The offset and size of the first fetch of each partition.
-            take: Is called with the answers of a round, and returns all partitions with such an answer so far.
+            take: Called with the answers of a round; returns all partitions that have such an answer so far.
         """
         pending = dict(wanted)
         deadline = time.monotonic() + _TIME_LIMIT_S

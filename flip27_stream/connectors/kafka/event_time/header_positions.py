@@ -19,12 +19,12 @@ class HeaderPositions:
     Args:
         headers: The batches from ``positions`` on.
         positions: The first offset of the range of each log.
-        ends: The end of each range, exclusively.
-        budget: How many records of a log can be read at most; ``None`` for no limit.
+        ends: The end of each range (exclusive).
+        budget: The greatest number of records of a log that can be read; ``None`` for no limit.
         plausible_until: Event times after this time (ms) are ignored as implausible; ``None`` for no bound.
 
     Attributes:
-        known: Whether the headers tell the first and the greatest event time of each range.
+        known: Whether the headers have the first and the greatest event time of each range.
         next: The first event time (ms) of each range, where ``known``.
         reach: The greatest event time (ms) of each range, where ``known``.
     """
@@ -73,7 +73,7 @@ class HeaderPositions:
         return positions, proven
 
     def rows_to(self, positions: Int64s) -> Int64s:
-        """Returns how many offsets lie before ``positions`` in each range."""
+        """Returns the number of offsets before ``positions`` in each range."""
         return positions - self._positions
 
 
@@ -95,5 +95,5 @@ def _plausible(data: HeaderColumns, plausible_until: int | None, logs: int) -> F
 
 
 def _firsts(logs: Int64s) -> Int64s:
-    """Returns the index of the first batch of each log that has one."""
+    """Returns the index of the first batch of each log that has a batch."""
     return np.flatnonzero(np.append(True, logs[1:] != logs[:-1])[: len(logs)])

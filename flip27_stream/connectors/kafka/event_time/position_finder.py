@@ -1,6 +1,6 @@
 """Positions by event time in Kafka; all splits of one plan are searched together, one request per leader and step.
 
-Where event times are the timestamps of records, the first read of a plan looks only at the headers of record batches
+If event times are the timestamps of records, the first read of a plan decodes only the headers of record batches
 (:class:`HeaderPositions`). Splits whose positions the headers do not prove are searched (:class:`SplitSearch`).
 """
 
@@ -79,7 +79,7 @@ class KafkaEventTimePositions(EventTimePositions):
         return found
 
     def _by_headers(self, logs: UndecodedLogs) -> dict[str, EventTimes]:
-        """Returns the event times that the headers of batches tell, by split id."""
+        """Returns the event times that are known from the headers of batches, by split id."""
         ranges, request = self._request.ranges, self._request
         split_of = {tp: split for split, tp in self._partitions.items()}
         self._header_ids = [split_of[tp] for tp in logs.partitions]
@@ -105,11 +105,11 @@ class PositionFinder:
     """Makes the :class:`EventTimePositions` of each plan, and keeps the event times that were read from plan to plan.
 
     Args:
-        client: Asks the time index of the brokers.
+        client: Sends lookups in the time index of the brokers.
         probe: Fetches records and computes their event times.
-        locator: Finds where to begin reading.
+        locator: Finds the offset at which to begin reading.
         read_committed: Whether the isolation level is ``read_committed``.
-        unanswered: Fails if a partition cannot be read for too long.
+        unanswered: Raises an error if a partition cannot be read for too long.
         by_headers: Whether event times are the timestamps of records, so that the headers of batches have event times.
     """
 
@@ -155,7 +155,7 @@ class PositionFinder:
             request: The ranges, and the bounds of the searches.
 
         Raises:
-            UnreachableError: A partition could not be read for too long, though its leader may tell where its log ends.
+            UnreachableError: A partition could not be read for too long, even if its leader answered about its end.
         """
         self._note_unread()
         self._topic_ids = topic_ids
@@ -167,8 +167,8 @@ class PositionFinder:
     ) -> dict[TopicPartition, int]:
         """Returns the positions of the partitions whose batch headers are to be read first.
 
-        These are the partitions that have records to read, none of which is known. The result is empty if the headers
-        of batches do not have event times.
+        These are the partitions with records to read and without known event times. The result is empty if the
+        headers of batches do not have event times.
         """
         if not self._by_headers:
             return {}
@@ -193,7 +193,7 @@ class PositionFinder:
         return logs
 
     def search(self, tp: TopicPartition, span: SplitRange, request: PositioningRequest) -> SplitSearch:
-        """Returns the search in the range ``span`` of a partition, with what is known of its records."""
+        """Returns the search in the range ``span`` of a partition, with the known event times of its records."""
         cache = self._known(tp)
         if self._undecoded is not None and tp in self._undecoded:
             cache.add(self._undecoded.chunk(tp))
@@ -203,7 +203,7 @@ class PositionFinder:
         return self._caches.setdefault(tp, EventTimeCache())
 
     def _keep(self, ranges: Mapping[TopicPartition, SplitRange]) -> None:
-        """Keeps what is known of records that are still to be read, and drops the rest."""
+        """Keeps the event times of records that are still to be read, and drops the others."""
         logs, self._undecoded = self._undecoded, None
         if logs is not None:
             for tp, stop in logs.stops():
@@ -258,12 +258,12 @@ class PositionFinder:
         } - self._probe.out_of_range
 
     def _note_unread(self) -> None:
-        """Tells :class:`Unanswered` which partitions the fetches of the last plan could read."""
+        """Reports to :class:`Unanswered` which partitions the fetches of the last plan could read."""
         if self._unanswered is not None:
             self._unanswered.note(self._read, self._read - self._unread if self._unread else self._read)
         self._read, self._unread = set(), set()
 
 
 def _without(splits: Mapping[str, object], others: Mapping[str, object]) -> set[str]:
-    """Returns the splits that are not among ``others``; mostly there are few."""
+    """Returns the ids in ``splits`` that are not in ``others``, of which there are usually few."""
     return {split for split in splits if split not in others}

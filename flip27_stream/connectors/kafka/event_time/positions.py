@@ -57,7 +57,7 @@ class KnownPositions:
 
     Args:
         position: The first offset of the range.
-        limit: The end of the range, exclusively.
+        limit: The end of the range (exclusive).
     """
 
     def __init__(self, position: int, limit: int) -> None:
@@ -96,7 +96,7 @@ class SplitSearch:
         end: The end of the range, exclusively.
         request: The budget in records, and the bound on plausible event times.
         cache: The event times of the partition that are known.
-        locator: Finds where to begin reading.
+        locator: Finds the offset at which to begin reading.
 
     Attributes:
         position: The first offset of the range.
@@ -150,7 +150,8 @@ class SplitSearch:
     def known(self, low: int, high: int, event_time: int) -> Hit:
         """Returns the first known record at or above ``event_time`` (ms) from offset ``low`` up to ``high``.
 
-        If there is none before the first unknown offset, the hit is at that offset, or at ``high``, without a time.
+        Without such a record before the first unknown offset, the hit is at that offset, or at ``high``, without a
+        time.
         """
         return self.cache.first(low, high, event_time, self.plausible_until)
 
@@ -197,7 +198,7 @@ class SplitSearch:
 
 
 class Locator:
-    """Finds where to begin reading for an event time. This base class skips nothing, so that all records are read."""
+    """Finds the offset at which to begin reading for an event time. This base class skips no records."""
 
     def skip(self, search: SplitSearch, low: int, high: int, event_time: int) -> Search[int]:
         """Returns an offset from ``low`` to ``high`` before which no record is at or above ``event_time`` (ms)."""
@@ -213,8 +214,8 @@ class TimestampIndex(Locator):
     """Locates event times that are record timestamps with the time index of the broker (ListOffsets).
 
     ListOffsets answers with the first matching record of the whole log. This may be a transaction marker, an aborted
-    record, a record with an implausible timestamp, or a record before the position. So the answer only says where to
-    begin reading, or that there is no such record; the search reads the record itself before it uses it.
+    record, a record with an implausible timestamp, or a record before the position. So the answer is only the offset at
+        which to begin reading, or shows that no record matches; the search reads the record itself before it uses it.
     """
 
     def skip(self, search: SplitSearch, low: int, high: int, event_time: int) -> Search[int]:

@@ -1,4 +1,4 @@
-"""The result of a read of many partitions in which only the headers of record batches are decoded so far."""
+"""Fetched data of many partitions of which only the headers of record batches are decoded so far."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class UndecodedLogs(Set[TopicPartition]):
 
     Attributes:
         chunks: The event times of the partitions whose records are decoded.
-        partitions: The partitions of which the headers were read, in the order of the indexes in ``headers``.
+        partitions: The partitions whose headers were read, in the order of the indexes in ``headers``.
         headers: The headers of the batches of ``partitions``.
         size: The size of the answers that were added, in bytes.
     """
@@ -85,7 +85,7 @@ class UndecodedLogs(Set[TopicPartition]):
         if tp not in self.chunks:
             offset, answer = self._answers[tp]
             decoded = self._decoder.decoded(tp, offset, answer)
-            assert decoded is not None  # its headers were read, so it has a whole batch
+            assert decoded is not None  # The headers of the partition were read, so it has a whole batch.
             self.chunks[tp] = decoded
         return self.chunks[tp]
 

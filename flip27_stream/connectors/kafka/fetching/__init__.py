@@ -1,1 +1,1 @@
-"""The reader of a task, which reads planned ranges of partitions, and the connections that it fetches over."""
+"""The reader of a task, which reads planned ranges of partitions, and its connections."""

@@ -33,7 +33,7 @@ class BrokerPauses:
         return time.monotonic() < max(self._until.get(node, 0.0), self.throttled_until(node))
 
     def failures(self, node: int) -> int:
-        """Returns how many connections in a row broke, or could not be made, since the last answer of the broker."""
+        """Returns the number of connections that broke, or could not be made, since the last answer of the broker."""
         return self._failures.get(node, 0)
 
     def throttled_until(self, node: int) -> float:
@@ -41,7 +41,7 @@ class BrokerPauses:
         return self._throttled_until.get(node, 0.0)
 
     def answered(self, node: int, throttle_ms: int) -> None:
-        """Records an answer of a broker, which wants no request for ``throttle_ms`` (KIP-219).
+        """Records an answer of a broker, which accepts no request for ``throttle_ms`` (KIP-219).
 
         The pause is limited to ``LONGEST_THROTTLE_MS``.
         """

@@ -1,4 +1,4 @@
-"""A pool of connections that are kept from task to task, since Spark reuses Python workers."""
+"""A pool of connections that are kept from task to task, because Spark reuses Python workers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.fetching.fetcher import Fetcher
 
-_IDLE_S = 300.0  # as spark.kafka.consumer.cache.timeout of Spark's pool
+_IDLE_S = 300.0  # The default of spark.kafka.consumer.cache.timeout, the timeout of Spark's pool.
 
 
 class FetcherPool:

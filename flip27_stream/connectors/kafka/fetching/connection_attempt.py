@@ -12,10 +12,10 @@ from flip27_stream.threads import start
 
 
 class ConnectionAttempt:
-    """One attempt to connect, in its own thread. If no thread can be started, it runs in the thread of the caller.
+    """One attempt to connect, in its own thread, or in the thread of the caller if no thread can be started.
 
     Args:
-        make: Connects, within the time limit of the options.
+        make: The function that connects, within the time limit of the options.
     """
 
     def __init__(self, make: Callable[[], FetchConnection]) -> None:

@@ -25,13 +25,13 @@ from flip27_stream.connectors.kafka.sasl.sasl_steps import run_sasl, sasl_steps
 from flip27_stream.connectors.kafka.tls.tls_refusal import tls_refusal
 from flip27_stream.errors import ConnectorError
 
-_HEAD = struct.Struct(">ii")  # size of what follows, correlation id
+_HEAD = struct.Struct(">ii")  # The size of the rest, and the correlation id.
 _SIZE = struct.Struct(">i")
 _KEPT_BUFFER = 16 << 20
 _LARGEST_GREETING = 1 << 20
 """The greatest response (bytes) while a connection is set up, as in planning."""
 LARGEST_BATCH = 1 << 30
-"""The greatest record batch (bytes). A broker sends the first batch of a response whole, whatever was asked for."""
+"""The greatest record batch (bytes). A broker sends the first batch of a response whole, even if it is larger."""
 # The share of a session's life time; when it is over, the broker closes the connection (KIP-368).
 _RENEW_AT = 0.85
 _NOT_YET = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
@@ -128,7 +128,8 @@ class FetchConnection:
             return int(self.versions.api_version(request, min_version=least, max_version=most))
         except IncompatibleBrokerVersion as error:
             raise ConnectorError(
-                f"Broker {self.name} speaks no version of {request.name} from {least} to {most}; Kafka 0.11 and later "
+                f"Broker {self.name} supports no version of {request.name} from {least} to {most}; Kafka 0.11 and "
+                "later "
                 f"are supported. ({error})"
             ) from error
 
@@ -137,8 +138,8 @@ class FetchConnection:
 
         Args:
             request: The request.
-            version: Its version.
-            largest: The greatest response that is taken, in bytes.
+            version: The version of the request.
+            largest: The greatest accepted size of the response, in bytes.
 
         Raises:
             OSError: Sending failed, or took longer than the request timeout.
@@ -181,13 +182,15 @@ class FetchConnection:
         self._used = time.monotonic()
 
     def _room(self) -> memoryview:
-        """Returns the memory for the body. Correlation id and size are checked first, so that other data takes none."""
+        """Returns the memory for the body, after a check of correlation id and size, which come first."""
         size, correlation_id = _HEAD.unpack(self._head)
         if correlation_id != self._correlation_id or size < 4:
-            raise ConnectionAbortedError("it does not speak Kafka's protocol, or answers another request")
+            raise ConnectionAbortedError(
+                "the server does not speak Kafka's protocol, or answers another request"
+            )
         if size > self._largest:
             raise ConnectionAbortedError(
-                f"it announces a response of {size} bytes; at most {self._largest} are taken"
+                f"the broker announces a response of {size} bytes; at most {self._largest} are accepted"
             )
         size -= 4
         if size <= len(self._kept):
@@ -216,14 +219,14 @@ class FetchConnection:
         try:
             return decoded(request, version, self._correlation_id, bytes(body))
         except (ValueError, IndexError, struct.error) as error:
-            raise ConnectionAbortedError(f"its response to {request.name} can't be read: {error}") from error
+            raise ConnectionAbortedError(f"the response to {request.name} cannot be read: {error}") from error
 
     def _ask_raw(self, token: bytes) -> bytes:
         """Returns the broker's answer to a SASL token that is sent without a request around it."""
         self._send(_SIZE.pack(len(token)) + token)
         (size,) = _SIZE.unpack(self._exactly(_SIZE.size))
         if not 0 <= size <= _LARGEST_GREETING:
-            raise ConnectionAbortedError("it does not speak Kafka's protocol")
+            raise ConnectionAbortedError("the server does not speak Kafka's protocol")
         return self._exactly(size)
 
     def _exactly(self, size: int) -> bytes:
@@ -316,4 +319,4 @@ def _shake_hands(connection: ssl.SSLSocket, deadline: float) -> None:
             return
         remaining = deadline - time.monotonic()
         if remaining <= 0 or not poll.poll(remaining * 1000):
-            raise TimeoutError("the TLS handshake is not done in time")
+            raise TimeoutError("the TLS handshake was not complete in time")

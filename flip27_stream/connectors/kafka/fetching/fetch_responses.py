@@ -22,7 +22,7 @@ from flip27_stream.connectors.kafka.split import TopicPartition
 LEAST_VERSION = 4
 """The first version of Fetch with record batches (Kafka 0.11)."""
 
-_THROTTLED_BY_CLIENT = 8  # in lower versions the broker waits itself before it answers (KIP-219)
+_THROTTLED_BY_CLIENT = 8  # In lower versions the broker itself waits before it answers (KIP-219).
 _FLEXIBLE = 12
 _INT = struct.Struct(">i")
 _ERROR_AND_SESSION = struct.Struct(">hi")
@@ -38,7 +38,7 @@ class FetchResponse:
 
     Attributes:
         partitions: The answer by partition. Its records are views of the response.
-        throttle_ms: How long the broker wants no further request, in ms.
+        throttle_ms: The time for which the broker accepts no further request, in ms.
     """
 
     partitions: Mapping[TopicPartition, Fetched]
@@ -61,7 +61,7 @@ def read_fetch_response(
         struct.error: The response is cut off, or does not belong to this request.
     """
     fields = FlexibleFields(body) if version >= _FLEXIBLE else ResponseFields(body)
-    fields.skip_tags()  # of the response's header
+    fields.skip_tags()  # The tags of the response's header.
     (throttle_ms,) = fields.numbers(_INT)
     if version >= 7:
         error, _session = fields.numbers(_ERROR_AND_SESSION)

@@ -31,7 +31,7 @@ _DOUBT_S = 3.0
 _LEAST_GROWTH = 4096
 """The number of further bytes that restart the time limit of a response that is being received.
 
-A slow broker or network sends at least as much within the request timeout; single bytes now and then do not count.
+A slow broker or network sends at least so much within the request timeout; a few bytes do not count.
 """
 
 _QUIET_S = 30.0
@@ -63,7 +63,7 @@ class _InFlight:
         connection: The connection that it was sent over.
         fetch: The fetch.
         version: The version of the request.
-        heard: When the time limit was last restarted, in monotonic seconds.
+        heard: The time at which the time limit was last restarted, in monotonic seconds.
         received: The number of bytes received at that time.
     """
 
@@ -107,7 +107,7 @@ class Fetcher:
 
     Attributes:
         client: Finds the leaders.
-        failure: Why the last connection failed, for messages; ``None`` after the next answer.
+        failure: The reason why the last connection failed, for messages; ``None`` after the next answer.
     """
 
     def __init__(self, client: KafkaClient) -> None:
@@ -174,9 +174,9 @@ class Fetcher:
         self._send(node, _Fetch(dict(wanted), read_committed, max_bytes, time.monotonic() + within_s))
 
     def next_answer(self, seconds: float) -> Answer | None:
-        """Returns the next answer; ``None`` if there was none within ``seconds``.
+        """Returns the next answer; ``None`` if no answer came within ``seconds``.
 
-        Its records are valid until the next call.
+        The records of the answer are valid until the next call.
 
         Raises:
             AuthenticationError: A broker refused the credentials, or its certificate is not trusted.
@@ -216,7 +216,7 @@ class Fetcher:
 
         try:
             self._attempts[node] = ConnectionAttempt(make), fetch
-        except OSError as error:  # the process has reached its limit of open files
+        except OSError as error:  # The process has reached its limit of open files.
             self._fail(node, fetch, error)
 
     def _send_over_new_connections(self) -> None:
@@ -260,7 +260,7 @@ class Fetcher:
         return connection
 
     def _readable(self, seconds: float) -> list[int]:
-        """Waits up to ``seconds``, or until a connection is made, and returns the brokers that have sent something."""
+        """Waits up to ``seconds``, or until a connection is made, and returns the brokers that have sent data."""
         poll = select.poll()
         nodes = {sent.connection.fileno(): node for node, sent in self._in_flight.items()}
         for descriptor in (*nodes, *(attempt.fileno() for attempt, _ in self._attempts.values())):
@@ -289,7 +289,7 @@ class Fetcher:
         return Answer(tuple(sent.fetch.wanted), response.partitions)
 
     def _time_limit_s(self, node: int) -> float:
-        """Returns how long a broker may be silent, in seconds."""
+        """Returns the longest time that a broker may be silent, in seconds."""
         options = self.client.options
         time_limit_s = options.request_timeout_ms / 1000
         return (

@@ -56,10 +56,10 @@ class _Progress:
         stop: The end of the range, exclusively.
         rows: Makes record batches of the records.
         topic_id: The id of the topic; empty if it is not known.
-        waited: How long the split has waited, in seconds, since its leader last sent records of any split of the same
-            request. A response has room for some splits, and the others wait for the next one.
+        waited: The time that the split has waited, in seconds, since its leader last sent records of any split of the
+            same request. A response has room for some splits, and the others wait for the next response.
         asked: The id of the broker of the last fetch.
-        unknown: For how many of these seconds brokers have not known the topic id; ``None`` if they know it.
+        unknown: The part of ``waited`` in which brokers did not know the topic id; ``None`` if they know it.
     """
 
     split_id: str
@@ -97,9 +97,9 @@ class _Undecoded:
 
 
 class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
-    """Reads bounded splits. The partitions of each leader are fetched together, while earlier records are decoded.
+    """The reader of bounded splits. It fetches the partitions of each leader together while it decodes earlier records.
 
-    A split ends when its position reaches the stopping offset, not at a certain record, since the last offsets may be
+    A split ends when its position reaches the stopping offset, not at a certain record, because the last offsets may be
     transaction markers, aborted records or gaps. If the leader of a partition changes, the reader follows it.
 
     Raises:
@@ -140,7 +140,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
                 self._reading[tp] = _Progress(split.split_id, start, stop, rows, split.topic_id)
 
     def notify_no_more_splits(self) -> None:
-        """Does nothing, since the reader gets all its splits at the start."""
+        """Does nothing: the reader gets all its splits at the start."""
 
     def snapshot_state(self) -> Sequence[KafkaPartitionSplit]:
         left = {tp: (progress.position, progress) for tp, progress in self._reading.items()}
@@ -173,7 +173,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         FETCHERS.give_back(self._fetcher)
 
     def _send_fetches(self) -> None:
-        """Sends a fetch to each broker that has none in flight and is not paused."""
+        """Sends a fetch to each broker that is not paused and has no fetch in flight."""
         asked = self._fetcher.partitions_in_flight()
         waiting = [tp for tp in self._reading if tp not in asked]
         by_node: dict[int, dict[TopicPartition, FetchFrom]] = {}
@@ -199,7 +199,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
     def _take_answer(self) -> None:
         """Waits for an answer, and sends the next fetch before the answer is decoded.
 
-        So the network is busy while records are decoded.
+        Records are decoded while the next response is sent over the network.
         """
         began = time.monotonic()
         if self._pausing:
@@ -226,7 +226,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         """Handles the answer about a partition. Returns ``False`` if its leader must be looked up first."""
         progress = self._reading.get(tp)
         if progress is None:
-            return True  # the reader has given up the partition in the meantime
+            return True  # The reader has given up the partition in the meantime.
         start = progress.position
         if fetched.error:
             self._act_on(tp, progress, fetched.error)
@@ -234,7 +234,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         if fetched.preferred_replica >= 0:
             is_first = tp not in self._replicas
             self._replicas[tp] = fetched.preferred_replica
-            return is_first  # replicas that name each other are not asked without a pause
+            return is_first  # Replicas that redirect to each other are not asked without a pause.
         if self._advance(tp, progress, fetched):
             self._undecoded.append(_Undecoded(tp, progress, start, fetched))
         return True
@@ -243,8 +243,8 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         """Adds the time since ``since`` (monotonic seconds) to the wait of each split, without throttle times.
 
         Args:
-            since: When the wait began.
-            most_s: The most that counts, in seconds. If it was longer, the process was suspended meanwhile.
+            since: The time at which the wait began.
+            most_s: The longest time that counts, in seconds. If the wait was longer, the process was suspended.
         """
         now = time.monotonic()
         for tp, progress in list(self._reading.items()):
@@ -333,9 +333,9 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             raise refused(f"a fetch of {tp} at offset {progress.position}", error)
 
     def _act_on_range(self, tp: TopicPartition, progress: _Progress, *, at_end: bool = False) -> None:
-        """Reports a loss if the leader does not have an offset; with ``at_end``, also if its log ends there.
+        """Reports a loss if the log does not contain the position; with ``at_end``, also if it ends there.
 
-        Compares it with the log, since a new leader may not know its end yet.
+        The bounds of the log are looked up again, because a new leader may not know its end yet.
         """
         ends, starts = self._client.list_offsets({tp: LATEST}, {tp: EARLIEST}, read_committed=False)
         if tp not in ends or tp not in starts:
@@ -355,13 +355,13 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             self._lose(tp, progress, _NO_SUCH_TOPIC, progress.stop)
 
     def _give_up(self, tp: TopicPartition, progress: _Progress) -> None:
-        asked = progress.asked  # the broker that sent nothing; the leader may be another one by now
+        asked = progress.asked  # The broker that sent nothing; the leader may be another broker now.
         who = f"The leader of {tp}" + (f", {self._client.address(asked)}," if asked is not None else "")
         if self._was_deleted(tp, progress):
             self._lose(tp, progress, "nothing, the partition was deleted", progress.stop)
             return
         position = progress.position
-        if self._fetcher.failure is None:  # the leader may have answered that there is nothing
+        if self._fetcher.failure is None:  # The leader may have answered without records.
             self._act_on_range(tp, progress, at_end=True)
         if progress.position != position:
             return
@@ -370,7 +370,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         option = "kafkaConsumer.pollTimeoutMs" if given else "kafka.default.api.timeout.ms"
         raise ConnectorError(
             f"{who} sent no records at offset {progress.position} for {progress.waited:.0f} s{why}, though the range "
-            f"ends at {progress.stop}. Check that the broker is well, or raise option '{option}'."
+            f"ends at {progress.stop}. Check that the broker runs without errors, or raise option '{option}'."
         )
 
     def _was_deleted(self, tp: TopicPartition, progress: _Progress) -> bool:
@@ -387,7 +387,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
     def _lose(self, tp: TopicPartition, progress: _Progress, available: str, instead: int) -> None:
         what = (
             f"Records of {tp} were lost while they were read: wanted offsets {progress.position} to {progress.stop}, "
-            f"available {available}. They were aged out, the topic was deleted, or the log lost its end."
+            f"available {available}. Retention removed them, the topic was deleted, or the log lost its end."
         )
         report_data_loss(log, what, fail=self._options.fail_on_data_loss)
         self._move(tp, progress, instead)

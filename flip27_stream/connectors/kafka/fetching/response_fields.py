@@ -11,10 +11,10 @@ _LONGEST_SIZE = 5
 
 
 class ResponseFields:
-    """Reads a response from its first byte on, in the encoding before flexible versions.
+    """A parser of a response from its first byte on, in the encoding before flexible versions.
 
-    A field that leaves the response, or that is impossible, raises struct.error. The position never moves backwards, so
-    that reading a damaged response ends.
+    A field that exceeds the response, or that is impossible, raises struct.error. The position never moves backwards,
+    so that the parser of a damaged response ends.
     """
 
     def __init__(self, body: memoryview) -> None:
@@ -31,7 +31,7 @@ class ResponseFields:
         """Returns the next ``size`` bytes, as a view of the response."""
         end = self._at + size
         if size < 0 or end > len(self._body):
-            raise struct.error(f"{size} bytes are not there")
+            raise struct.error(f"the response ends before {size} further bytes")
         taken = self._body[self._at : end]
         self._at = end
         return taken

@@ -23,7 +23,7 @@ def ask_versions(ask: Ask) -> BrokerVersionData:
     (KIP-511).
 
     Raises:
-        OSError: The broker does not answer, or refuses.
+        OSError: The broker does not answer, or refuses the request.
     """
     version: int = ApiVersionsRequest.max_version
     while True:
@@ -36,5 +36,5 @@ def ask_versions(ask: Ask) -> BrokerVersionData:
             return BrokerVersionData(api_versions=spoken)
         if response.error_code != _UNSUPPORTED_VERSION or version == 0:
             kind = kafka_errors.for_code(response.error_code).__name__
-            raise ConnectionAbortedError(f"the broker does not tell which versions it speaks: {kind}")
+            raise ConnectionAbortedError(f"the broker does not send the versions that it supports: {kind}")
         version = min(version - 1, spoken.get(ApiVersionsRequest.API_KEY, (0, 0))[1])

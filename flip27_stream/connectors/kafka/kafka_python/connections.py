@@ -1,4 +1,4 @@
-"""kafka-python's connection, with documented methods for what the source needs."""
+"""kafka-python's connection, with documented methods for this source."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Connection(KafkaConnection):  # type: ignore[misc] # kafka-python has no t
         config: The arguments of kafka-python's connection.
 
     Attributes:
-        made: When the connection was made, in monotonic seconds.
+        made: The time at which the connection was made, in monotonic seconds.
         server: ``host:port`` of the broker.
     """
 
@@ -47,7 +47,7 @@ class Connection(KafkaConnection):  # type: ignore[misc] # kafka-python has no t
         super().__init__(loop, node_id=node, **config)
         self.server = server
         self._throttled_until = 0.0
-        self._questions = 0  # the number of ApiVersions requests
+        self._questions = 0  # The number of ApiVersions requests.
         self.made = time.monotonic()
 
     @abstractmethod
@@ -65,17 +65,17 @@ class Connection(KafkaConnection):  # type: ignore[misc] # kafka-python has no t
 
     @property
     def last_heard(self) -> float:
-        """When the broker last sent anything, in monotonic seconds.
+        """The time at which the broker last sent a byte, in monotonic seconds.
 
-        If the broker throttled this client later than that, the end of the throttle time; if it has sent nothing, the
-        time when the connection was made.
+        If the broker throttled this client after that, it is the end of the throttle time. If the broker has sent
+        nothing, it is the time at which the connection was made.
         """
         read = self.made if self.transport is None else float(self.transport.last_read)
         return max(read, self._throttled_until)
 
     @property
     def last_used(self) -> float:
-        """When a byte was last sent or received, in monotonic seconds."""
+        """The time at which a byte was last sent or received, in monotonic seconds."""
         return self.made if self.transport is None else float(self.transport.last_activity)
 
     @property
@@ -85,7 +85,7 @@ class Connection(KafkaConnection):  # type: ignore[misc] # kafka-python has no t
 
     @property
     def oldest_request(self) -> float | None:
-        """When the oldest unanswered request was sent, in monotonic seconds; ``None`` if there is none."""
+        """The time at which the oldest unanswered request was sent (monotonic s); ``None`` without such a request."""
         return float(self.in_flight_requests[0][2]) if self.in_flight_requests else None
 
     @property
@@ -118,14 +118,14 @@ class Connection(KafkaConnection):  # type: ignore[misc] # kafka-python has no t
     def data_received(self, data: bytes) -> None:
         """Handles received bytes.
 
-        A response that cannot be decoded closes the connection, whatever kafka-python raises.
+        A response that cannot be decoded closes the connection, even if kafka-python raises an unexpected error.
         """
         try:
             super().data_received(data)
         except kafka_errors.InvalidReceiveError as error:
             raise kafka_errors.InvalidReceiveError(
-                f"{error.args[0]}: broker {self.server} announces a response of so many bytes; the most that is "
-                f"taken is {self.parser._max_frame_size}"
+                f"{error.args[0]}: broker {self.server} announces a response of so many bytes; at most "
+                f"{self.parser._max_frame_size} are accepted"
             ) from error
         except kafka_errors.KafkaProtocolError:
             raise
@@ -152,7 +152,7 @@ class Connection(KafkaConnection):  # type: ignore[misc] # kafka-python has no t
         self._questions += isinstance(request, ApiVersionsRequest)
         if self._questions > ApiVersionsRequest.max_version + 1:
             return Future().failure(
-                kafka_errors.UnsupportedVersionError("the broker does not tell which versions it speaks")
+                kafka_errors.UnsupportedVersionError("the broker does not send the versions that it supports")
             )
         return super()._send_request(request, **given)
 

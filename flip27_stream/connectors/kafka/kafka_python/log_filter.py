@@ -8,7 +8,7 @@ import logging
 def _shows_no_secret(record: logging.LogRecord) -> bool:
     """Returns whether a log record has no part of a SASL exchange.
 
-    At DEBUG kafka-python logs what it sends and receives.
+    At DEBUG kafka-python logs the messages that it sends and receives.
     """
     arguments = record.args if isinstance(record.args, tuple) else ()
     return not any(
@@ -17,7 +17,7 @@ def _shows_no_secret(record: logging.LogRecord) -> bool:
 
 
 def quiet_kafka_python() -> None:
-    """Filters secrets from kafka-python's log, and keeps the log off stderr, since our own messages report failures.
+    """Filters secrets from kafka-python's log, and keeps the log off stderr: this project's messages report failures.
 
     Handlers that the application has set up still get the records.
     """
@@ -25,5 +25,5 @@ def quiet_kafka_python() -> None:
     for logger in (
         "kafka.net.connection",
         "kafka.protocol.parser",
-    ):  # a filter only applies to its own logger
+    ):  # A filter only applies to its own logger.
         logging.getLogger(logger).addFilter(_shows_no_secret)

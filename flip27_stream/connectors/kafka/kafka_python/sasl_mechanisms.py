@@ -13,7 +13,7 @@ def password_exchange(mechanism: str, username: str, password: str) -> Any:
     """Returns a new authentication with PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
 
     Args:
-        mechanism: One of the three.
+        mechanism: The name of the mechanism.
         username: The name of the user. For SCRAM, commas and equals signs in it are escaped (RFC 5802).
         password: The password.
     """

@@ -12,7 +12,7 @@ Quotas are counted over some seconds. A client that still exceeds its quota afte
 
 
 def throttled_for_long(broker: object, throttle_ms: int) -> str:
-    """Returns the warning about a broker that asks for a longer time."""
+    """Returns the warning about a broker whose throttle time exceeds :data:`LONGEST_THROTTLE_MS`."""
     return (
         f"Broker {broker} asks for no requests for {throttle_ms} ms because of a quota. It gets the next request after "
         f"{LONGEST_THROTTLE_MS} ms. Check the quotas of this client (consumer_byte_rate, request_percentage)."

@@ -12,7 +12,7 @@ class _KeepsLastBytes:
 
     def _sock_recv(self) -> tuple[bytes, Exception | None]:
         data, error = super()._sock_recv()  # type: ignore[misc]
-        return data, None if data else error  # the next call finds the end again
+        return data, None if data else error  # The next call finds the end of the stream again.
 
 
 class TcpTransport(_KeepsLastBytes, KafkaTCPTransport):  # type: ignore[misc] # kafka-python has no types

@@ -1,4 +1,4 @@
-"""The character classes of Java's regular expressions, limited to ASCII, which is all that names of topics have."""
+"""The character classes of Java's regular expressions, limited to ASCII, because names of topics are ASCII."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def named_class(name: str) -> Characters:
     if category in _CATEGORIES or category in {known[0] for known in _CATEGORIES}:
         return frozenset(c for c in ASCII if unicodedata.category(c).startswith(category))
     raise JavaPatternError(
-        f"\\p{{{name}}} is not known here; known are {', '.join(_POSIX)}, and general categories such as L and Lu"
+        f"\\p{{{name}}} is not supported; use {', '.join(_POSIX)}, or a general category such as L or Lu"
     )
 
 

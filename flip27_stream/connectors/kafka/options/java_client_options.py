@@ -1,4 +1,4 @@
-"""The settings of Java's Kafka consumer (``kafka.*``): translated ones, ones without effect, and refused ones.
+"""The settings of Java's Kafka consumer (``kafka.*``): translated settings, settings without effect, refused settings.
 
 Each name of Apache Kafka's ``ConsumerConfig`` is in one of the tables, so that no setting is ignored silently. A
 setting is translated, or logged once as a warning, or refused with the reason. Other names are unknown options.
@@ -43,13 +43,13 @@ CLIENT_ID: Final = Option(
     "kafka.client.id",
     any_text(),
     "flip27-stream",
-    "Name by which brokers log this client.",
+    "The name of this client in the logs of brokers.",
 )
 CLIENT_RACK: Final = Option(
     "kafka.client.rack",
     any_text(),
     None,
-    "Where this client is, for brokers that let clients read from the nearest replica.",
+    "The rack of this client, for brokers that let clients read from the nearest replica.",
 )
 DNS_LOOKUP: Final = Option(
     "kafka.client.dns.lookup",
@@ -67,8 +67,8 @@ API_TIMEOUT: Final = Option(
     "kafka.default.api.timeout.ms",
     whole(most=MOST_INT),
     None,
-    "How long to try. The first contact and tasks fail after it, planning of a running query after "
-    "`fetchOffset.numRetries` times it.",
+    "How long requests are tried. The first contact and tasks fail after this time, planning of a running query "
+    "after `fetchOffset.numRetries` times this time.",
     default_words="15000 before the first answer, 60000 after it",
 )
 RECONNECT_BACKOFF: Final = Option(
@@ -105,7 +105,8 @@ MAX_IDLE: Final = Option(
     "kafka.connections.max.idle.ms",
     whole(-1, MOST_INT),
     "540000",
-    "Connections that are idle for longer are not used again. -1: never. Set it below the time after which your "
+    "Connections that are idle for longer than this are not used again. -1: never. Set it below the time after "
+    "which your "
     "network forgets connections (Azure: 4 minutes).",
 )
 FETCH_MAX_WAIT: Final = Option(
@@ -119,19 +120,19 @@ METADATA_MAX_AGE: Final = Option(
     "kafka.metadata.max.age.ms",
     whole(0, MOST_INT),
     "300000",
-    "How old the known leaders and addresses may get.",
+    "The greatest age of the known leaders and addresses.",
 )
 RECEIVE_BUFFER: Final = Option(
     "kafka.receive.buffer.bytes",
     whole(-1, MOST_INT),
     "-1",
-    "Size of the receive buffer of a socket. -1: what the system chooses.",
+    "Size of the receive buffer of a socket. -1: the default of the system.",
 )
 SEND_BUFFER: Final = Option(
     "kafka.send.buffer.bytes",
     whole(-1, MOST_INT),
     "-1",
-    "Size of the send buffer of a socket. -1: what the system chooses.",
+    "Size of the send buffer of a socket. -1: the default of the system.",
 )
 
 CONNECTION_OPTIONS: Final[tuple[Option[Any], ...]] = (
@@ -156,7 +157,7 @@ CONNECTION_OPTIONS: Final[tuple[Option[Any], ...]] = (
 OPTIONS: Final = (*CONNECTION_OPTIONS, *SECURITY_OPTIONS, *service_credential.OPTIONS)
 """The settings that are translated."""
 
-_SEE_BOTH = "startingOffsets says where a new query starts; after that the checkpoint does, so that no record is missed"
+_SEE_BOTH = "a new query starts at startingOffsets, and a restarted query at its checkpoint"
 _JAVA_CLASS = "It names a Java class, and no Java client runs here."
 _PASSWORDS_ONLY = (
     "Connections authenticate with GSSAPI, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM or a TLS "
@@ -167,14 +168,14 @@ FORBIDDEN = {
     "kafka.auto.offset.reset": f"Set startingOffsets to earliest or latest instead: {_SEE_BOTH}.",
     "kafka.key.deserializer": "Keys are binary columns; deserialize them with DataFrame operations.",
     "kafka.value.deserializer": "Values are binary; deserialize them with value.format or DataFrame operations.",
-    "kafka.enable.auto.commit": "What was processed is in the checkpoint; option scan.commit-offsets commits it, too.",
+    "kafka.enable.auto.commit": "The checkpoint has the processed offsets; option scan.commit-offsets commits them.",
     "kafka.interceptor.classes": "Interceptors can change records, and are Java classes.",
-    "kafka.config.providers": "Settings are taken as they are written; put the values themselves.",
+    "kafka.config.providers": "References to config providers are not resolved; give the values themselves.",
     "kafka.security.providers": _JAVA_CLASS,
     "kafka.sasl.jwt": _PASSWORDS_ONLY,
     "kafka.sasl.login.class": _JAVA_CLASS,
-    "kafka.sasl.oauthbearer.assertion": "Clients are known to token endpoints by a secret only.",
-    "kafka.ssl.cipher.suites": "They are named in Java's words, and OpenSSL's defaults are used.",
+    "kafka.sasl.oauthbearer.assertion": "Clients authenticate at token endpoints by a secret only.",
+    "kafka.ssl.cipher.suites": "The names are those of Java, and OpenSSL's default suites are used.",
     "kafka.ssl.engine.factory.class": _JAVA_CLASS,
     "kafka.ssl.provider": _JAVA_CLASS,
 }
@@ -184,7 +185,7 @@ A name stands for itself and for all names that begin with it and a dot.
 """
 
 _NO_MEMBER = "this source takes no part in the group's rebalancing"
-_KNOWN_RANGES = "each task reads a range that is known to be there"
+_KNOWN_RANGES = "each task reads a range of existing offsets"
 _NO_METRICS = "no Java metrics are kept"
 _RENEWAL = "tokens are renewed when 80 % of their life time is over"
 _TICKETS = "the Kerberos library renews tickets when half of their life time is over"
@@ -193,7 +194,7 @@ _PRODUCER = "it is a setting of producers or of the admin client"
 _SERIALIZERS = (
     "it is a setting of Confluent's serializers; value.schema.registry.url decodes values with a registry"
 )
-_OPENSSL = "OpenSSL does this in its own way"
+_OPENSSL = "OpenSSL has its own settings for this"
 
 WITHOUT_EFFECT = {
     "kafka.allow.auto.create.topics": "topics are never created",
@@ -208,7 +209,7 @@ WITHOUT_EFFECT = {
     "kafka.group.remote.assignor": _NO_MEMBER,
     "kafka.heartbeat.interval.ms": _NO_MEMBER,
     "kafka.max.poll.interval.ms": _NO_MEMBER,
-    "kafka.max.poll.records": "rows come in Arrow batches, not polls",
+    "kafka.max.poll.records": "rows come in Arrow batches, not in polls",
     "kafka.metadata.recovery.rebootstrap.trigger.ms": "the bootstrap servers are asked again where no broker answers",
     "kafka.metadata.recovery.strategy": "the bootstrap servers are asked again where no broker answers",
     "kafka.metric.reporters": _NO_METRICS,
@@ -245,8 +246,8 @@ WITHOUT_EFFECT = {
     "value.schema.registry.bearer.auth.scope.claim.name": "this client does not check tokens, the registry does",
     "value.schema.registry.bearer.auth.sub.claim.name": "this client does not check tokens, the registry does",
     "bytesEstimateWindowLength": "the bytes that a query is behind are estimated from its newest batches",
-    "groupIdPrefix": "this source makes up no consumer group",
-    "topic": "it is an option of Spark's Kafka sink; `subscribe` names what is read",
+    "groupIdPrefix": "this source generates no consumer group",
+    "topic": "it is an option of Spark's Kafka sink; `subscribe` names the topics to read",
     **dict.fromkeys(
         (
             "kafka.acks",
@@ -336,7 +337,7 @@ def warn_without_effect(name: str, reason: str) -> None:
 
 
 def parse_connection(options: Mapping[str, str]) -> ConnectionOptions:
-    """Returns how to reach the cluster.
+    """Returns the options of the connections to the cluster.
 
     Args:
         options: The options of the query, by their names in lower case.

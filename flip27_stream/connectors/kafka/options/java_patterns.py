@@ -35,7 +35,7 @@ _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
 _BOUNDARIES = {"b": r"\b", "B": r"\B", "A": r"\A", "z": r"\Z", "Z": r"\Z"}
 _LINE_BREAK = r"(?:\r\n|[\n\x0b\f\r])"
 _PLAIN_GROUPS = ("?:", "?=", "?!", "?>", "?<=", "?<!")
-_FLAGS_FOR_LINES = "dms"  # names of topics have no line breaks
+_FLAGS_FOR_LINES = "dms"  # Names of topics have no line breaks.
 
 
 def compile_java_pattern(text: str) -> re.Pattern[str]:
@@ -70,7 +70,7 @@ class _Translation:
     def run(self) -> str:
         translated = self._alternatives()
         if self._at < len(self._text):
-            raise self._error("a ) without its (")
+            raise self._error("a ) without a (")
         return translated
 
     def _alternatives(self) -> str:
@@ -143,7 +143,7 @@ class _Translation:
     def _rest_of_group(self) -> str:
         body = self._alternatives()
         if not self._take(")"):
-            raise self._error("a ( without its )")
+            raise self._error("a ( without a )")
         return body
 
     def _escape(self) -> str:
@@ -177,7 +177,7 @@ class _Translation:
         return number
 
     def _escaped_class(self) -> Characters | None:
-        """Returns the character class after a backslash; ``None`` if there is none."""
+        """Returns the character class after a backslash; ``None`` if the escape is not a class."""
         c = self._peek()
         if c in ESCAPES:
             self._at += 1
@@ -236,22 +236,20 @@ class _Translation:
         while self._take("&&"):
             found &= self._operand()
         if not self._take("]"):
-            raise self._error("a [ without its ]")
+            raise self._error("a [ without a ]")
         return ASCII - found if negated else found
 
     def _operand(self) -> Characters:
         """Returns the characters of the operand after ``&&``.
 
-        Java has a special meaning for a class beside other characters there, so that is refused.
+        A class beside other characters is refused there, because Java gives it a special meaning.
         """
         began = self._at
         found = self._class() if self._take("[") else self._union(None)
         followed = self._text[self._at :].startswith(("]", "&&"))
         quirk = self._at == began or self._text[began] == "&" or not followed
         if quirk or "[" in self._text[began + 1 : self._at].replace("\\[", ""):
-            raise self._error(
-                "an intersection (&&) with anything but one class, or characters without a class,"
-            )
+            raise self._error("an intersection (&&) of a class with other characters or classes")
         return found
 
     def _union(self, first: int | None) -> Characters:

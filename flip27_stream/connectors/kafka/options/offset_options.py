@@ -1,4 +1,4 @@
-"""The options that say where reading begins and ends."""
+"""The options of the offsets or times at which reading begins and ends."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OFFSETS_EXAMPLE = 'Expected e.g. {"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}.'
 _TIMES_EXAMPLE = 'Expected e.g. {"topicA":{"0":123456789,"1":123456789},"topicB":{"0":123456789}}.'
 _FLINK_OFFSETS = re.compile(r"partition:(\d{1,9}),offset:(\d{1,18})", re.ASCII)
 _SECONDS: Final = range(100_000_000, 31_536_000_000)
-"""Times (s) from 1973 on that in milliseconds would be times in 1970."""
+"""The range of numbers that are times from 1973 on in seconds, and in 1970 in milliseconds."""
 
 
 def _epoch_ms(text: str, option: str) -> int:
@@ -48,7 +48,7 @@ def _times(text: str, option: str) -> dict[TopicPartition, int]:
 
 @functools.cache
 def _warn_of_seconds(option: str, time: int) -> None:
-    """Logs a warning, once per process, about a time that can only be meant in seconds. Spark takes it as it is."""
+    """Logs a warning, once per process, about a time that is probably in seconds. Spark reads it as milliseconds."""
     if time in _SECONDS:
         read, meant = (
             datetime.fromtimestamp(s, tz=timezone.utc)
@@ -69,8 +69,8 @@ STARTING_OFFSETS: Final = Option(
     "startingOffsets",
     any_text('`earliest`, `latest`, or JSON such as `{"clicks":{"0":23,"1":-2}}`'),
     None,
-    "Where a new query begins. A query with a checkpoint goes on where it was. JSON must name exactly the partitions "
-    "that are read; an offset of -2 is the earliest one, -1 the latest one.",
+    "Where a new query begins. A query with a checkpoint goes on at its offsets. JSON must name exactly the partitions "
+    "that are read; -2 stands for the earliest offset, -1 for the latest.",
     default_words="`latest`; in a batch read `earliest`",
 )
 STARTING_TIMES: Final = Option(
@@ -105,7 +105,7 @@ ENDING_TIMES: Final = Option(
     "endingOffsetsByTimestamp",
     _TIMES,
     None,
-    "A batch read ends at the first record at or after a time, or at the end of a partition that has none.",
+    "A batch read ends at the first record at or after a time, or at the end of a partition without such a record.",
 )
 ENDING_TIMESTAMP: Final = Option(
     "endingTimestamp",
@@ -146,7 +146,7 @@ OPTIONS: Final = (*STARTING, *ENDING, *BOUNDED)
 
 
 def parse_starting_offsets(options: Mapping[str, str], *, bounded: bool) -> OffsetsInitializer:
-    """Returns where a query begins.
+    """Returns the initializer of the offsets at which a query begins.
 
     One time for all partitions takes precedence over a time for each, and that takes precedence over offsets (SK-15).
 
@@ -180,7 +180,7 @@ def parse_starting_offsets(options: Mapping[str, str], *, bounded: bool) -> Offs
 def parse_stopping_offsets(
     options: Mapping[str, str], subscriber: KafkaSubscriber, group: str | None, *, bounded: bool
 ) -> OffsetsInitializer | None:
-    """Returns where a query ends; ``None`` for an unbounded stream.
+    """Returns the initializer of the offsets at which a query ends; ``None`` for an unbounded stream.
 
     A batch read has the options ``ending...`` and ends at the latest offsets by default. A stream has
     ``scan.bounded...``.
@@ -215,7 +215,7 @@ def parse_stopping_offsets(
 
 
 def check_order(start: OffsetsInitializer, stop: OffsetsInitializer | None) -> None:
-    """Checks that reading does not begin after its end, as far as this is known without lookups.
+    """Checks that reading does not begin after its end, if this is known without lookups.
 
     Offsets are compared with offsets, and times with times.
 

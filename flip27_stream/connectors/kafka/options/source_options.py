@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 
-_ROWS_WORTH_A_TASK = 500  # Spark's CPU time for a Python task is that of some thousand small rows
+_ROWS_WORTH_A_TASK = 500  # Spark's CPU time for a Python task is that of some thousand small rows.
 
 
 def _delay(text: str, option: str) -> int:
@@ -147,7 +147,7 @@ COMMIT_OFFSETS: Final = Option(
     BOOLEAN,
     "false",
     "Commit processed offsets to the group `kafka.group.id`, so that tools that watch lag see the query. "
-    "Nothing is read from there. Give each query a group that no other query and no application uses: a "
+    "Nothing is read from the group. Give each query a group that no other query and no application uses: a "
     "commit moves the position of all that use it.",
 )
 ISOLATION_LEVEL: Final = Option(
@@ -160,13 +160,13 @@ FETCH_MAX_BYTES: Final = Option(
     "kafka.fetch.max.bytes",
     whole(most=MOST_INT),
     "8388608",
-    "Bytes per fetch from one broker. A record batch that is larger is fetched whole.",
+    "Bytes per fetch from one broker. A larger record batch is fetched whole.",
 )
 MAX_PARTITION_FETCH_BYTES: Final = Option(
     "kafka.max.partition.fetch.bytes",
     whole(most=MOST_INT),
     "4194304",
-    "Bytes per fetch of one partition. A record batch that is larger is fetched whole.",
+    "Bytes per fetch of one partition. A larger record batch is fetched whole.",
 )
 
 _STREAM_LIMITS: Final[tuple[Option[Any], ...]] = (MAX_OFFSETS, MIN_OFFSETS, MAX_DELAY)
@@ -207,25 +207,25 @@ class KafkaOptions:
     """The checked options of a Kafka source.
 
     Attributes:
-        connection: How to reach the cluster.
+        connection: The options of the connections.
         subscriber: Chooses the partitions.
-        starting_offsets: Where a new query begins.
-        stopping_offsets: Where reading ends; ``None`` for an unbounded stream.
+        starting_offsets: The offsets at which a new query begins.
+        stopping_offsets: The offsets at which reading ends; ``None`` for an unbounded stream.
         limits: The sizes of micro-batches and tasks.
         fail_on_data_loss: Whether lost records are an error.
         read_committed: Whether the isolation level is ``read_committed``.
-        discovery_interval_ms: How often new partitions are looked for; ``None`` for never.
+        discovery_interval_ms: The time between two discoveries of partitions; ``None`` for one discovery only.
         trusted_cluster: The id of a Kafka cluster to which topics were migrated with their offsets kept; ``None`` if no
             cluster is trusted.
         include_headers: Whether there is a column ``headers``.
         batch: Whether this is a batch read, for which all named records have to exist.
         group_id: The consumer group that processed offsets are committed to; ``None`` if they are not committed.
-        fetch_retries: How often offsets are asked for before an error.
+        fetch_retries: The number of attempts to look up the first offsets.
         fetch_retry_interval_ms: The pause between two of these attempts.
-        poll_timeout_ms: How long a task waits for planned records; ``None`` for ``default.api.timeout.ms``.
+        poll_timeout_ms: The time that a task waits for planned records; ``None`` for ``default.api.timeout.ms``.
         fetch_max_bytes: The bytes of a fetch from one broker; a larger record batch is still read.
         max_partition_fetch_bytes: The bytes of a fetch of one partition; a larger record batch is still read.
-        values: How values are decoded.
+        values: The options of decoding values.
     """
 
     connection: ConnectionOptions
@@ -313,7 +313,7 @@ def _limits(options: Mapping[str, str], *, bounded: bool) -> ReadLimits:
 def _commits(options: Mapping[str, str], group: str | None, *, reads_group: bool, bounded: bool) -> bool:
     """Returns whether processed offsets are committed (Flink ``commit.offsets.on.checkpoint``).
 
-    By default they are not, since the group may belong to another application, whose position a commit would move.
+    By default they are not committed: the group may belong to another application, whose position would change.
     """
     commits = COMMIT_OFFSETS.require(options)
     if commits and group is None:
@@ -325,6 +325,6 @@ def _commits(options: Mapping[str, str], group: str | None, *, reads_group: bool
     if group is not None and not commits and not reads_group:
         warn_without_effect(
             GROUP_ID.name,
-            f"processed offsets are committed only where option '{COMMIT_OFFSETS.name}' is true",
+            f"processed offsets are committed only if option '{COMMIT_OFFSETS.name}' is true",
         )
     return commits and not bounded

@@ -63,7 +63,7 @@ SUBSCRIBE: Final[Option[KafkaSubscriber]] = Option(
     "subscribe",
     Kind("names with commas between", _topic_list),
     None,
-    "Topics to read. What is named here, in `subscribePattern` or in `assign` may [change on a "
+    "Topics to read. The topics of this option, of `subscribePattern` and of `assign` may [change on a "
     "checkpoint](decisions.md#from-sparks-own-kafka-source).",
 )
 SUBSCRIBE_PATTERN: Final[Option[KafkaSubscriber]] = Option(

@@ -1,1 +1,1 @@
-"""The Kafka enumerator and what it asks the cluster for: offset ranges, topic ids, committed offsets."""
+"""The Kafka enumerator and its requests to the cluster: offset ranges, topic ids, committed offsets."""

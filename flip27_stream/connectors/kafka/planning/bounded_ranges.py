@@ -21,7 +21,7 @@ def up_to(stops: Stops, splits: Splits, ranges: Ranges) -> dict[str, SplitRange]
     """Returns each range cut at its stopping offset. A range that ends at its stopping offset is final.
 
     Args:
-        stops: The offsets at which reading ends, exclusively.
+        stops: The offsets (exclusive) at which reading ends.
         splits: The splits by split id.
         ranges: The ranges of the logs by split id.
     """
@@ -55,7 +55,7 @@ def check_batch(stops: Stops, splits: Splits, ranges: Ranges, *, fail_on_data_lo
     """Checks that the logs have all records of a batch read, which does not wait for records as a stream does.
 
     Args:
-        stops: The offsets at which reading ends, exclusively.
+        stops: The offsets (exclusive) at which reading ends.
         splits: The splits by split id, not planned yet, so that their starting offsets are those of the options.
         ranges: The ranges of the logs, of the splits whose leaders answered.
         fail_on_data_loss: Whether missing records are an error; else a warning is logged and the rest is read.
@@ -71,14 +71,14 @@ def check_batch(stops: Stops, splits: Splits, ranges: Ranges, *, fail_on_data_lo
         stop = stops[split.topic_partition]
         if r.end < stop:
             what = (
-                f"Records of {split.split_id} that were asked for are not there: wanted up to offset {stop}, but the "
+                f"Requested records of {split.split_id} do not exist: wanted up to offset {stop}, but the "
                 f"log ends at {r.end}."
             )
             report_data_loss(
                 log,
                 what,
                 fail=fail_on_data_loss,
-                remedy="Choose an earlier end (option 'endingOffsets'). To go on with what is there, set option "
-                "'failOnDataLoss' to false.",
+                remedy="Choose an earlier end (option 'endingOffsets'). To go on with the data that is left, set "
+                "option 'failOnDataLoss' to false.",
                 goes_on="The read goes on",
             )

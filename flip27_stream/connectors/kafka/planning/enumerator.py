@@ -91,8 +91,8 @@ class KafkaSourceEnumerator(
        (:meth:`_leave_unsubscribed`).
     3. In the planning thread, :meth:`_take_in` makes splits of the partitions that were not assigned yet, sorted by
        topic and number, and assigns each split to a reader (:func:`reader_of`). Partitions that are found after the
-       initial discovery, or that were created while the query was stopped, begin at offset 0, whatever the options say.
-       If offset 0 does not exist any more, that is a data loss, as in Spark's source.
+       initial discovery, or that were created while the query was stopped, begin at offset 0, regardless of the
+       options. If offset 0 does not exist any more, that is a data loss, as in Spark's source.
     4. For each micro-batch, :meth:`split_ranges` asks where the logs end, and whether they still have the records to
        read (:class:`LogRanges`).
     5. With alignment, :meth:`event_time_positions` finds event times in these ranges (:class:`PositionFinder`).
@@ -113,7 +113,7 @@ class KafkaSourceEnumerator(
         self._options = options
         self._state = state
         self._client = KafkaClient(options.connection)
-        # Later discoveries run beside the plans. The first plan waits for the initial one, which uses its connections.
+        # Later discoveries run at the same time as plans. The first plan waits for the initial discovery.
         self._discovery_client = KafkaClient(options.connection)
         self._discovery = SplitDiscovery[DiscoveredPartitions](
             context, self._take_in, log, "partitions", take_in_first=self._take_in_first
@@ -275,14 +275,14 @@ class KafkaSourceEnumerator(
         """Drops the partitions that the checkpoint has and the options do not name any more, as Spark's source does.
 
         Raises:
-            DataLossError: There are such partitions, and ``failOnDataLoss`` is set.
+            DataLossError: A partition is dropped, and ``failOnDataLoss`` is set.
         """
         subscriber = self._options.subscriber
         gone = sorted(tp for tp in self._state.partitions if not subscriber.names(tp))
         if not gone:
             return
         what = (
-            f"Partitions {', '.join(map(str, gone))} are in the checkpoint, and {subscriber} does not name them. "
+            f"Partitions {', '.join(map(str, gone))} are in the checkpoint, but {subscriber} does not name them. "
             "Records of them that were not read yet may be missed."
         )
         report_data_loss(
@@ -292,8 +292,8 @@ class KafkaSourceEnumerator(
             remedy=(
                 "To go on without them, set option 'failOnDataLoss' to false; to read on, name them again."
                 if len(gone) < len(self._state.partitions)
-                else "The checkpoint has no other partitions. If it is that of another query, give this one a "
-                "checkpointLocation of its own. If the query is to read other topics from now on, set option "
+                else "The checkpoint has no other partitions. If it belongs to another query, give this query "
+                "its own checkpointLocation. If the query shall read other topics from now on, set option "
                 "'failOnDataLoss' to false."
             ),
             goes_on="The query goes on without them",

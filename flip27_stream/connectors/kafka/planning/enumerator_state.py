@@ -22,7 +22,7 @@ class AssignedTopic:
     """A topic of which partitions were assigned.
 
     Attributes:
-        topic_id: The id that tells the topic from a later topic of the same name; empty if it is not known.
+        topic_id: The id that distinguishes the topic from a later topic of the same name; empty if it is not known.
         partitions: The numbers of the assigned partitions.
         orphans: The assigned partitions that existed in an earlier topic of the same name, and not in this topic when
             it was found. If this topic gets partitions of these numbers, their logs are new.
@@ -131,7 +131,7 @@ class KafkaEnumeratorState:
         return replace(self, topics=topics)
 
     def with_identities(self, identified: Mapping[str, TopicMetadata]) -> KafkaEnumeratorState:
-        """Returns the state with the current ids of topics and clusters. An id that brokers do not tell stays as it is.
+        """Returns the state with the current ids of topics and clusters; an id that brokers do not send stays.
 
         Args:
             identified: The current metadata of topics, by name.

@@ -61,7 +61,7 @@ class GroupCoordinator:
             if final := sorted(failed - _LOOK_AGAIN):
                 raise refused(f"a request about consumer group '{self._group}'", final[0])
             self._node = None
-            if answer is None:  # brokers may have new addresses, or the coordinator may have changed
+            if answer is None:  # Brokers may have new addresses, or the coordinator may have changed.
                 self._look_for_brokers(deadline)
             self._client.wait(max(options.retry_backoff_ms, 10) / 1000)
         if self._closed.is_set():
@@ -72,7 +72,7 @@ class GroupCoordinator:
         )
 
     def committed_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Returns the offsets that the group has committed; partitions without one are left out.
+        """Returns the offsets that the group has committed; partitions without a committed offset are left out.
 
         The errors are those of :meth:`ask`.
         """
@@ -99,7 +99,7 @@ class GroupCoordinator:
 
     def _look_for_brokers(self, deadline: float) -> None:
         within_s = min(_TRY_S, max(0.001, deadline - time.monotonic()))
-        with contextlib.suppress(UnreachableError):  # it is tried again until the deadline
+        with contextlib.suppress(UnreachableError):  # The lookup is tried again until the deadline.
             self._client.topics([], max(1, int(within_s * 1000)))
 
     def _find(self) -> int | None:

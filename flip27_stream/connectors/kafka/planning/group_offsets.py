@@ -70,7 +70,7 @@ class GroupCommitter:
     def flush(self, timeout_s: float) -> bool:
         """Waits up to ``timeout_s`` seconds until all offsets are committed, or failed to.
 
-        Returns whether that is so.
+        Returns true if all are committed or failed, and false on time-out.
         """
         with self._changed:
             return self._changed.wait_for(
@@ -123,7 +123,7 @@ class GroupCommitter:
 def _commit_request(group: str, offsets: Mapping[TopicPartition, int]) -> Any:
     """Returns an OffsetCommitRequest without a member id.
 
-    A group without members accepts it, one with members refuses it.
+    A group without members accepts such a request, and a group with members refuses it.
     """
     topic = OffsetCommitRequest.OffsetCommitRequestTopic
     partition = topic.OffsetCommitRequestPartition

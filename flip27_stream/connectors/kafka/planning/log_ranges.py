@@ -25,7 +25,7 @@ _GONE_AFTER_S = 5.0
 
 @dataclass
 class Looked:
-    """The result of :meth:`LogRanges.look`.
+    """The result of :meth:`LogRanges.look`: ranges and changes of topics.
 
     Attributes:
         ranges: The offset range of each split, by split id. A split is left out if its leader did not answer, or if its
@@ -44,10 +44,10 @@ class Looked:
 
 @dataclass(frozen=True)
 class _Bounds:
-    """The first and last offsets of logs, as the leaders told them.
+    """The first and last offsets of logs, by the answers of leaders.
 
     Attributes:
-        end: The end of each log, exclusively. In isolation ``read_committed`` this is the last stable offset.
+        end: The end of each log (exclusive). In isolation ``read_committed`` this is the last stable offset.
         start: The first offset of each log, for the partitions for which it was asked.
         high_watermark: The high watermark of partitions whose position is after ``end``. Such a query may have read
             records in isolation ``read_uncommitted`` that belong to a transaction that is still open.
@@ -66,14 +66,14 @@ class _Bounds:
 
 
 class LogRanges:
-    """Asks the leaders where logs begin and end, with one round of requests per micro-batch in a steady query.
+    """Finds the ranges of logs, with one round of requests to the leaders per micro-batch in a steady query.
 
     The beginning of a log is only asked for when a split is planned for the first time, or after a fetch at an offset
     that does not exist any more. If there are records to read, a broker is then asked for the ids of the topics. If the
     ids are the same as before, the leaders answered about these topics and not about successors of the same name.
 
     Attributes:
-        topics: The metadata of the topics as last seen, by name.
+        topics: The last known metadata of the topics, by name.
     """
 
     def __init__(self, client: KafkaClient, options: KafkaOptions) -> None:
@@ -177,7 +177,7 @@ class LogRanges:
     def _ask(
         self, wanted: Mapping[TopicPartition, int], changes: IdentityChanges, *, again: bool = False
     ) -> _Bounds:
-        """Returns where logs end and begin.
+        """Returns the ends and begins of logs.
 
         Args:
             wanted: The next position of each partition.
@@ -200,7 +200,7 @@ class LogRanges:
         high_watermarks = self._high_watermarks(behind)
         for tp in behind:
             if tp not in high_watermarks:
-                del ends[tp]  # the leader answered the first request and not the second one
+                del ends[tp]  # The leader answered the first request and not the second one.
         starts = {tp: at.offset for tp, at in start.items()}
         return _Bounds(ends, starts, high_watermarks, [tp for tp, at in end.items() if at.late])
 
@@ -228,7 +228,7 @@ class LogRanges:
                 self._lost(
                     tp,
                     wanted[tp],
-                    f"nothing, the partition {'is not there' if cause else 'was deleted'}",
+                    f"nothing, the partition {'does not exist' if cause else 'was deleted'}",
                     cause=cause,
                 )
             position = max(wanted[tp], 0)
@@ -255,7 +255,7 @@ class LogRanges:
             start, end = bounds.start[tp], bounds.end[tp]
             topic = self.topics[tp.topic]
             cause = self._identities.cause(state.topics[tp.topic], topic.cluster_id)
-            what = "has another id" if cause else "was deleted and made again"
+            what = "has another id" if cause else "was deleted and created again"
             available = f"{start} to {end} of a topic that {what}"
             self._lost(tp, offset, available, start, end if end < offset else start, cause)
             looked.recreated[tp] = topic.topic_id
@@ -277,7 +277,7 @@ class LogRanges:
         self._verified.add(tp)
 
     def _refuse_lost(self, found: Mapping[TopicPartition, str | None]) -> None:
-        """Fails if partitions were lost during an AvailableNow run, whatever ``failOnDataLoss`` says (scenario SK-02).
+        """Fails if partitions were lost during an AvailableNow run, even without ``failOnDataLoss`` (scenario SK-02).
 
         Only partitions that existed when the run began count.
 
@@ -293,7 +293,7 @@ class LogRanges:
             there = _partitions(self.topics)
             raise DataLossError(
                 "Some of partitions in Kafka topic(s) have been lost during running query with Trigger.AvailableNow. "
-                "Make sure topic partitions are not dropped, or made again, during the query run. "
+                "Make sure topic partitions are not dropped, or created again, during the query run. "
                 f"topic-partitions for latest offset: {_names(there)}, lost topic-partitions for end offset: "
                 f"{_names(lost)}"
             )
@@ -314,7 +314,7 @@ class LogRanges:
         what = (
             f"Records of {tp} may have been lost: wanted from offset {'earliest' if offset == EARLIEST else offset}, "
             f"available {available}.{where}"
-            f"{cause or ' They were aged out, the topic was deleted, or the log lost its end before they were read.'}"
+            f"{cause or ' Retention removed them, the topic was deleted, or the log lost its end.'}"
         )
         report_data_loss(log, what, fail=self._options.fail_on_data_loss)
 

@@ -39,11 +39,11 @@ class ClusterOffsets:
         return self._list(dict.fromkeys(partitions, EARLIEST))
 
     def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Returns the end of each partition now, exclusively, in the isolation level of the source."""
+        """Returns the current end offset (exclusive) of each partition, in the isolation level of the source."""
         return self._list(dict.fromkeys(partitions, LATEST))
 
     def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Returns the first offset of each partition with a timestamp (ms) at or after the one given.
+        """Returns the first offset of each partition whose record has a timestamp at or after the given one (ms).
 
         Partitions without such a record are left out.
         """
@@ -71,7 +71,7 @@ class ClusterOffsets:
             except UnreachableError as error:
                 if attempt >= self.attempts:
                     raise UnreachableError(
-                        f"{error} Tries: {attempt}, as option 'fetchOffset.numRetries' says."
+                        f"{error} Attempts: {attempt} (option 'fetchOffset.numRetries')."
                     ) from error
                 log.warning("Attempt %d of %d to get offsets failed: %s", attempt, self.attempts, error)
             time.sleep(self.interval_ms / 1000)

@@ -42,8 +42,8 @@ def adopted(
 
     Args:
         document: The offset as the offset log of the checkpoint has it.
-        first_begins: Returns where the first batch begins, given where it ends; see :func:`first_begins`. It is called
-            only if the result is used, since it makes requests to the brokers.
+        first_begins: Returns the offsets at which the first batch begins, for the offsets at which it ends; see
+            :func:`first_begins`. It sends requests to the brokers, so it is called only if its result is used.
     """
     found = list(_offsets(document))
     if any(offset is None for _, offset in found):
@@ -65,19 +65,19 @@ def warn_of_skipped_records(options: KafkaOptions, starts: Offsets) -> None:
     """Logs a warning if a query of a topic pattern begins at ``latest`` where there are records.
 
     Spark's source stores no offset while its pattern matches no topic, and reads topics that come later from their
-    beginning. A Python source is asked for a first offset then, as in a new query, and cannot tell the one from the
-    other.
+    beginning. A Python source cannot distinguish such a query from a new query: Spark asks for a first offset in both.
 
     Args:
         options: The options of the query.
-        starts: Where the first batch begins.
+        starts: The offsets at which the first batch begins.
     """
     skipped = sorted(tp for tp, offset in starts.items() if offset > 0)
     pattern = isinstance(options.subscriber, TopicPatternSubscriber)
     if pattern and isinstance(options.starting_offsets, Latest) and skipped:
         log.warning(
-            "Partitions %s begin at their end, since startingOffsets is latest: the records in them are not read. A "
-            "new query is meant to. If this one goes on from a checkpoint of Spark's Kafka source, which would read "
+            "Partitions %s begin at their end, since startingOffsets is latest: the records in them are not read. "
+            "This is "
+            "right for a new query. If this query goes on from a checkpoint of Spark's Kafka source, which would read "
             "them from their beginning, stop it, restore the copy of its checkpointLocation, and set option "
             "'startingOffsets' to earliest.",
             shortened(", ".join(map(str, skipped))),
@@ -98,15 +98,15 @@ def first_begins_by(options: KafkaOptions) -> Callable[[Offsets], Offsets]:
 
 
 def first_begins(ends: Offsets, options: KafkaOptions, lookups: OffsetLookups) -> Offsets:
-    """Returns where the first batch of a checkpoint begins, for the partitions for which this is certain.
+    """Returns the offsets at which the first batch of a checkpoint begins, only those that are certain.
 
     The offset log of Spark's source does not have these offsets. An offset that the options name is certain. The
-    beginning of a log, and the first record after a time, are looked up now. The result is what Spark's source found
-    then, unless records were deleted since. That is certain for a log that begins at offset 0. For another log the
-    result is only used if the options accept the loss of records.
+    beginning of a log, and the first record after a time, are looked up now. Spark's source found the same offset,
+    unless records were deleted since then. For a log that begins at offset 0 this is certain. For another log the
+    offset is returned only if the options accept the loss of records.
 
     Args:
-        ends: Where the first batch ends.
+        ends: The offsets at which the first batch ends.
         options: The options of the query.
         lookups: The requests to the cluster.
     """
@@ -127,7 +127,7 @@ def first_begins(ends: Offsets, options: KafkaOptions, lookups: OffsetLookups) -
 
 
 def _asked(start: OffsetsInitializer, ends: Offsets) -> Offsets:
-    """Returns the time (ms), or :data:`EARLIEST`, by which the begin of each partition in the first batch is found."""
+    """Returns the time (ms), or :data:`EARLIEST`, with which the begin of each partition is looked up."""
     if isinstance(start, AtTimestamp):
         times = start.times
         return (

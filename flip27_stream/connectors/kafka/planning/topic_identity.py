@@ -1,4 +1,4 @@
-"""Tells whether the topics of the cluster are those of the checkpoint, or other topics of the same names."""
+"""Compares the topics of the cluster with those of the checkpoint, to find other topics of the same names."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class IdentityChanges:
     """The differences between the topics of the cluster and those of the checkpoint.
 
     Attributes:
-        successors: The partitions that do not exist any more, or whose topic is another one, with the id of that topic;
-            the id is empty if the partition does not exist.
-        renamed: The partitions that are read on at their offsets under another topic id, or on another cluster.
+        successors: The partitions that do not exist any more, or whose topic was replaced, with the id of the new
+            topic; the id is empty if the partition does not exist.
+        renamed: The partitions that go on at their offsets under another topic id, or on another cluster.
     """
 
     successors: Mapping[TopicPartition, str]
@@ -29,7 +29,7 @@ class IdentityChanges:
 
 
 class TopicIdentities:
-    """Compares topics by their ids, and clusters by theirs.
+    """Compares topics by topic ids, and clusters by cluster ids.
 
     A topic that was deleted and created again has another id, and its offsets are meaningless. A topic that was
     migrated to another cluster has another id, too. Its offsets are valid if the user trusts that cluster
@@ -63,7 +63,7 @@ class TopicIdentities:
             if (known := state.topics.get(name)) is not None and self._is_unchanged(known, topic)
         }
         for tp in partitions:
-            if tp.partition in unchanged.get(tp.topic, ()):  # the usual case
+            if tp.partition in unchanged.get(tp.topic, ()):  # The usual case.
                 continue
             topic, known = topics.get(tp.topic), state.topics[tp.topic]
             if (successor := self._successor(tp, known, topic)) is not None:
@@ -75,7 +75,7 @@ class TopicIdentities:
     def replaced(self, name: str, known: AssignedTopic, topic: TopicMetadata) -> None:
         """Records that ``topic`` has replaced ``known``, the topic ``name`` of the checkpoint.
 
-        A broker that still tells the id of ``known`` has outdated metadata.
+        A broker that still sends the id of ``known`` has outdated metadata.
         """
         self._replaced |= {known.topic_id} - {topic.topic_id, ""}
         if _is_elsewhere(known, topic.cluster_id):
@@ -106,7 +106,7 @@ class TopicIdentities:
         if topic is None or tp.partition not in topic.leaders:
             return ""
         if topic.topic_id in self._replaced:
-            return ""  # the metadata is outdated: this broker does not know the new topic yet
+            return ""  # The metadata is outdated: this broker does not know the new topic yet.
         is_other = known.topic_id and topic.topic_id and topic.topic_id != known.topic_id
         if (is_other and not self._is_trusted(known, topic)) or tp.partition in known.orphans:
             return topic.topic_id
@@ -129,7 +129,7 @@ class TopicIdentities:
         elif self._is_trusted(known, topic):
             why = f"option '{TRUSTED_CLUSTER.name}' names that cluster"
         else:
-            why = "no topic ids tell whether it is another one"
+            why = "without topic ids, another topic of this name cannot be detected"
         log.warning(
             "Topic '%s' was read from cluster '%s' and is now read from cluster '%s', at the same offsets: %s.",
             name,

@@ -33,8 +33,8 @@ class BatchHeader(NamedTuple):
         magic: The version of the format.
         attributes: The flags as they are in the header.
         crc: The checksum as it is in the header.
-        base_timestamp: In ms since the epoch; -1 for no timestamp.
-        max_timestamp: In ms since the epoch; -1 for no timestamp.
+        base_timestamp: The timestamp from which those of records count (ms since the epoch); -1 for no timestamp.
+        max_timestamp: The greatest timestamp (ms since the epoch); -1 for no timestamp.
         producer_id: The id of the producer; -1 for no id.
         record_count: The number of records.
         position: The first byte of the batch in the data.
@@ -158,6 +158,6 @@ def _check(header: BatchHeader, source: str) -> None:
 def corrupt(source: str, offset: int, wrong: object) -> CorruptRecordError:
     """Returns the error for a batch that cannot be decoded."""
     return CorruptRecordError(
-        f"Corrupt record batch at offset {offset} of {source}: {wrong}. The log or the network damaged it; "
-        "read it with another client to find out which, and start after it to go on without it."
+        f"Corrupt record batch at offset {offset} of {source}: {wrong}. The batch was damaged in the log or "
+        "on the network: read it with another client to find out, and start after the batch to go on without it."
     )

@@ -11,7 +11,7 @@ from flip27_stream.arrays import Int64s
 from flip27_stream.connectors.kafka.records.varints import Bytes
 
 _ARROW_LIMIT = 2**31 - 1
-_LARGE = 1 << 13  # bytes of the buffer per piece
+_LARGE = 1 << 13  # Bytes of the buffer per piece.
 
 
 def gather(buffer: Bytes, at: Int64s, sizes: Int64s) -> pa.BinaryArray:

@@ -2,7 +2,7 @@
 
 The header of a batch has the greatest timestamp of its records, which the broker computes when it appends the batch
 (``LogValidator``), and from which it makes its own time index. The checksum of the batch covers it. So the header and
-the first record tell the event times of most logs without a look at the other records.
+the first record have the event times of most logs, and the other records need not be decoded.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ _LOG_OVERHEAD = 12
 _CRC_FROM = 21
 _LARGEST_OFFSET = 2**63 - 2
 _LONG_VARINT = 10
-_PADDING = bytes(
-    HEADER_SIZE + 32
-)  # a first record may be cut off: its fields are read before that is checked
+# A first record may be cut off: its fields are read before the size is checked.
+_PADDING = bytes(HEADER_SIZE + 32)
 _CODEC, _APPEND_TIME, _CONTROL = 0x07, 0x08, 0x20
 _HEADER = np.dtype(
     {
@@ -59,7 +58,7 @@ class HeaderColumns:
         first_times: The timestamp (ms) of the first record of each batch.
         has_first: Whether the first record is known; false for a compressed batch.
         has_data: Whether the batch has records that are data; false for transaction markers and for batches that
-            compaction has emptied. Their other columns say nothing.
+            compaction has emptied. Their other columns have no meaning.
     """
 
     logs: Int64s
@@ -72,7 +71,7 @@ class HeaderColumns:
 
     @staticmethod
     def empty() -> HeaderColumns:
-        """Returns no batches."""
+        """Returns an object without batches."""
         none, no = np.empty(0, np.int64), np.empty(0, bool)
         return HeaderColumns(none, none, none, none, none, no, no)
 

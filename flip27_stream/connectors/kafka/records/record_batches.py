@@ -47,9 +47,9 @@ class Decoded:
 
     Attributes:
         records: The data records.
-        next_offset: The offset after the last batch that was seen, also if that batch has no data records (markers,
-            aborted or compacted records), but not above ``stop``. It is ``start`` if the data has no complete batch; a
-            larger fetch may then bring one.
+        next_offset: The offset after the last complete batch, even if that batch has no data records (markers,
+            aborted or compacted records), but not above ``stop``. It is ``start`` if the data has no complete batch;
+            a larger fetch may then have one.
         more: Decodes the next part of a large batch, of which ``records`` are a part; ``None`` after the last one.
     """
 
@@ -79,7 +79,7 @@ def decode(
     Args:
         data: The records of one partition in a FetchResponse.
         start: The first offset to return.
-        stop: The end of the offsets to return, exclusively.
+        stop: The end of the offsets to return (exclusive).
         source: The partition, for errors.
         aborted: The aborted transactions of the response, each as (producer id, first offset), whose records are left
             out; ``None`` to keep them (``read_uncommitted``).
@@ -142,7 +142,7 @@ def _data_batches(
     check_crcs: bool,
     enough: int,
 ) -> tuple[list[BatchHeader], int]:
-    """Returns the complete batches that may have wanted records, and the offset after the last batch seen."""
+    """Returns the complete batches that may have wanted records, and the offset after the last complete batch."""
     batches: list[BatchHeader] = []
     next_offset = size = 0
     transactions = None if aborted is None else _Transactions(aborted)
@@ -167,11 +167,11 @@ def _data_batches(
 
 
 class _Transactions:
-    """Tells which batches belong to aborted transactions, for isolation level ``read_committed`` (KIP-98)."""
+    """Finds the batches that belong to aborted transactions, for isolation level ``read_committed`` (KIP-98)."""
 
     def __init__(self, aborted: Sequence[tuple[int, int]]) -> None:
         self._to_come = sorted(aborted, key=lambda transaction: transaction[1], reverse=True)
-        self._open: set[int] = set()  # ids of producers whose current transaction was aborted
+        self._open: set[int] = set()  # The ids of producers whose current transaction was aborted.
 
     def skip(self, view: memoryview, batch: BatchHeader, source: str) -> bool:
         """Returns whether ``batch`` is left out. It must be called for each batch in order, markers included."""
@@ -286,7 +286,7 @@ def _read_v0_v1(
 
     Raises:
         CorruptRecordError: The data is damaged, or an offset is not above ``before``. The header of compressed messages
-            does not tell their first offset, so this is checked here.
+            does not have their first offset, so this is checked here.
     """
     messages: list[records_v0_v1.Message] = []
     inflated = taken = 0

@@ -29,7 +29,7 @@ class WantedColumns:
 
     Attributes:
         start: The first offset.
-        stop: The end of the offsets, exclusively.
+        stop: The end of the offsets (exclusive).
         keys: Whether keys are decoded.
         values: Whether values are decoded.
         headers: Whether headers are decoded.
@@ -47,13 +47,13 @@ class RecordColumns:
     """The data records of one contiguous piece of the log of one partition, as columns of one length.
 
     Attributes:
-        offsets: Strictly increasing.
-        timestamps: In ms since the epoch; -1 for a record without a timestamp.
+        offsets: The offsets, strictly increasing.
+        timestamps: The timestamps (ms since the epoch); -1 for a record without a timestamp.
         timestamp_types: 0 for CreateTime, 1 for LogAppendTime, -1 for magic 0, which has no timestamps.
-        keys: May have nulls; ``None`` if the column was not asked for.
-        values: May have nulls; ``None`` if the column was not asked for.
+        keys: The keys, with nulls; ``None`` if the column is not wanted.
+        values: The values, with nulls; ``None`` if the column is not wanted.
         headers: ``list<struct<key: string, value: binary>>``, as in Spark, null for a record without headers; ``None``
-            if the column was not asked for.
+            if the column is not wanted.
     """
 
     offsets: Int64s
@@ -94,7 +94,7 @@ class LocatedRecords:
         try:
             self._locate(spans, batches)
         except IndexError as error:
-            raise MalformedError("a record leaves its batch") from error
+            raise MalformedError("a record exceeds its batch") from error
 
     def _locate(self, spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader]) -> None:
         buffer = self._buffer

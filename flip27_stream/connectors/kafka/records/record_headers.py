@@ -33,7 +33,7 @@ def read_headers(buffer: Bytes, at: Int64s, counts: Int64s, ends: Int64s) -> pa.
         return pa.nulls(len(counts), HEADERS)
     behind = np.cumsum(counts)
     total = int(behind[-1])
-    pieces = np.empty((4, total), np.int64)  # key position and size, value position and size
+    pieces = np.empty((4, total), np.int64)  # Position and size of the key, and of the value.
     rows = np.flatnonzero(counts)
     entries, left, at, ends = (behind - counts)[rows], counts[rows], at[rows], ends[rows]
     while len(rows) > _FEW_RECORDS:

@@ -1,4 +1,4 @@
-"""Finds where the records of batches begin, which is the only step of decoding that goes from record to record.
+"""Finds the beginnings of records in batches, the only step of decoding that goes from record to record.
 
 Each record begins with its length, so a loop can find the records one after the other. There are three faster ways. If
 many records of a batch have the same length, one comparison finds all of them. Small batches are often laid out like
@@ -30,7 +30,7 @@ from flip27_stream.connectors.kafka.records.varints import (
     read_varints,
 )
 
-_MANY = 512  # records of a batch from which on a check for equal lengths is worth its time
+_MANY = 512  # The number of records in a batch from which on a check for equal lengths saves time.
 _FEWEST_RUNS, _SHORT_RUN = 8, 64
 
 
@@ -44,7 +44,7 @@ def find_records(buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Int64s
 
     Raises:
         MalformedError: The records cannot be in the spans, or their lengths do not fill them.
-        IndexError: A record leaves its batch.
+        IndexError: A record exceeds its batch.
     """
     lows, highs = np.array(spans, np.int64).T
     if (counts * SMALLEST_RECORD > highs - lows).any():
@@ -143,7 +143,7 @@ def _add_runs(data: Bytes, starts: Int64s) -> bool:
 
 
 def _same(heads: Bytes) -> int:
-    """Returns how many of the first rows are equal."""
+    """Returns the number of first rows that are equal."""
     differs = np.zeros(len(heads), bool)
     for column in heads.T:
         differs |= column != column[0]

@@ -1,7 +1,7 @@
 """Decodes a few small records into columns, one record after the other.
 
-The decoder with numpy takes some hundred microseconds, however few records there are. That is too slow for a planner
-that looks at one record of each of a thousand partitions, and for the tasks of a query that has no backlog.
+The decoder with numpy takes some hundred microseconds even for a single record. That is too slow for a planner that
+reads one record of each of a thousand partitions, and for the tasks of a query without a backlog.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FEW = 32
 _SMALL = 1 << 16
 
 Row = tuple[int, int, int, bytes | None, bytes | None, list[dict[str, Any]] | None]
-"""Offset, timestamp (ms), timestamp type, key, value, headers."""
+"""The fields of a record: offset, timestamp (ms), timestamp type, key, value, headers."""
 
 
 def are_few(spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wanted: WantedColumns) -> bool:
@@ -35,7 +35,7 @@ def are_few(spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wa
 def read_few(
     buffer: Bytes, spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wanted: WantedColumns
 ) -> RecordColumns:
-    """Returns the same as :func:`~flip27_stream.connectors.kafka.records.record_columns.read_records`.
+    """Returns the records as :func:`~flip27_stream.connectors.kafka.records.record_columns.read_records` does.
 
     If neither keys nor values nor headers are wanted, the bytes of a record after its offset are not checked.
     """

@@ -1,7 +1,7 @@
 """Decodes message sets of magic 0 and 1 (KIP-31, KIP-32), message by message.
 
-Brokers return these for topics that were written before Kafka 0.11. kafka-python has a decoder, too. But on a damaged
-length it cuts fields short or does not end, and it decompresses without a limit.
+Brokers return these formats for topics that were written before Kafka 0.11. The decoder of kafka-python is not used: on
+a damaged length it cuts fields short or does not end, and it decompresses without a limit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WORD = 0xFFFFFFFF
 
 
 class Message(NamedTuple):
-    """One message: offset, timestamp (ms) and its type, key and value."""
+    """One message: offset, timestamp (ms), timestamp type, key and value."""
 
     offset: int
     timestamp: int
@@ -140,7 +140,7 @@ def _with_frame_checksum(payload: bytes) -> bytes:
     """Returns the LZ4 frame with a correct header checksum; clients before Kafka 0.10 computed another one (KIP-57)."""
     if len(payload) < 15:
         raise MalformedError("LZ4 frame cut off")
-    at = 14 if payload[4] & 0x08 else 6  # the header is longer when it has the size of the content
+    at = 14 if payload[4] & 0x08 else 6  # The header is longer if it has the size of the content.
     return payload[:at] + bytes([_xxh32(payload[4:at]) >> 8 & 0xFF]) + payload[at + 1 :]
 
 

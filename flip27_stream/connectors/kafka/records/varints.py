@@ -19,7 +19,7 @@ _LONG_BYTES = 10
 
 
 class MalformedError(ValueError):
-    """The error for bytes that are not records. Its text says what is wrong, and not where."""
+    """The error for bytes that are not records. Its text describes the defect, without the offset."""
 
 
 def read_varints(buffer: Bytes, at: Int64s, longest: int = INT_BYTES) -> tuple[Int64s, Int64s]:
@@ -34,7 +34,7 @@ def read_varints(buffer: Bytes, at: Int64s, longest: int = INT_BYTES) -> tuple[I
         longest: The greatest number of bytes of an encoded number.
 
     Raises:
-        MalformedError: A number takes more than ``longest`` bytes, or begins in the buffer and leaves it.
+        MalformedError: A number takes more than ``longest`` bytes, or begins in the buffer and exceeds it.
         IndexError: A number begins behind the buffer.
     """
     try:
@@ -62,9 +62,9 @@ def byte_pairs(buffer: Bytes) -> npt.NDArray[np.uint16]:
 
 
 def _read_long(buffer: Bytes, at: Int64s, longest: int) -> tuple[Int64s, Int64s]:
-    """Returns the same as :func:`read_varints`, for numbers of any size.
+    """Returns the numbers and the positions after them, as :func:`read_varints` does, for numbers of any size.
 
-    A number that leaves the buffer takes more than ``longest`` bytes, since the last byte is read again and again.
+    A number that exceeds the buffer takes more than ``longest`` bytes, because the last byte is read repeatedly.
     """
     raw, behind = np.zeros(len(at), np.uint64), at
     more: npt.NDArray[Any] = np.ones(len(at), np.uint8)
@@ -82,7 +82,7 @@ def _read_long(buffer: Bytes, at: Int64s, longest: int) -> tuple[Int64s, Int64s]
 
 
 def _unzigzag(raw: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Returns the signed numbers, of the same size, of zigzag-encoded ones: 0, 1, 2, 3, 4 stand for 0, -1, 1, -2, 2."""
+    """Returns the signed numbers that zigzag-encoded numbers stand for: 0, 1, 2, 3, 4 stand for 0, -1, 1, -2, 2."""
     return ((raw >> 1) ^ -(raw & 1)).view(f"i{raw.itemsize}")
 
 

@@ -20,7 +20,7 @@ _UNREACHABLE = (2529639068, 2529639132)  # KRB5_KDC_UNREACH, KRB5_REALM_CANT_RES
 
 @dataclass(frozen=True)
 class Kerberos:
-    """Where the Kerberos tickets of this client come from.
+    """Kerberos credentials: the principal, and the keytab or the ticket cache with its tickets.
 
     Attributes:
         service: The first part of the principals of the brokers, in ``service/host@REALM``.
@@ -42,7 +42,7 @@ class Kerberos:
         """Returns a new authentication at a broker. Its principal must have the name ``host``.
 
         Raises:
-            AuthenticationError: There is no ticket for this client or the broker.
+            AuthenticationError: No ticket for this client or the broker is available.
             OSError: The Kerberos server cannot be reached now.
         """
         check_installed("gssapi", "kerberos", "SASL/GSSAPI")
@@ -88,7 +88,7 @@ class Kerberos:
             f"the keytab {self.keytab}" if self.keytab else f"ticket cache {self.ticket_cache or '(default)'}"
         )
         return AuthenticationError(
-            f"There is no Kerberos ticket with which {client}, by {place}, authenticates at {self.service}/{host}: "
+            f"No Kerberos ticket of {client} for {self.service}/{host} was found in {place}: "
             f"{error}. Check options '{self.option}' and 'kafka.sasl.kerberos.service.name', and KRB5_CONFIG on the "
             "driver and on the executors."
         )
@@ -98,8 +98,8 @@ class GssapiExchange:
     """One authentication with GSSAPI. The broker proves that it has the key of its principal.
 
     Args:
-        context: The security context of the package ``gssapi``, which was not begun.
-        kerberos: Where the tickets came from.
+        context: A new security context of the package ``gssapi``.
+        kerberos: The credentials.
         tickets: The name of their cache in this process; empty for tickets of the machine.
     """
 

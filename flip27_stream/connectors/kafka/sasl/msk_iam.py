@@ -46,7 +46,8 @@ def _handler(text: str, option: str) -> str:
         raise OptionError.of(
             option,
             text,
-            f"No Java client runs here. This source does itself what class {_HANDLER_CLASS} does; name that class or "
+            f"This source has no Java client, and has its own implementation of class {_HANDLER_CLASS}; name that "
+            "class or "
             "leave the option out.",
         )
     return name
@@ -56,8 +57,8 @@ CLIENT_HANDLER: Final = Option(
     "kafka.sasl.client.callback.handler.class",
     Kind(f"`{_HANDLER_CLASS}`", _handler),
     None,
-    "Accepted with mechanism AWS_MSK_IAM, also with `shadedmskiam.` before it; this source does the work of the "
-    "class. Other classes are refused.",
+    "Accepted with mechanism AWS_MSK_IAM, also with `shadedmskiam.` before it; this source has its own "
+    "implementation of the class. Other classes are refused.",
 )
 
 
@@ -94,7 +95,7 @@ class MskIam:
         """Returns a new authentication at a broker.
 
         Raises:
-            AuthenticationError: There are no credentials, or no region is known.
+            AuthenticationError: No credentials or no region are found.
             OSError: AWS cannot be reached now.
         """
         check_installed("boto3", "aws", "SASL/AWS_MSK_IAM")
@@ -110,7 +111,7 @@ class MskIam:
         """Returns the present access key, its secret and the session token, with the attributes that botocore gives.
 
         Raises:
-            AuthenticationError: There are no credentials.
+            AuthenticationError: No credentials are found.
             OSError: AWS cannot be reached now.
         """
         from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
@@ -121,12 +122,12 @@ class MskIam:
             raise ConnectionAbortedError(f"AWS cannot be reached for credentials: {error}") from error
         except (BotoCoreError, ClientError) as error:
             raise AuthenticationError(
-                f"There are no AWS credentials for Amazon MSK: {error} Check option '{_JAAS}' and AWS's settings on "
+                f"No AWS credentials for Amazon MSK are found: {error} Check option '{_JAAS}' and AWS's settings on "
                 "the driver and on the executors."
             ) from error
 
     def refused(self, exchange: SaslExchange) -> bool:
-        """Returns ``False``, since boto3 renews credentials itself before they expire."""
+        """Returns ``False``: boto3 itself renews credentials before they expire."""
         return False
 
 
@@ -151,7 +152,7 @@ def region_of(host: str, profile: str | None = None) -> str:
 
 
 def default_region(profile: str | None) -> str | None:
-    """Returns the AWS region of ``AWS_REGION``, which only Java's library reads, else boto3's; ``None`` without one."""
+    """Returns the AWS region of ``AWS_REGION`` (a setting of Java's library), else boto3's; ``None`` without one."""
     import boto3
 
     found: str | None = os.environ.get("AWS_REGION") or boto3.Session(profile_name=profile).region_name
@@ -159,7 +160,7 @@ def default_region(profile: str | None) -> str | None:
 
 
 def region_in(host: str) -> str | None:
-    """Returns the AWS region in the name of a broker of Amazon MSK; ``None`` if there is none in it."""
+    """Returns the AWS region in the name of a broker of Amazon MSK; ``None`` if the name has no region."""
     match = _HOST.search(host)
     return None if match is None else match[1]
 
@@ -195,7 +196,7 @@ def aws_settings(given: Mapping[str, str]) -> MskIam:
     """
     if _REGION_PROVIDER in given:
         raise OptionError(
-            f"Option '{_JAAS}' sets {_REGION_PROVIDER}, which names a Java class, and no Java client runs here. Set "
+            f"Option '{_JAAS}' sets {_REGION_PROVIDER}, which names a Java class; this source has no Java client. Set "
             "AWS_REGION on the driver and on the executors."
         )
     for name in given:
@@ -204,7 +205,7 @@ def aws_settings(given: Mapping[str, str]) -> MskIam:
             raise OptionError(f"Option '{_JAAS}' sets {name}, which is not supported. Allowed: {allowed}.")
     if "awsProfileName" in given and "awsRoleArn" in given:
         raise OptionError(
-            f"Option '{_JAAS}' sets awsProfileName and awsRoleArn, of which Java's library takes the first that has "
+            f"Option '{_JAAS}' sets awsProfileName and awsRoleArn; Java's library uses the first of them that has "
             "credentials. Leave out awsRoleArn to use the keys of the profile, as Java does. To assume the role with "
             "them, name a profile of AWS's configuration file that has role_arn and source_profile."
         )

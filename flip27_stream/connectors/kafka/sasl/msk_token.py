@@ -13,7 +13,7 @@ from flip27_stream.errors import AuthenticationError
 from flip27_stream.extras import check_installed
 
 LOGIN_HANDLER: Final = "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler"
-"""The Java class in place of which this module provides tokens."""
+"""The Java class that this module replaces."""
 
 _LIFE_S: Final = 900
 
@@ -34,7 +34,7 @@ class MskToken:
         """Returns a new token.
 
         Raises:
-            AuthenticationError: There are no AWS credentials, or no region is known.
+            AuthenticationError: No AWS credentials or no region are found.
             OSError: AWS cannot be reached now.
         """
         check_installed("boto3", "aws", "SASL/OAUTHBEARER at Amazon MSK")
@@ -44,8 +44,9 @@ class MskToken:
         region = self.region or default_region(self.aws.profile)
         if region is None:
             raise AuthenticationError(
-                "The AWS region of the brokers is not known, which a token for Amazon MSK needs: the names in option "
-                "'kafka.bootstrap.servers' have none in them, and AWS's settings have none. Set AWS_REGION on the "
+                "A token for Amazon MSK needs the AWS region of the brokers, which is unknown: neither the names in "
+                "option "
+                "'kafka.bootstrap.servers' nor AWS's settings have a region. Set AWS_REGION on the "
                 "driver and on the executors."
             )
         request = AWSRequest(

@@ -38,7 +38,8 @@ _EXTENSION_VALUE: Final = re.compile(r"[\x21-\x7e \t\r\n]+")
 def _java_class(*names: str) -> Kind[str]:
     """Returns the kind of an option whose value is the name of a Java class.
 
-    Only ``names`` are allowed, whose work this source does itself; package prefixes that Databricks adds are ignored.
+    Only ``names`` are allowed: classes of which this source has its own implementation. Package prefixes that
+    Databricks adds are ignored.
     """
 
     def parse(text: str, option: str) -> str:
@@ -49,7 +50,8 @@ def _java_class(*names: str) -> Kind[str]:
             raise OptionError.of(
                 option,
                 text,
-                f"No Java client runs here. This source does itself what class {' or '.join(names)} does; name that "
+                f"This source has no Java client, and has its own implementation of class {' or '.join(names)}; name "
+                "that "
                 "class or leave the option out. For tokens of another kind, leave the option out and name a Python "
                 f"function in option '{token_function.OPTION}'.",
             )
@@ -83,7 +85,7 @@ def token_url(provider: str) -> Kind[str]:
         except ValueError:
             well_formed = False
         if not well_formed:
-            # A URL may hold a secret, so it is not shown.
+            # A URL may have a secret in it, so it is not shown.
             raise OptionError(
                 f"Option '{option}' must be a URL such as https://login.example.com/oauth2/token, with no user name in "
                 "it, and no spaces or other characters that URLs encode."
@@ -97,7 +99,7 @@ ENDPOINT: Final = Option(
     "kafka.sasl.oauthbearer.token.endpoint.url",
     token_url(token_function.OPTION),
     None,
-    "Where tokens are asked for. Required with mechanism OAUTHBEARER, unless there is a token provider.",
+    "The URL of the token endpoint. Required with mechanism OAUTHBEARER, unless there is a token provider.",
 )
 CLIENT_ID: Final = Option(
     "kafka.sasl.oauthbearer.client.credentials.client.id",
@@ -116,7 +118,7 @@ SCOPE: Final = Option(
     "kafka.sasl.oauthbearer.scope",
     any_text(),
     None,
-    "What the token is for, in place of `scope` in the login module.",
+    "The scope of the token, in place of `scope` in the login module.",
 )
 URL_ENCODE: Final = Option(
     "kafka.sasl.oauthbearer.header.urlencode",
@@ -128,14 +130,14 @@ PROVIDER: Final = Option(
     token_function.OPTION,
     any_text("`module:function`"),
     None,
-    "A function of yours that returns tokens, in place of a token endpoint; see "
+    "Your own function that returns tokens, in place of a token endpoint; see "
     "[authentication](authentication.md).",
 )
 HANDLER: Final = Option(
     "kafka.sasl.login.callback.handler.class",
     _java_class(*_HANDLERS),
     None,
-    "Accepted, also with `kafkashaded.` before it; this source does the work of the class. Other classes are refused.",
+    "Accepted, also with `kafkashaded.` before it; this source has its own implementation. Other classes are refused.",
 )
 RETRIEVER: Final = Option(
     "kafka.sasl.oauthbearer.jwt.retriever.class",
@@ -159,7 +161,7 @@ RETRY_MAX: Final = Option(
     "kafka.sasl.login.retry.backoff.max.ms",
     whole(most=MOST_INT),
     "10000",
-    "How long to go on asking for a token before the connection fails.",
+    "How long requests for a token are repeated before the connection fails.",
 )
 
 OAUTH_OPTIONS: Final[tuple[Option[Any], ...]] = (

@@ -12,7 +12,7 @@ from flip27_stream.connectors.kafka.tokens.token_cache import TOKENS, TokenProvi
 from flip27_stream.errors import AuthenticationError
 
 TOKEN_FORM = re.compile(r"[-._~+/A-Za-z0-9]+=*")
-"""The form of a token (RFC 6750, section 2.1). It has no character that would end the field of the message."""
+"""The form of a token (RFC 6750, section 2.1), which has no character that would end the field of the message."""
 
 
 class OAuthBearerExchange:
@@ -71,7 +71,7 @@ class OAuthBearer:
         """Returns a new authentication.
 
         Raises:
-            AuthenticationError: There is no token, or it has an invalid character.
+            AuthenticationError: The provider returns no token, or the token has an invalid character.
             OSError: The provider of tokens cannot be reached now.
         """
         token = TOKENS.token(self.provider)

@@ -17,11 +17,11 @@ MISSING: Final = (
     "runtime of Databricks that has getServiceCredentialsProvider, in module 'databricks.service_credentials' or in "
     "dbutils.credentials; this process has neither."
 )
-"""What is missing if :func:`credential_providers` returns ``None``, for messages."""
+"""The description of the missing function if :func:`credential_providers` returns ``None``, for messages."""
 
 
 def credential_providers() -> Callable[[str], Any] | None:
-    """Returns the runtime's function for the provider of a credential; ``None`` if there is no such function.
+    """Returns the runtime's function for the provider of a credential; ``None`` if the runtime has no such function.
 
     For a credential of Azure the provider has ``get_token``; for one of AWS it is a session of botocore.
     """

@@ -1,4 +1,4 @@
-"""What every SASL mechanism provides: credentials, and authentications with them. User name and password are one kind.
+"""The interfaces of SASL mechanisms, credentials and their exchanges, and the credentials of user name and password.
 
 Credentials are sent to the executors, so they are small, hashable and picklable.
 """
@@ -29,7 +29,7 @@ class SaslExchange(Protocol):
         ...
 
     def is_authenticated(self) -> bool:
-        """Returns whether the broker accepted the credentials, and proved its identity if the mechanism has that."""
+        """Returns whether the broker accepted the credentials, and proved its identity if the mechanism requires it."""
         ...
 
 
@@ -75,12 +75,12 @@ class SaslOptions:
 
     def exchange(self, host: str) -> SaslExchange:
         """Returns a new authentication at the broker that was reached by the name ``host``."""
-        # Imported on use, since only processes that connect need kafka-python.
+        # Imported on use, because only processes that connect need kafka-python.
         from flip27_stream.connectors.kafka.kafka_python.sasl_mechanisms import password_exchange
 
         exchange: SaslExchange = password_exchange(self.mechanism, self.username, self.password)
         return exchange
 
     def refused(self, exchange: SaslExchange) -> bool:
-        """Returns ``False``, since a password does not change."""
+        """Returns ``False``: a password does not change."""
         return False

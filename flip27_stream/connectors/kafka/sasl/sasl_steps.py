@@ -42,7 +42,7 @@ def sasl_steps(broker: str, host: str, sasl: SaslCredentials, versions: BrokerVe
         returns the life time of the session in ms (KIP-368), 0 for an unlimited one.
 
     Raises:
-        AuthenticationError: The broker refused, or did not prove that it knows the credentials.
+        AuthenticationError: The broker refused the credentials, or did not prove that it knows them.
         CredentialsUncheckedError: The broker could not check the credentials.
     """
     handshake = SaslHandshakeRequest(mechanism=sasl.mechanism)
@@ -68,7 +68,7 @@ def sasl_steps(broker: str, host: str, sasl: SaslCredentials, versions: BrokerVe
             received = yield token
         try:
             exchange.receive(received)
-        except (ValueError, LookupError):  # the last message of SCRAM is wrong
+        except (ValueError, LookupError):  # The last message of SCRAM is wrong.
             raise _unproven(broker, sasl) from None
     if not exchange.is_authenticated():
         raise _unproven(broker, sasl)
@@ -100,7 +100,7 @@ def _version_of(request: Any, broker: str, versions: BrokerVersionData) -> int:
         return int(versions.api_version(request))
     except kafka_errors.IncompatibleBrokerVersion as error:
         raise AuthenticationError(
-            f"The broker at {broker} takes no SASL here: {error}. Check option 'kafka.security.protocol'."
+            f"The broker at {broker} supports no SASL at this port: {error}. Check option 'kafka.security.protocol'."
         ) from error
 
 
@@ -111,7 +111,7 @@ def _check(error: int, why: str | None, broker: str, sasl: SaslCredentials) -> N
         )
     if error == _ILLEGAL_STATE:
         raise AuthenticationError(
-            f"The broker at {broker} takes no SASL here. Check option 'kafka.security.protocol'."
+            f"The broker at {broker} supports no SASL at this port. Check option 'kafka.security.protocol'."
         )
     if error == _FAILED:
         raise AuthenticationError(
@@ -125,6 +125,6 @@ def _check(error: int, why: str | None, broker: str, sasl: SaslCredentials) -> N
 
 def _unproven(broker: str, sasl: SaslCredentials) -> AuthenticationError:
     return AuthenticationError(
-        f"The broker at {broker} did not prove by SASL/{sasl.mechanism} who it is, so it may be "
-        "another than it says. Check option 'kafka.bootstrap.servers'."
+        f"The broker at {broker} did not prove its identity by SASL/{sasl.mechanism}, so it may "
+        "be another server. Check option 'kafka.bootstrap.servers'."
     )

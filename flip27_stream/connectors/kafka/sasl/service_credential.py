@@ -25,7 +25,7 @@ SCOPE: Final = Option(
     "databricks.serviceCredential.scope",
     text("text", "the scope of tokens"),
     None,
-    "What these tokens are for.",
+    "The scope of these tokens.",
     default_words="that of the namespace of Event Hubs in `kafka.bootstrap.servers`",
 )
 OPTIONS: Final = (CREDENTIAL, SCOPE)
@@ -71,7 +71,7 @@ class ServiceCredential:
             raise AuthenticationError(
                 f"The service credential '{self.name}' (option '{CREDENTIAL.name}') gives no token for the scope "
                 f"'{self.scope}': {type(error).__name__}. Check its name, the privilege ACCESS on it, and option "
-                f"'{SCOPE.name}'. Those of Azure give tokens."
+                f"'{SCOPE.name}'. Only credentials of Azure give tokens."
             ) from None
 
 
@@ -82,8 +82,8 @@ def parse_service_credential(options: Mapping[str, str]) -> OAuthBearer | MskIam
         options: The options of the query, by their names in lower case.
 
     Raises:
-        OptionError: This runtime has no service credentials, the brokers do not take their tokens, or the options say
-            otherwise how to log in.
+        OptionError: This runtime has no service credentials, the brokers do not accept their tokens, or other options
+            also configure authentication.
     """
     name = CREDENTIAL.get(options)
     if name is None:
@@ -93,14 +93,14 @@ def parse_service_credential(options: Mapping[str, str]) -> OAuthBearer | MskIam
     if _first_host(options).endswith(_GOOGLE):
         raise OptionError(
             f"Option '{CREDENTIAL.name}' is not supported for Managed Service for Apache Kafka of Google Cloud: its "
-            f"brokers take tokens of a form of their own. {_INSTEAD}"
+            f"brokers accept only tokens of their own form. {_INSTEAD}"
         )
     protocol = options.get("kafka.security.protocol", "SASL_SSL").strip().upper()
     other = next((option for option in sorted(options) if option.startswith("kafka.sasl.")), None)
     if other is not None or protocol != "SASL_SSL":
         raise OptionError(
             f"Options '{CREDENTIAL.name}' and '{other or 'kafka.security.protocol'}' cannot be given together: the "
-            "service credential says how to log in."
+            "service credential already determines the authentication."
         )
     if credential_providers() is None:
         raise OptionError(f"Option '{CREDENTIAL.name}' needs a {MISSING} {_INSTEAD}")

@@ -1,1 +1,1 @@
-"""The client of schema registries that speak the API of Confluent's."""
+"""The client of schema registries with the API of Confluent's Schema Registry."""

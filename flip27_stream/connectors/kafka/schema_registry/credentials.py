@@ -20,7 +20,7 @@ class RegistryCredentials(Protocol):
         """Returns the value of the header ``Authorization``.
 
         Raises:
-            AuthenticationError: There is no token.
+            AuthenticationError: The provider returns no token.
             OSError: The provider of tokens cannot be reached now.
         """
         ...

@@ -14,7 +14,7 @@ from flip27_stream.errors import ConnectorError
 AVRO: Final = "AVRO"
 
 _UNKNOWN_FOR_S: Final = 60.0
-"""How long an id that the registry does not have is not asked for again, in seconds."""
+"""The time (s) for which an id that the registry does not have is not requested again."""
 
 _MOST_UNKNOWN: Final = 10_000
 _GREATEST_ID: Final = 2**31 - 1
@@ -45,7 +45,7 @@ class RegisteredSchema:
 
 
 class SchemaCache:
-    """The schemas of registries. What an id stands for never changes, so it is kept as long as the process lives.
+    """The schemas of registries. The schema of an id never changes, so it is kept as long as the process lives.
 
     Args:
         clock: Returns a time in seconds that never goes back.

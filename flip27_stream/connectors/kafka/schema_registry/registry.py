@@ -26,7 +26,7 @@ _LONGEST_CALL_S: Final = 10.0
 _FIRST_WAIT_S: Final = 0.1
 _LONGEST_WAIT_S: Final = 5.0
 _UNKNOWN: Final = {40401: "subject", 40402: "version", 40403: "schema"}
-"""The error codes of the API for what a registry does not have."""
+"""The error codes of the API for a missing schema, subject or version."""
 
 
 class UnknownSchemaError(LookupError):
@@ -39,9 +39,9 @@ class SchemaRegistry:
 
     Attributes:
         urls: The addresses of its servers; a server that fails is followed by the next.
-        credentials: The credentials; ``None`` if it asks for none.
+        credentials: The credentials; ``None`` without authentication.
         headers: Further headers of requests, as names and values.
-        trust: The trusted certificates; ``None`` for those that this machine trusts.
+        trust: The trusted certificates; ``None`` for the certificates that this machine trusts.
         timeout_ms: The time limit of all tries of one request, in ms.
     """
 
@@ -52,7 +52,7 @@ class SchemaRegistry:
     timeout_ms: int = 30_000
 
     def get(self, *path: str) -> dict[str, Any]:
-        """Returns the JSON object at a path, and asks again while servers are slow, down or not well.
+        """Returns the JSON object at a path. Repeats the request while servers are slow, down or fail.
 
         Args:
             path: The parts of the path, which are quoted.
@@ -134,7 +134,7 @@ def _refused(url: str, refusal: HttpRefusal) -> Exception:
     """Returns the error of a refusal. It has no part of the answer, which may repeat a secret."""
     said = (_object(refusal.body) or {}).get("error_code")
     if refusal.code == 404 and said in _UNKNOWN:
-        return UnknownSchemaError(f"the registry has no such {_UNKNOWN[said]} ({url})")
+        return UnknownSchemaError(f"the registry does not have the requested {_UNKNOWN[said]} ({url})")
     if refusal.code in (401, 403):
         return AuthenticationError(
             f"The schema registry refused {url} with {refusal.code}. Check options '{PREFIX}basic.auth.user.info', "

@@ -38,7 +38,7 @@ def _url(url: str, option: str) -> str:
         well_formed = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         well_formed = False
-    # A URL may hold a secret, so it is not shown.
+    # A URL may have a secret in it, so it is not shown.
     if not well_formed or parts.query or parts.fragment or not _CHARACTERS.fullmatch(url):
         raise OptionError(
             f"Option '{option}' must be a URL such as https://registry.example.com, or several with commas between, "
@@ -104,7 +104,7 @@ BASIC_SOURCE: Final = Option(
     f"{PREFIX}basic.auth.credentials.source",
     _source(f"Give user name and password in option '{PREFIX}basic.auth.user.info'.", "USER_INFO"),
     None,
-    "Where the user name and the password are; Confluent's client needs it, here it may be left out.",
+    "Where the user name and the password are; Confluent's client requires it, this source does not.",
 )
 USER_INFO: Final = Option(
     f"{PREFIX}basic.auth.user.info",
@@ -122,7 +122,7 @@ BEARER_SOURCE: Final = Option(
         "OAUTHBEARER",
     ),
     None,
-    "Where bearer tokens come from; Confluent's client needs it, here it may be left out.",
+    "Where bearer tokens come from; Confluent's client requires it, this source does not.",
 )
 TOKEN: Final = Option(
     f"{PREFIX}bearer.auth.token", Kind("text", _token), None, "A bearer token.", secret=True
@@ -131,13 +131,13 @@ ENDPOINT: Final = Option(
     f"{PREFIX}bearer.auth.issuer.endpoint.url",
     token_url(_PROVIDER),
     None,
-    "Where bearer tokens are asked for, with the grant of client credentials. They are renewed.",
+    "The URL of the endpoint for bearer tokens (client credentials grant). Tokens are renewed.",
 )
 CLIENT_ID: Final = Option(
     f"{PREFIX}bearer.auth.client.id",
     text("text", "the id of the client"),
     None,
-    "The client's id at that endpoint.",
+    "The client's id at the token endpoint.",
 )
 CLIENT_SECRET: Final = Option(
     f"{PREFIX}bearer.auth.client.secret", any_text(), None, "The client's secret.", secret=True
@@ -153,27 +153,27 @@ PROVIDER: Final = Option(
     _PROVIDER,
     any_text("`module:function`"),
     None,
-    "A function of yours that returns bearer tokens, which are renewed; see "
+    "Your own function that returns bearer tokens, which are renewed; see "
     "[authentication](authentication.md#a-token-of-your-own-function).",
 )
 LOGICAL_CLUSTER: Final = Option(
     f"{PREFIX}bearer.auth.logical.cluster",
     Kind("id, such as `lsrc-1`", _header),
     None,
-    "The header `target-sr-cluster`, which Confluent Cloud asks for beside a token.",
+    "The header `target-sr-cluster`, which Confluent Cloud requires with a token.",
 )
 IDENTITY_POOL: Final = Option(
     f"{PREFIX}bearer.auth.identity.pool.id",
     Kind("id, such as `pool-1`", _header),
     None,
-    "The header `Confluent-Identity-Pool-Id`, likewise.",
+    "The header `Confluent-Identity-Pool-Id`, which Confluent Cloud requires with a token.",
 )
 TRUST: Final = TrustOptions.named(PREFIX)
 TIMEOUT: Final = Option(
     f"{PREFIX}timeout",
     Kind("duration", _timeout),
     "30 s",
-    "How long to go on asking for a schema before the query, or the task, fails.",
+    "How long requests for a schema are repeated before the query, or the task, fails.",
 )
 
 OPTIONS: Final[tuple[Option[Any], ...]] = (
@@ -209,7 +209,7 @@ class RegistryOptions:
 
 
 def parse(options: Mapping[str, str]) -> RegistryOptions | None:
-    """Returns the checked options of a schema registry; ``None`` if the options name none.
+    """Returns the checked options of a schema registry; ``None`` if the options name no registry.
 
     Args:
         options: The options of the query, by their names in lower case.
@@ -259,10 +259,10 @@ def _credentials(options: Mapping[str, str]) -> RegistryCredentials | None:
 
 
 def _check_source(options: Mapping[str, str]) -> None:
-    """Checks that the credentials are given that a source of credentials announces.
+    """Checks that the credentials of the given source of credentials are set.
 
     Raises:
-        OptionError: They are not, or two sources are given.
+        OptionError: They are not set, or two sources are given.
     """
     _refuse_together(options, BASIC_SOURCE, BEARER_SOURCE)
     announced: dict[str | None, Option[Any]] = {
@@ -283,7 +283,7 @@ def _refuse_together(options: Mapping[str, str], *ways: Option[Any]) -> None:
 
 
 def _endpoint(options: Mapping[str, str]) -> TokenEndpoint | None:
-    """Returns the token endpoint of the options; ``None`` if they name none."""
+    """Returns the token endpoint of the options; ``None`` if they name no endpoint."""
     url, client_id, secret = ENDPOINT.get(options), CLIENT_ID.get(options), CLIENT_SECRET.get(options)
     if url is None:
         for option in (CLIENT_ID, CLIENT_SECRET, SCOPE):

@@ -1,1 +1,1 @@
-"""Java's settings of encryption and authentication, checked and as one value; TLS, SASL and tokens lie beside it."""
+"""Java's settings of encryption and authentication, checked and combined in one value."""

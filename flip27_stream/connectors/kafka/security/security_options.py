@@ -1,7 +1,7 @@
 """The checked options of encryption and authentication.
 
 They are sent to the executors, so they are small, hashable and picklable. Stores are opened and contexts are made when
-a connection is made. No ``repr`` shows a secret, so none gets into a log or an error by one.
+a connection is made. No ``repr`` shows a secret, so that no secret gets into a log or an error.
 """
 
 from __future__ import annotations

@@ -95,20 +95,20 @@ CERTIFICATE_CHAIN: Final = Option(
     "kafka.ssl.keystore.certificate.chain",
     any_text("PEM"),
     None,
-    "The certificate of that key, and those that signed it.",
+    "The certificate of that key, and the certificates that signed it.",
 )
 KEY_PASSWORD: Final = Option(
     "kafka.ssl.key.password",
     any_text(),
     None,
-    "Password of the key, if it has one of its own.",
+    "Password of the key, if it differs from that of the key store.",
     secret=True,
 )
 CHECK_HOSTNAME: Final = Option(
     "kafka.ssl.endpoint.identification.algorithm",
     one_of({"https": True, "": False}, "`https` or empty"),
     "https",
-    "A broker's certificate must name its host. Empty: it need not.",
+    "Whether a broker's certificate must name its host: `https`, or empty for no check.",
 )
 ENABLED_PROTOCOLS: Final = Option(
     "kafka.ssl.enabled.protocols",
@@ -148,7 +148,7 @@ def parse_security(options: Mapping[str, str], warn: Callable[[str, str], None])
 
     Args:
         options: The options of the query, by their names in lower case.
-        warn: Is called with the name of each option that has no effect, and the reason.
+        warn: Called with the name of each option that has no effect, and the reason.
 
     Raises:
         OptionError: A value is wrong, missing or not supported.

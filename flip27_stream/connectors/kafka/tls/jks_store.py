@@ -1,6 +1,6 @@
 """Reads Java key stores in the format JKS, as ``sun.security.provider.JavaKeyStore`` writes them.
 
-The library pyjks reads them, too, but it cannot be installed without a C compiler.
+The library pyjks is not used, because it cannot be installed without a C compiler.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ProtectedKey:
 
     Attributes:
         protected: The encrypted key as it is in the store.
-        chain: The certificates in DER, that of the key first.
+        chain: The certificates in DER; the first one is that of the key.
     """
 
     protected: bytes = field(repr=False)
@@ -77,14 +77,14 @@ def read_jks(data: bytes, password: str | None) -> JavaKeyStore:
             raise ValueError("the password is wrong, or the store is damaged")
     stream = _Stream(data[:-_DIGEST_BYTES])
     if stream.take(4) != JKS_MAGIC:
-        raise ValueError("it is not a Java key store")
+        raise ValueError("the file is not a Java key store")
     version, count = stream.number(), stream.number()
     trusted: list[bytes] = []
     keys: list[ProtectedKey] = []
     for _ in range(count):
         tag = stream.number()
-        stream.text()  # the alias
-        stream.take(8)  # the time of creation
+        stream.text()  # The alias.
+        stream.take(8)  # The time of creation.
         if tag == _TRUSTED:
             trusted.append(stream.certificate(version))
         elif tag == _KEY:
@@ -93,7 +93,7 @@ def read_jks(data: bytes, password: str | None) -> JavaKeyStore:
                 ProtectedKey(protected, [stream.certificate(version) for _ in range(stream.number())])
             )
         else:
-            raise ValueError(f"it holds an entry of unknown kind {tag}")
+            raise ValueError(f"the store has an entry of unknown kind {tag}")
     return JavaKeyStore(trusted, keys)
 
 
@@ -113,7 +113,7 @@ class _Stream(BytesIO):
 
     def certificate(self, version: int) -> bytes:
         if version > 1:
-            self.text()  # the type of the certificate, always X.509
+            self.text()  # The type of the certificate, always X.509.
         return self.take(self.number())
 
 

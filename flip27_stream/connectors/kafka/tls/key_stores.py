@@ -1,4 +1,4 @@
-"""The trust stores and key stores of Java's client: their options, and how they are loaded into an SSL context."""
+"""The trust stores and key stores of Java's client: their options, and functions that load them into an SSL context."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TrustStore:
     Attributes:
         type: The format.
         location: The path of the file; ``None`` for PEM text.
-        password: Checks the integrity of a JKS store, or decrypts a PKCS12 store; PEM has none.
+        password: The password that checks a JKS store or decrypts a PKCS12 store; ``None`` for PEM.
         certificates: The PEM text (``ssl.truststore.certificates``); ``None`` for a file.
         prefix: The beginning of the names of its options, for messages.
     """
@@ -48,7 +48,7 @@ class TrustStore:
     prefix: str = "kafka."
 
     def load_into(self, context: SSLContext) -> None:
-        """Makes an SSL context trust these certificates, those of authorities and those of single brokers.
+        """Adds these certificates, of authorities or of single brokers, to the trusted ones of an SSL context.
 
         Raises:
             OptionError: The store cannot be read or opened, or has no certificate.
@@ -73,10 +73,10 @@ class KeyStore:
     Attributes:
         type: The format.
         location: The path of the file; ``None`` for PEM text.
-        password: Decrypts the store; PEM has none.
+        password: The password that decrypts the store; ``None`` for PEM.
         key: The PEM text of the key (``ssl.keystore.key``); ``None`` for a file.
         certificate_chain: The PEM text of the certificates (``ssl.keystore.certificate.chain``); ``None`` for a file.
-        key_password: Decrypts the key in the store or in the PEM text.
+        key_password: The password that decrypts the key in the store or in the PEM text.
     """
 
     type: StoreType
@@ -87,7 +87,7 @@ class KeyStore:
     key_password: str | None = field(default=None, repr=False)
 
     def load_into(self, context: SSLContext) -> None:
-        """Makes an SSL context present this certificate.
+        """Adds this key and its certificates to an SSL context.
 
         Raises:
             OptionError: The store cannot be read or opened, or does not have exactly one key with its certificate.
@@ -137,7 +137,7 @@ def _read(location: str | None, text: str | None, option: str) -> bytes:
         raise OptionError.of(
             option,
             location,
-            f"It cannot be read ({reason}). It must be there on the driver and on every executor.",
+            f"It cannot be read ({reason}). The file must exist on the driver and on every executor.",
         ) from None
 
 

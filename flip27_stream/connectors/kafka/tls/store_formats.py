@@ -25,7 +25,7 @@ class KeyAndChain(NamedTuple):
 
     Attributes:
         key: The private key.
-        chain: The certificates in DER, that of the key first.
+        chain: The certificates in DER; the first one is that of the key.
     """
 
     key: PrivateKeyTypes
@@ -59,7 +59,7 @@ class StoreFormat(ABC):
 
 
 def format_of(data: bytes, *, pem: bool = False) -> type[StoreFormat]:
-    """Returns the format of a store. Java detects JKS and PKCS12 in the bytes, whichever of the two types is named.
+    """Returns the format of a store. JKS and PKCS12 are detected by the bytes and not by the type, as in Java.
 
     Args:
         data: The bytes of the store.
@@ -71,7 +71,7 @@ def format_of(data: bytes, *, pem: bool = False) -> type[StoreFormat]:
     if pem:
         return Pem
     if b"-----BEGIN " in data:
-        raise ValueError("it is PEM text")
+        raise ValueError("the file is PEM text")
     return Jks if data.startswith(JKS_MAGIC) else Pkcs12
 
 
@@ -130,7 +130,7 @@ class Jks(StoreFormat):
 
     @staticmethod
     def certificates(data: bytes, password: str | None) -> list[bytes]:
-        """Returns the trusted certificates, and those of private keys, which Java's trust manager trusts, too."""
+        """Returns the trusted certificates and those of private keys, because Java's trust manager trusts both."""
         store = read_jks(data, password)
         return [*store.trusted, *(key.chain[0] for key in store.keys if key.chain)]
 

@@ -1,4 +1,4 @@
-"""The options of trust stores, and what options of trust stores and key stores share."""
+"""The options of trust stores, and code that options of trust stores and key stores share."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class TrustOptions:
                 f"{prefix}ssl.truststore.location",
                 any_text("path"),
                 None,
-                "Certificates to trust; by default those this machine trusts. Files must be there on the driver and on "
+                "Certificates to trust; by default those this machine trusts. Files must exist on the driver and on "
                 "the executors.",
             ),
             Option(
                 f"{prefix}ssl.truststore.type",
                 STORE_TYPE,
                 None,
-                "Format of the trust store. A file that is said to be JKS may in fact be PKCS12, as in Java.",
+                "Format of the trust store. A file of type JKS may also be PKCS12, as in Java.",
             ),
             Option(
                 f"{prefix}ssl.truststore.password",
@@ -77,7 +77,7 @@ class TrustOptions:
             options: The options of the query, by their names in lower case.
 
         Raises:
-            OptionError: A value is wrong, or does not fit the others.
+            OptionError: A value is wrong, or does not fit the other options.
         """
         location, pem = one_place(options, self.location, self.certificates)
         password = self.password.text(options)
@@ -110,7 +110,7 @@ def store_type(options: Mapping[str, str], type_: Option[StoreType], pem: Option
     """Returns the format of a store, which is JKS by default, as in Java.
 
     Raises:
-        OptionError: PEM text is given, and the format is another.
+        OptionError: PEM text is given, and the type is not PEM.
     """
     kind = type_.get(options) or StoreType.JKS
     if pem.is_given(options) and kind is not StoreType.PEM:

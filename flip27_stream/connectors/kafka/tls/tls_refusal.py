@@ -16,7 +16,7 @@ def tls_refusal(server: str, error: BaseException) -> AuthenticationError | None
         return None
     return AuthenticationError(
         f"The broker at {server} ended the TLS handshake: {reason}. Check options 'kafka.ssl.enabled.protocols' and "
-        "'kafka.ssl.protocol', and, if the broker wants a certificate of this client, 'kafka.ssl.keystore.location'."
+        "'kafka.ssl.protocol', and, if the broker requires a certificate of this client, 'kafka.ssl.keystore.location'."
     )
 
 

@@ -1,1 +1,1 @@
-"""Bearer tokens, of brokers and of schema registries: where they come from, and their cache."""
+"""Bearer tokens for brokers and schema registries: the providers of tokens, and the cache."""

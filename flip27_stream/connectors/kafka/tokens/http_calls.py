@@ -28,7 +28,7 @@ class HttpRefusal(Exception):  # noqa: N818 - it is an answer, and its caller ma
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects, which would send the credentials to another server."""
+    """A handler that refuses redirects, because a redirect would send the credentials to another server."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -41,12 +41,12 @@ def call(
 
     Args:
         request: The request.
-        timeout_s: The time limit of connection and answer, each, in seconds.
-        most_bytes: The size of the largest answer that is read.
+        timeout_s: The time limit of the connection, and that of the answer, in seconds.
+        most_bytes: The greatest size of an answer that is read, in bytes.
         context: The TLS context; ``None`` for certificates that this machine trusts.
 
     Raises:
-        HttpRefusal: The server refused.
+        HttpRefusal: The server refused the request.
         OSError: The server cannot be reached, does not answer in time, or answers with a temporary error.
     """
     deadline = time.monotonic() + timeout_s
@@ -56,16 +56,16 @@ def call(
         with opener.open(request, timeout=timeout_s) as response:
             announced = response.length or 0
             body = _body(response, deadline, most_bytes)
-            if len(body) < announced:  # read1() takes a lost connection for the end
-                raise ConnectionAbortedError(f"its answer ends after {len(body)} of {announced} bytes")
+            if len(body) < announced:  # read1() treats a lost connection as the end of the answer.
+                raise ConnectionAbortedError(f"the answer ends after {len(body)} of {announced} bytes")
             return body
     except urllib.error.HTTPError as error:
         with error:
             if error.code >= 500 or error.code in _TRY_AGAIN:
-                raise ConnectionAbortedError(f"it answers {error.code} {error.reason}") from None
+                raise ConnectionAbortedError(f"the server answers {error.code} {error.reason}") from None
             raise HttpRefusal(error.code, error.reason, _body(error, deadline, most_bytes)) from None
     except HTTPException as error:
-        raise ConnectionAbortedError(f"it does not speak HTTP: {error!r}") from None
+        raise ConnectionAbortedError(f"the server does not speak HTTP: {error!r}") from None
 
 
 def _body(response: Any, deadline: float, most_bytes: int) -> bytes:
@@ -80,5 +80,5 @@ def _body(response: Any, deadline: float, most_bytes: int) -> bytes:
         parts.append(part)
         size += len(part)
         if size > most_bytes or time.monotonic() > deadline:
-            raise TimeoutError("its answer does not end")
+            raise TimeoutError("the answer does not end")
     return b"".join(parts)

@@ -24,7 +24,7 @@ _USABLE_UNTIL = 0.95
 """The share of a token's life time after which new connections wait for a new token."""
 
 _NEW_S = 60.0
-"""The age in seconds up to which a refused token is taken to be wrong. An older token may have been revoked."""
+"""The age (s) up to which a refused token counts as wrong. An older token may have been revoked."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Token:
 
     Attributes:
         value: The token itself, which is never shown.
-        expires_at: When it expires, in seconds since the epoch; ``None`` if that is not known.
+        expires_at: The time at which it expires, in seconds since the epoch; ``None`` if unknown.
     """
 
     value: str = field(repr=False)
@@ -47,7 +47,7 @@ class TokenProvider(Protocol):
         """Returns a new token.
 
         Raises:
-            AuthenticationError: The provider refused.
+            AuthenticationError: The provider refused the request.
             OSError: The provider cannot be reached now.
         """
         ...
@@ -59,9 +59,9 @@ class _Kept:
 
     Attributes:
         token: The token.
-        fetched_at: When it was fetched.
-        renew_at: From when on it is renewed.
-        usable_until: Until when new connections use it.
+        fetched_at: The time at which it was fetched.
+        renew_at: The time from which on it is renewed.
+        usable_until: The time up to which new connections use it.
         renewing: Whether a thread is renewing it.
     """
 
@@ -99,7 +99,7 @@ class TokenCache:
             began = self._clock()
             with self._lock:
                 fetching = self._fetching.setdefault(provider, threading.Lock())
-            with fetching:  # connections that wait here get the same token or the same error
+            with fetching:  # Connections that wait here get the same token or the same error.
                 kept = self._usable(provider) or self._fetch_unless_failed(provider, began)
         if self._clock() >= kept.renew_at:
             self._renew(provider, kept)
@@ -108,7 +108,7 @@ class TokenCache:
     def refused(self, provider: TokenProvider, token: str) -> bool:
         """Drops a token, which a broker refused.
 
-        All brokers may refuse it at once. The first refusal drops it, and the later ones do not drop its successor.
+        All brokers may refuse it at once. The first refusal drops it, and later refusals do not drop its successor.
 
         Args:
             provider: The provider of the token.
@@ -159,7 +159,7 @@ class TokenCache:
                     target=self._try_renew, args=(provider, kept), name="flip27-token", daemon=True
                 )
             )
-        except ConnectorError:  # no thread could be started; the next connection tries again
+        except ConnectorError:  # No thread could be started; the next connection tries again.
             kept.renewing = False
 
     def _try_renew(self, provider: TokenProvider, kept: _Kept) -> None:
@@ -176,7 +176,7 @@ TOKENS = TokenCache()
 
 
 def jwt_expiry(token: str) -> float | None:
-    """Returns when a JSON Web Token expires, in seconds since the epoch; ``None`` if the token does not tell."""
+    """Returns the time at which a JSON Web Token expires (s since the epoch); ``None`` if the token has none."""
     try:
         payload = token.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))

@@ -31,7 +31,7 @@ class TokenEndpoint:
         retry_ms: The pause before the first retry, in ms; it doubles with each retry.
         retry_max_ms: The time limit of all tries together, in ms.
         option: The option with the address, for messages.
-        client_options: Where the client and the scope are given, for messages.
+        client_options: A text that names the options of the client and the scope, for messages.
     """
 
     url: str = field(repr=False)  # its query may have a secret
@@ -49,7 +49,7 @@ class TokenEndpoint:
         """Returns a new token.
 
         Raises:
-            AuthenticationError: The server refused, or its response has no token.
+            AuthenticationError: The server refused the request, or its response has no token.
             OSError: The server cannot be reached, does not respond in time, or responds with a temporary error.
         """
         deadline = time.monotonic() + self.retry_max_ms / 1000

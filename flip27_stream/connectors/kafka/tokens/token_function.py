@@ -18,8 +18,8 @@ _FORM = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 class TokenFunction:
     """A function without arguments that returns a token, or a pair of a token and its expiry.
 
-    The expiry is in seconds since the epoch. Without it, that of a JSON Web Token is read from the token. Any other
-    token is used for one connection.
+    The expiry is in seconds since the epoch. Without it, the expiry of a JSON Web Token is read from the token, and any
+    other token is used for one connection.
 
     Attributes:
         name: ``module:function``; the driver and the executors must be able to import it.
@@ -39,8 +39,8 @@ class TokenFunction:
         """Returns a new token.
 
         Raises:
-            AuthenticationError: The function cannot be imported, fails, or returns something else.
-            OSError: The function raised it, because its source cannot be reached now.
+            AuthenticationError: The function cannot be imported, fails, or returns a value of another type.
+            OSError: The function raised an OSError, because its source of tokens cannot be reached now.
         """
         module, _, function = self.name.partition(":")
         try:
@@ -50,8 +50,9 @@ class TokenFunction:
         except Exception as error:  # noqa: BLE001 - a function of the user may raise anything
             # The text of the error may have a secret in it.
             raise AuthenticationError(
-                f"The token provider {self.name} of option '{self.option}' failed with {type(error).__name__}. Call it "
-                "on the driver and on an executor to see why."
+                f"The token provider {self.name} of option '{self.option}' failed with {type(error).__name__}. Call "
+                "the "
+                "function on the driver and on an executor to see the error."
             ) from None
         value, expiry = (
             (found[0], found[1]) if isinstance(found, tuple) and len(found) >= 2 else (found, None)

@@ -1,4 +1,4 @@
-"""Parses Avro schemas: that of option ``value.avro.schema``, and those of a schema registry."""
+"""Parses Avro schemas, of option ``value.avro.schema`` and of a schema registry."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def writer_schema(text: str, option: str = "value.avro.schema") -> Any:
     try:
         schema = fastavro.parse_schema(json.loads(text))
     except _UNPARSABLE as error:
-        why = shortened(f"this is not one: {type(error).__name__}: {error}")
+        why = shortened(f"this text is not a schema: {type(error).__name__}: {error}")
         raise OptionError.of(option, text, f"Allowed: an Avro schema of a record, as JSON; {why}.") from error
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise OptionError.of(option, text, "Allowed: an Avro schema of a record, as JSON.")
@@ -52,10 +52,10 @@ def with_references(text: str, references: Sequence[str]) -> str:
 
     Args:
         text: The schema.
-        references: The schemas that define types which it names, each after those whose types it names itself.
+        references: The schemas of the types that it names; each comes after the schemas that it needs itself.
 
     Raises:
-        ValueError: A text is not an Avro schema, names a type that none defines, or is not the schema of a record.
+        ValueError: A text is not an Avro schema, names an undefined type, or is not the schema of a record.
     """
     named: dict[str, Any] = {}
     try:

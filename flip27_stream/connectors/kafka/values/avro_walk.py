@@ -13,7 +13,7 @@ _Walk = Callable[[bytes, int], int]
 
 
 class RecordWalk:
-    """Finds damage that fastavro accepts: numbers of more than 64 bits, wrong indexes, and nesting that is too deep.
+    """A check for damage that fastavro accepts: numbers of more than 64 bits, wrong indexes, too deep nesting.
 
     Args:
         schema: The writer's schema, parsed by fastavro.
@@ -32,14 +32,14 @@ class RecordWalk:
 
         Raises:
             EOFError: The record goes on after the end of ``data``.
-            ValueError: The bytes are not a record; the text says why.
+            ValueError: The bytes are not a record; the text describes the defect.
         """
         try:
             end = self._record(data, start)
         except IndexError:
             end = len(data) + 1
         except RecursionError:
-            raise ValueError("it is nested too deeply") from None
+            raise ValueError("the record is nested too deeply") from None
         if end > len(data):
             raise EOFError
 

@@ -63,7 +63,7 @@ def row_layout(schema: pa.Schema, values: ValueOptions) -> RowLayout:
 
     Raises:
         OptionError: A column does not exist, or has another type; or the schema registry does not have the subject.
-        ConnectorError: The schema registry refuses, or does not answer in time.
+        ConnectorError: The schema registry refuses the request, or does not answer in time.
     """
     values = _with_readers_schema(values)
     _refuse_duplicates(schema.names, "of the schema")
@@ -72,7 +72,9 @@ def row_layout(schema: pa.Schema, values: ValueOptions) -> RowLayout:
     own = _own_columns(values.format)
     if any(name.lower().startswith(values.fields_prefix.lower()) for name in own if values.fields_prefix):
         raise OptionError.of(
-            "value.fields-prefix", values.fields_prefix, f"Columns of the record begin so: {', '.join(own)}."
+            "value.fields-prefix",
+            values.fields_prefix,
+            f"Columns of the record begin with this prefix: {', '.join(own)}.",
         )
     corrupt = _corrupt_column(schema, own, values)
     sources = tuple(_record_column(field, own, values) for field in schema)
@@ -184,11 +186,15 @@ def _corrupt_column(schema: pa.Schema, own: Iterable[str], values: ValueOptions)
         )
     if wanted.lower() in map(str.lower, own):
         raise OptionError.of(
-            "value.corrupt-column", wanted, "Allowed: a name of its own; this is a column of the record."
+            "value.corrupt-column",
+            wanted,
+            "Allowed: a name that no other column has; this is a column of the record.",
         )
     if _is_field(schema.names[found[0]], values):
         raise OptionError.of(
-            "value.corrupt-column", wanted, "Allowed: a name of its own; this is a field of the value."
+            "value.corrupt-column",
+            wanted,
+            "Allowed: a name that no other column has; this is a field of the value.",
         )
     return found[0]
 
@@ -225,7 +231,7 @@ def _decoder(fields: pa.Schema, values: ValueOptions) -> ValueDecoder:
 
 
 def _with_readers_schema(values: ValueOptions) -> ValueOptions:
-    """Returns the options with the text of the reader's schema, which is asked for if they name a subject."""
+    """Returns the options with the text of the reader's schema, which is requested if they name a subject."""
     if values.registry is None or values.registry.subject is None:
         return values
     from flip27_stream.connectors.kafka.values.avro_schema import with_references

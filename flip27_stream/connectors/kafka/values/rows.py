@@ -133,7 +133,8 @@ class RowMaker:
             row = int(outside.argmax())
             raise RecordFormatError(
                 f"The record of {self._partition} at offset {records.offsets[row]} has the timestamp "
-                f"{records.timestamps[row]} ms, which a column of type timestamp cannot hold. Correct its producer; to "
+                f"{records.timestamps[row]} ms, which does not fit a column of type timestamp. Correct its producer; "
+                "to "
                 "read the other columns of such records, give a schema without 'timestamp'."
             )
         return _wrap(_TIMESTAMP, records.timestamps * 1000)
@@ -171,7 +172,7 @@ class RowMaker:
         row = column.is_null().index(True).as_py()
         raise RecordFormatError(
             f"The record of {self._partition} at offset {records.offsets[row]} has no value for column '{name}', which "
-            "the schema says is NOT NULL. Leave NOT NULL out of the schema."
+            "is NOT NULL in the schema. Leave NOT NULL out of the schema."
         )
 
 

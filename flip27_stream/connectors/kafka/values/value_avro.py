@@ -22,7 +22,7 @@ from flip27_stream.connectors.kafka.values.value_decoder import DecodedValues, V
 from flip27_stream.errors import OptionError, listed, shortened
 
 _FRAME = 5
-_LONGEST = 10  # the greatest number of bytes of an encoded number
+_LONGEST = 10  # The greatest number of bytes of an encoded number.
 _DAMAGE = (
     ArithmeticError,
     EOFError,
@@ -53,7 +53,7 @@ class AvroDecoder(ValueDecoder):
 
     Raises:
         OptionError: A column is not a field of the record, or has another type.
-        ValueError: A field of the reader's schema has another meaning in the writer's.
+        ValueError: A field of the reader's schema has another meaning in the writer's schema.
     """
 
     format = ValueFormat.AVRO
@@ -157,7 +157,7 @@ class AvroDecoder(ValueDecoder):
         if not self._framed:
             return 0
         if len(value) < _FRAME or value[0]:
-            raise ValueError("it does not begin with a zero byte and a schema id")
+            raise ValueError("the value does not begin with a zero byte and a schema id")
         return _FRAME
 
 
@@ -170,7 +170,8 @@ def _check_meaning(
         name = next((name for name in (field["name"], *field.get("aliases", ())) if name in written), None)
         if name is not None and not same_meaning(read[field["name"]], written[name]):
             raise ValueError(
-                f"field '{name}' is {written[name]} in the writer's schema and {read[field['name']]} in the reader's"
+                f"field '{name}' is {written[name]} in the writer's schema and {read[field['name']]} in the reader's "
+                "schema"
             )
 
 

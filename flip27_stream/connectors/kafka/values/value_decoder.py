@@ -32,7 +32,7 @@ class DecodedValues:
     Attributes:
         columns: One array for each column. A value that cannot be decoded has nulls, except for the fields that can be
             read.
-        bad: Which values cannot be decoded; ``None`` if all can.
+        bad: For each value whether it cannot be decoded; ``None`` if all values can be decoded.
     """
 
     columns: Sequence[pa.Array]
@@ -50,7 +50,7 @@ class ValueDecoder(ABC):
 
     @abstractmethod
     def explain(self, value: bytes) -> str:
-        """Returns why a value cannot be decoded. The text has no part of the value."""
+        """Returns the reason why a value cannot be decoded, without any part of the value."""
 
 
 class StringDecoder(ValueDecoder):

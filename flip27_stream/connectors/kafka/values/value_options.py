@@ -1,4 +1,4 @@
-"""The options of values (``value.*``), which say how the value of a record becomes columns."""
+"""The options of values (``value.*``), which determine the columns that are made from the value of a record."""
 
 from __future__ import annotations
 

@@ -20,12 +20,13 @@ from flip27_stream.decoding.frames import FRAME, NO_ID, payloads, schema_ids
 log = logging.getLogger(__name__)
 
 _NO_FRAME: Final = (
-    "it does not begin with a zero byte and a schema id (ids in headers of records are not read: set value.schema.id."
+    "the value does not begin with a zero byte and a schema id (ids in headers of records are not read: set "
+    "value.schema.id."
     "serializer of its producer to PrefixSchemaIdSerializer)"
 )
 _MOST_WARNINGS: Final = 100
 _WARNED: set[tuple[SchemaRegistry, int]] = set()
-"""The ids of which this process has logged a value that does not decode."""
+"""The ids for which this process has logged a value that does not decode."""
 
 
 class RegistryDecoder(ValueDecoder):
@@ -36,7 +37,7 @@ class RegistryDecoder(ValueDecoder):
 
     Args:
         fields: The wanted columns.
-        registry: Has the schemas.
+        registry: The registry with the schemas.
     """
 
     def __init__(self, fields: pa.Schema, registry: SchemaRegistry) -> None:
@@ -47,7 +48,7 @@ class RegistryDecoder(ValueDecoder):
         """Returns the columns of ``values``.
 
         Raises:
-            ConnectorError: The registry refuses, or does not answer in time.
+            ConnectorError: The registry refuses the request, or does not answer in time.
         """
         ids = schema_ids(values)
         if not len(ids):
@@ -95,7 +96,7 @@ class RegistryDecoder(ValueDecoder):
         """Returns the decoder of values that were written with a schema, without their frames.
 
         Raises:
-            ValueError: The columns cannot be made of such values; the text says why.
+            ValueError: The columns cannot be made of such values; the text has the reason.
         """
 
 
@@ -131,7 +132,7 @@ class AvroRegistryDecoder(RegistryDecoder):
     format = ValueFormat.AVRO
 
     def __init__(self, fields: pa.Schema, registry: SchemaRegistry, reader: str) -> None:
-        # Imported on use, since fastavro is optional.
+        # Imported on use, because fastavro is optional.
         from flip27_stream.connectors.kafka.values.avro_schema import with_references
         from flip27_stream.connectors.kafka.values.value_avro import AvroDecoder
 
@@ -155,7 +156,7 @@ class AvroRegistryDecoder(RegistryDecoder):
 
 
 class _Undecodable(ValueDecoder):
-    """Decodes no value, for one reason."""
+    """A decoder for values that cannot be decoded, all for the same reason."""
 
     def __init__(self, fields: pa.Schema, form: ValueFormat, why: str) -> None:
         self._fields, self.format, self._why = fields, form, why

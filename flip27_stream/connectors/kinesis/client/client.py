@@ -41,7 +41,7 @@ SHARDS_PER_CALL = 1000
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard as the service lists it. Its parents are the shards that were split or merged into it."""
+    """A shard as the service lists it. Its parents are the shards from which it was split or merged."""
 
     shard_id: str
     parents: tuple[str, ...]
@@ -153,20 +153,20 @@ class KinesisClient:
     ) -> str:
         """Returns a shard iterator at the first record that arrived at ``time_ms`` or later.
 
-        The emulator kinesalite does not answer if there is no such record. After requests without an answer, only
-        requests with ``is_there`` or ``is_needed`` are sent for a minute for this shard; after refused ones, for a
-        second, in which the service takes five requests from all its callers.
+        The emulator kinesalite does not answer if no such record exists. After requests without an answer, only
+        requests with ``is_there`` or ``is_needed`` are sent for a minute for this shard; after refused requests, for a
+        second, in which the service accepts five requests from all callers together.
 
         Args:
             stream: The name or the ARN of the stream.
             shard_id: The id of the shard.
             time_ms: The time (ms).
-            is_there: Whether such a record is known to exist.
+            is_there: Whether a record that arrived then or later is known to exist.
             is_needed: Whether a refused request is repeated until ``requestTimeout``, and not only once.
 
         Raises:
             NotThereError: The time is in the future by the service's clock, or the shard does not exist.
-            SilentError: There is no answer, so nobody knows whether such a record exists.
+            SilentError: No answer came, so it is unknown whether such a record exists.
             UnreachableError: The service has refused a request that ``is_needed`` for ``requestTimeout``.
         """
         if self.times_are_silent(stream, shard_id) and not (is_there or is_needed):
@@ -198,7 +198,7 @@ class KinesisClient:
 
         Raises:
             NotThereError: The records at that place do not exist any more.
-            IteratorExpiredError: Also new iterators are refused as expired.
+            IteratorExpiredError: Even new iterators are refused as expired.
         """
         for left in range(_ITERATORS, 0, -1):
             fresh = iterator is None
@@ -263,20 +263,20 @@ class KinesisClient:
         """Returns the answer of the service. Repeats the call after temporary errors, with growing random waits.
 
         Args:
-            what: The call in words, for errors.
+            what: A description of the call, for errors.
             operation: The service's name of the operation.
             asked: The arguments of the operation.
             boto: The boto3 client to use, if it is not the usual one of this object.
-            tries: How often the call is made at most; ``None`` for no such limit.
-            silent_tries: How often the call is made if no answer comes in time; ``None`` for no such limit.
+            tries: The greatest number of attempts; ``None`` for no limit.
+            silent_tries: The greatest number of attempts if no answer comes in time; ``None`` for no limit.
             shard: The id of the split whose limits of calls apply to repeated calls; empty for no limits.
 
         Raises:
             NotThereError: The stream, shard, consumer or sequence number does not exist.
             InUseError: The consumer or its subscription is in use.
             SilentError: No answer came in time, ``silent_tries`` times.
-            UnreachableError: There was no answer within ``requestTimeout``, or ``tries`` times.
-            ConnectorError: The service refused for another reason.
+            UnreachableError: No answer came within ``requestTimeout``, or in ``tries`` attempts.
+            ConnectorError: The service refused the call for another reason.
         """
         from botocore import exceptions, xform_name
 
@@ -295,8 +295,9 @@ class KinesisClient:
             if tried == tries or time.monotonic() + wait > deadline:
                 raise UnreachableError(
                     f"{what} failed{'' if tries else f' for {self.request_timeout_s:g} s'} at "
-                    f"{self._options.place}: {failure.why}. Check that the service is well, and who else reads the "
-                    "stream, or raise option 'requestTimeout'."
+                    f"{self._options.place}: {failure.why}. Check that the service works, and which other programs "
+                    "read "
+                    "the stream, or raise option 'requestTimeout'."
                 ) from failure.error
             time.sleep(random.uniform(0, wait))
             wait = min(2 * wait, _LONGEST_WAIT_S)

@@ -45,7 +45,7 @@ class Consumers:
             return self._arns[stream]
 
     def forget(self, stream: str) -> None:
-        """Drops the cached ARN, because a consumer that is registered again has another one."""
+        """Drops the cached ARN, because a consumer that is registered again has another ARN."""
         with self._lock:
             self._arns.pop(stream, None)
 
@@ -83,7 +83,7 @@ class Consumers:
         return None
 
     def deregister(self) -> None:
-        """De-registers the consumers if the options say so. Failures are only logged, because the query is ending."""
+        """De-registers the consumers if the options require it. Failures are only logged: the query is ending."""
         if not self._options.deregister:
             return
         for stream, consumer in self._options.consumers:

@@ -22,7 +22,7 @@ RETRIED = frozenset(
 """The error codes of the service after which the same call is made again."""
 
 RETRIED_OF = frozenset({("ListShards", "ResourceInUseException")})
-"""The same for single operations: a stream that is being made cannot be listed yet."""
+"""The same for single operations: a stream that is being created cannot be listed yet."""
 
 DENIED = frozenset(
     {
@@ -50,8 +50,7 @@ class IteratorExpiredError(ConnectorError):
 
 
 class SilentError(UnreachableError):
-    """The service did not answer a request for the first record at a time, or refused one that planning can do
-    without."""
+    """The service did not answer a request for the first record at a time, or refused one that is not essential."""
 
 
 class LostRecordError(ConnectorError):

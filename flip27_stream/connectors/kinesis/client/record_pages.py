@@ -1,9 +1,9 @@
 """Refuses answers of the service that were cut, and parses the answers of GetRecords faster than botocore.
 
-botocore takes an answer whose connection was closed too early for an empty one. For each field of each record it looks
-into its model of the service, which takes most of the time of reading small records. Large ones are mostly base64: they
-are cut out of the JSON before it is parsed. botocore's event ``before-parse`` allows other code to parse the body of an
-answer.
+botocore treats an answer whose connection was closed too early as an empty answer. For each field of each record it
+uses its model of the service, which takes most of the time of reading small records. Large records are mostly base64,
+which is cut out of the JSON before the JSON is parsed. botocore's event ``before-parse`` allows other code to parse the
+body of an answer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from pybase64 import b64decode
 
 _DATA = b'"Data":"'
-"""What comes before the data of a record. In a string it would have backslashes."""
+"""The text before the data of a record. Inside of a string the quotes would have backslashes."""
 
 
 def parse_with(client: Any) -> None:
@@ -26,7 +26,7 @@ def parse_with(client: Any) -> None:
 
 
 def _parse(operation_model: Any, response_dict: dict[str, Any], **more: Any) -> None:
-    """Parses a successful answer of GetRecords. Leaves others, errors and unexpected JSON to botocore."""
+    """Parses a successful answer of GetRecords. Other answers, errors and unexpected JSON are left to botocore."""
     _check_whole(response_dict)
     if operation_model.name != "GetRecords" or response_dict["status_code"] != 200:
         return
@@ -42,8 +42,8 @@ def parsed(body: bytes) -> Any:
     """Returns an answer of GetRecords, with the data of its records as bytes.
 
     Raises:
-        ValueError: The body is not JSON, or not written as the service writes it.
-        KeyError: There are no records.
+        ValueError: The body is not JSON, or not in the form of the service.
+        KeyError: The answer has no records.
         TypeError: A part of the answer has another type.
     """
     view, rest, data, at = memoryview(body), [], [], 0
@@ -60,11 +60,11 @@ def parsed(body: bytes) -> Any:
 
 
 def _check_whole(response_dict: dict[str, Any]) -> None:
-    """Checks that the body is as long as the headers say. Without a length, where headers were cut, it is empty."""
+    """Checks that the body has the length in the headers; without a length (cut headers) the body is empty."""
     from botocore.exceptions import IncompleteReadError
 
     body, headers = response_dict["body"], response_dict["headers"]
-    if not isinstance(body, bytes):  # an event stream, which has lengths and checksums of its own
+    if not isinstance(body, bytes):  # An event stream has its own lengths and checksums.
         return
     stated = headers.get("content-length")
     if len(body) < int(stated) if stated else not body and "transfer-encoding" not in headers:

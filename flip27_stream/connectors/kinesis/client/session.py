@@ -19,10 +19,10 @@ THREADS = 32
 
 @functools.lru_cache(maxsize=16)
 def shared_client(options: KinesisConnectionOptions, read_timeout_s: float | None = None) -> Any:
-    """Returns the boto3 client with these options, which this process shares, since to create one takes half a second.
+    """Returns the boto3 client with these options, which this process shares: creating a client takes half a second.
 
     boto3's own retries are off, because :class:`KinesisClient` makes retries that respect the limits of a shard.
-    Arrival times stay numbers, because boto3's conversion to ``datetime`` takes longer than all the rest of a record.
+    Arrival times stay numbers, because boto3's conversion to ``datetime`` takes longer than the rest of a record.
 
     Args:
         options: The address of the service, credentials and time limits.
@@ -53,7 +53,7 @@ def shared_client(options: KinesisConnectionOptions, read_timeout_s: float | Non
         max_pool_connections=THREADS,
         connect_timeout=min(_CONNECT_TIMEOUT_S, timeout_s),
         read_timeout=min(read_timeout_s or _READ_TIMEOUT_S, timeout_s),
-        # boto3 would put its own together twice for each call, which takes a quarter of the time of a call.
+        # boto3 would build this value twice for each call, which takes a quarter of the time of a call.
         user_agent=f"{_AGENT} Boto3/{boto3.__version__}",
     )
     try:
@@ -61,7 +61,9 @@ def shared_client(options: KinesisConnectionOptions, read_timeout_s: float | Non
             "kinesis", endpoint_url=options.endpoint, config=config, **_credentials(session, options)
         )
     except NoRegionError as error:
-        raise OptionError("Set option 'region': neither it nor boto3's configuration has one.") from error
+        raise OptionError(
+            "Set option 'region': it is not set, and boto3's configuration has no region."
+        ) from error
     except (BotoCoreError, ValueError) as error:
         raise OptionError(
             f"No client can be made for endpoint {options.endpoint!r} and region {options.region!r}: {error}. See "

@@ -20,7 +20,7 @@ class _Allowance:
 
 
 class ShardLimits:
-    """Keeps the calls of one process for each shard within limits. A few calls may come at once (token bucket).
+    """Limits the rate of calls of one process for each shard. A few calls may come at once (token bucket).
 
     Args:
         period_s: The mean time (s) between two calls for a shard; 0 for no limit.

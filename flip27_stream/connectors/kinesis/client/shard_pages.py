@@ -1,4 +1,4 @@
-"""The pages of one shard. They tell whether the record before a position still exists."""
+"""The pages of one shard, with a check whether the record before a position still exists."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class _Iterator:
 
 
 class ShardPages:
-    """Reads pages of one shard, and keeps the shard iterator that leads on.
+    """A reader of the pages of one shard, which keeps the shard iterator for the next page.
 
     Attributes:
-        missing: A position behind a record that turned out not to exist any more; ``None`` if all of them did.
+        missing: A position behind a record that does not exist any more; ``None`` if all records existed.
     """
 
     def __init__(self, client: KinesisClient, split: KinesisShardSplit) -> None:
@@ -44,7 +44,7 @@ class ShardPages:
         self._ahead = None if iterator is None else _Iterator(position, iterator)
 
     def at(self, position: int, limit: int) -> Page:
-        """Returns the page at a position. Skips empty pages, since more records can follow them.
+        """Returns the page at a position. Empty pages are skipped, because more records can follow them.
 
         Raises:
             NotThereError: The service does not know the position any more.
@@ -62,7 +62,7 @@ class ShardPages:
         return replace(page, at_tip=False)
 
     def anew(self, position: int, limit: int) -> Page:
-        """Returns the page at a position. The iterator that leads on from the last page is kept.
+        """Returns the page at a position, and keeps the iterator for the page after the last one.
 
         Raises:
             NotThereError: The service does not know the position any more.
@@ -76,10 +76,10 @@ class ShardPages:
         return page
 
     def _page(self, position: int, limit: int, iterator: str | None) -> Page:
-        """Returns the page at an iterator, or at a position if that is ``None`` or not valid any more.
+        """Returns the page at ``iterator``, or at ``position`` if the iterator is ``None`` or not valid any more.
 
-        A new iterator behind a record begins at this record, to see whether it still exists: the service goes on
-        silently at the first record that is left. The first pages can be empty.
+        A new iterator behind a record begins at this record, to check that it still exists, because the service
+        silently goes on at the first existing record. The first pages can be empty.
         """
         record = position - 1 if is_behind(position) else position
         if iterator is None and record < position:
@@ -105,7 +105,7 @@ class ShardPages:
         """Returns a page with the first record that arrived at ``moment`` (ms) or later, without records if there is
         no such record.
 
-        The result is ``None`` if the service does not say. For ``is_there`` and ``is_needed`` see
+        The result is ``None`` if the service does not answer. For ``is_there`` and ``is_needed`` see
         :meth:`KinesisClient.iterator_at_time`.
 
         Raises:

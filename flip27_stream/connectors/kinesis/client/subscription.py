@@ -41,11 +41,11 @@ class Subscription:
         """Returns the next records.
 
         Args:
-            position: Where the records begin, if a new subscription is needed.
+            position: The position at which a new subscription begins, if one is needed.
 
         Returns:
-            ``None`` if the consumer or the position does not exist, or if no records come. The shard must be polled
-            from here on; polling finds out what is missing.
+            The page; ``None`` if the consumer or the position does not exist, or if no records come. The shard must
+            then be polled, which raises the right error.
 
         Raises:
             UnreachableError: No event came within ``requestTimeout``.
@@ -89,11 +89,11 @@ class Subscription:
         return Page(records, following, at_tip, size_of(records))
 
     def _next_event(self, position: int) -> Mapping[str, Any]:
-        """Returns the next event of the subscription, which it begins at ``position`` if there is none.
+        """Returns the next event of the subscription, and makes a new subscription at ``position`` if needed.
 
         Raises:
             _EndedError: The subscription has ended.
-            ConnectorError: The service refused; see :func:`raise_refusal`.
+            ConnectorError: The service refused the call; see :func:`raise_refusal`.
         """
         from botocore.eventstream import ParserError
         from botocore.exceptions import BotoCoreError, ClientError
@@ -132,9 +132,9 @@ class Subscription:
     def _wait(self, deadline: float, error: Exception) -> None:
         if time.monotonic() > deadline:
             raise UnreachableError(
-                f"{self._what} brought no records for {self._client.request_timeout_s:g} s: {error}. If another query "
-                "reads with the same consumer, give each query an option 'consumerName' of its own; else check that "
-                "the service is well, or raise option 'requestTimeout'."
+                f"{self._what} returned no records for {self._client.request_timeout_s:g} s: {error}. If another query "
+                "reads with the same consumer, give each query its own option 'consumerName'; otherwise check that "
+                "the service works, or raise option 'requestTimeout'."
             ) from error
         time.sleep(random.uniform(0, _LONGEST_WAIT_S))
 

@@ -44,7 +44,7 @@ class _Reading:
 
     Attributes:
         floor: The least position of a record to emit, after a loss. Reading then begins at the beginning of the shard.
-        iterator: A shard iterator at the position; ``None`` if one has to be made.
+        iterator: A shard iterator at the position; ``None`` if a new one is needed.
         has_gap: Whether records behind the position may have expired before the page that is fetched now.
         subscription: The subscription that sends the records (enhanced fan-out); ``None`` if the shard is polled.
     """
@@ -64,9 +64,9 @@ class _Reading:
 
 
 class KinesisSourceReader(SourceReader[KinesisShardSplit]):
-    """Reads bounded splits, several at the same time.
+    """The reader of bounded splits, several at the same time.
 
-    Planning has seen the first and the last record of each range. If one of them does not exist any more, records of
+    Planning has read the first and the last record of each range. If one of them does not exist any more, records of
     the range are lost.
 
     Raises:
@@ -142,7 +142,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
         return page
 
     def _is_whole_since(self, reading: _Reading) -> bool:
-        """Returns whether the last record that was read still exists, and so does all that followed it."""
+        """Returns whether the last record that was read still exists, so that all records after it exist, too."""
         if not self._client.is_about_to_expire(reading.split.stream, reading.last_time):
             return True
         pages = ShardPages(self._client, reading.split)
@@ -172,7 +172,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
             self._go_on_after_loss(reading)
             return
         if reading.has_gap:
-            self._lose(reading, "the last record that was read has expired since")
+            self._lose(reading, "the last record that was read has expired")
             reading.has_gap = False
         records = _records_from(_records_before(page.records, reading.end), reading.floor)
         self._check_ends(reading, page)
@@ -203,14 +203,14 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
         first, last = (before(page.records[i]["SequenceNumber"]) for i in (0, -1))
         starts_at_record = reading.position != TRIM_HORIZON and not is_behind(reading.position)
         if not reading.is_begun and starts_at_record and first != reading.position:
-            self._lose(reading, f"the first record there is now has sequence number {first // 10}")
+            self._lose(reading, f"the first existing record has sequence number {first // 10}")
         reading.is_begun = True
         end = reading.end // 10 * 10
         if first <= end <= last:
             if before(_records_before(page.records, end + 1)[-1]["SequenceNumber"]) != end:
-                self._lose(reading, f"sequence number {end // 10} is not there")
+                self._lose(reading, f"sequence number {end // 10} does not exist")
         elif first > end:
-            self._lose(reading, f"the next record there is has sequence number {first // 10}")
+            self._lose(reading, f"the next existing record has sequence number {first // 10}")
 
     def _has_only_empty_pages(self, reading: _Reading, page: Page) -> bool:
         """Returns whether too many pages in a row were empty, though the planned range is not read to its end."""

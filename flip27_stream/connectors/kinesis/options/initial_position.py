@@ -1,4 +1,4 @@
-"""Parses option ``initialPosition``, which says where a new query begins."""
+"""Parses option ``initialPosition``, the position at which a new query begins."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ ROLE_ARN: Final = Option("roleArn", Kind("ARN", TEXT.parse), None, "A role to as
 ROLE_EXTERNAL_ID: Final = Option("roleExternalId", TEXT, None, "External id for `roleArn`.", secret=True)
 ROLE_SESSION_NAME: Final = Option("roleSessionName", TEXT, "flip27-stream", "Session name for `roleArn`.")
 STS_ENDPOINT: Final = Option(
-    "stsEndpoint", Kind("URL", TEXT.parse), None, "URL of the service that gives out the role's credentials."
+    "stsEndpoint", Kind("URL", TEXT.parse), None, "URL of the AWS STS endpoint for the role's credentials."
 )
 REQUEST_TIMEOUT: Final = Option(
     "requestTimeout", POSITIVE, "60 s", "How long a call is tried before the query fails."
@@ -72,7 +72,7 @@ FAIL_ON_DATA_LOSS: Final = Option(
     "failOnDataLoss",
     BOOLEAN,
     "true",
-    "Fail if records that must be read no longer exist, or a stream was deleted and made again.",
+    "Fail if records that must be read no longer exist, or a stream was deleted and created again.",
 )
 MAX_RECORDS_PER_TRIGGER: Final = Option(
     "maxRecordsPerTrigger",
@@ -141,8 +141,8 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
 """All options that have an effect, in the order of the options page."""
 
 WITHOUT_EFFECT: Final[Mapping[str, str]] = {
-    "maxFetchDuration": "a micro-batch is planned, and what is planned is read",
-    "fetchBufferSize": "what is fetched goes to Spark at once",
+    "maxFetchDuration": "the size of a micro-batch is planned, and not limited by time",
+    "fetchBufferSize": "fetched records go to Spark at once",
     "coalesceThresholdBlockSize": "there are no prefetched blocks",
     "coalesceBinSize": "there are no prefetched blocks",
     "reuseKinesisClient": "clients are always reused within a task",

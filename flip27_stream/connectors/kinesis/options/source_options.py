@@ -40,14 +40,15 @@ class KinesisOptions:
         connection: The address of the service, credentials and time limits.
         streams: The names or ARNs of the streams, each once.
         by_arn: Whether ``streams`` has ARNs.
-        initial_position: Where a new query begins.
+        initial_position: The position at which a new query begins.
         limits: The read limits of a micro-batch.
         fail_on_data_loss: Whether lost records fail the query.
         max_fetch_rate: The greatest number of MB per second that are read from a shard.
         min_fetch_period_ms: The least mean time (ms) between two fetches from a shard.
         max_records_per_fetch: The greatest number of records in a fetch.
         shard_fetch_interval_ms: The time (ms) between two discoveries of shards.
-        settling_time_ms: How long before now (ms) the end of a busy shard is set, so that no earlier record follows.
+        settling_time_ms: The time (ms) before now at which the end of a busy shard is set, so that no earlier record
+            can follow.
         sub_sequence_number: Whether rows have the column ``subSequenceNumber``.
         fan_out: The registered consumers that subscribe to the shards; ``None`` if tasks poll them.
     """
@@ -106,7 +107,7 @@ def _streams(given: Given) -> tuple[tuple[str, ...], bool]:
     by_arn = names.STREAM_ARN.is_given(given)
     if by_arn == names.STREAM_NAME.is_given(given):
         raise OptionError(
-            "Set exactly one of the options 'streamName' and 'streamARN'. It names the streams to read."
+            "Set exactly one of the options 'streamName' and 'streamARN', which name the streams to read."
         )
     option = names.STREAM_ARN if by_arn else names.STREAM_NAME
     text = option.text(given) or ""

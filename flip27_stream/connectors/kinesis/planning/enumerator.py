@@ -1,6 +1,6 @@
 """The enumerator of the Kinesis source.
 
-It discovers shards, assigns a shard after its parents are processed, and finds how far each shard can be read.
+It discovers shards, assigns a shard after its parents are processed, and finds the range of each shard.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
     1. :meth:`start` starts the initial discovery, and a further discovery every ``shardFetchInterval``.
     2. A discovery lists the shards. A shard is assigned if all its parents are processed (:meth:`_assign_ready`). The
        other shards wait for their parents; :meth:`pending` returns their number. Shards of the first listing begin
-       where the options say, later ones at their first record.
-    3. For each micro-batch :meth:`split_ranges` finds how far each shard can be read (:class:`ShardLog`), in threads.
-       The end of a closed shard is final once its children are listed.
+       at the position in the options, later shards at their first record.
+       3. For each micro-batch :meth:`split_ranges` finds the range of each shard (:class:`ShardLog`), in threads. The
+          end of a closed shard is final once its children are listed.
     4. A shard that is processed up to a final end is retired in :meth:`admit`, and its children are assigned in the
        same plan.
     5. :meth:`snapshot_state` returns the shards that are begun and done, and the identity of each stream.
@@ -133,7 +133,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         )
 
     def _take_in(self, discovery: DiscoveredShards) -> None:
-        """Takes in a discovery. A listing that began before another one which is known is ignored."""
+        """Takes in a discovery. A listing that began before the known listing is ignored."""
         if self._state.start_time is None:
             initial = self._options.initial_position
             started = initial.time if initial.start is Start.AT_TIMESTAMP else _now()
@@ -261,7 +261,8 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         is_missing = log.is_start_missing
         if position != TRIM_HORIZON and not is_missing:
             return found
-        # No record tells what followed the position, or whether the stream was made again since it was planned.
+        # Without a record, it is unknown which records followed the position, and whether the stream was created
+        # again since the position was planned.
         is_late = seen_at is not None and self._client.is_about_to_expire(split.stream, seen_at)
         loss = Loss(split, begin, None, found, seen_at, is_late=is_late, is_cut=is_missing and was_cut)
         return loss if is_missing or is_late or found.end > TRIM_HORIZON else found
@@ -279,7 +280,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
     ) -> dict[str, SplitRange]:
         """Returns the ranges of a plan that found losses, after they were reported.
 
-        The shards of a stream that was made again have no ranges. The next plan begins with the new stream.
+        The shards of a stream that was created again have no ranges. The next plan begins with the new stream.
         """
         remade = {stream for stream in {loss.split.stream for loss in losses} if self._was_remade(stream)}
         self._is_remade = bool(remade)
@@ -297,7 +298,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         return not self._state.streams[stream].is_of(self._client.identity(stream))
 
     def _go_on(self, loss: Loss) -> SplitRange:
-        """Reports a loss. Returns the range from the first record on that is left."""
+        """Reports a loss. Returns the range from the first existing record on."""
         split, position = loss.split, loss.position
         if loss.found is not None:
             self._reports.report_doubt(loss)
@@ -315,7 +316,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
     def _begin(self, split: KinesisShardSplit) -> int:
         """Returns the position where a new shard begins.
 
-        Shards that were not in the first listing, and streams that were made again, are read from their beginning.
+        Shards that were not in the first listing, and streams that were created again, are read from their beginning.
         """
         state = self._state
         is_new = split.generation or not state.streams[split.stream].is_initial(split.shard_id)
@@ -357,7 +358,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         return self._logs[name].cut_after(rows, self._looked[name].end)
 
     def describe_positions(self, positions: Mapping[str, int]) -> Mapping[str, Any]:
-        """Returns the positions with the names that the service has for types of iterators."""
+        """Returns the positions with the service's names of iterator types."""
         return {name: described(position) for name, position in positions.items()}
 
     def snapshot_state(self) -> KinesisEnumeratorState:

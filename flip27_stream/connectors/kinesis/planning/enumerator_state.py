@@ -18,10 +18,10 @@ class StreamState:
 
     Attributes:
         arn: The ARN of the stream.
-        created: When the stream was created (ms). A stream with another time is another stream.
+        created: The time at which the stream was created (ms). A stream with another time is another stream.
         generation: The number of streams of the same name that were read before this one.
         begun: The shards that are assigned and not done.
-        done: The shards that were read to their ends, as far as the service still lists them or their children.
+        done: The shards that were read to their ends and that the service still lists, or whose children it lists.
         initial: The shards of the first listing; in a checkpoint only those that are not begun. They begin at the start
             time, and shards that are listed later at their first record. ``None`` before the first listing.
     """
@@ -51,7 +51,7 @@ class StreamState:
         return replace(self, begun=self.begun - {shard_id}, done=self.done | {shard_id})
 
     def listed(self, shards: Sequence[Shard]) -> StreamState:
-        """Returns the state after a listing, without shards that are neither listed nor the parents of listed ones."""
+        """Returns the state after a listing, without shards that are neither listed nor parents of listed shards."""
         ids = frozenset(shard.shard_id for shard in shards)
         parents = frozenset(parent for shard in shards for parent in shard.parents)
         initial = ids if self.initial is None else self.initial & ids

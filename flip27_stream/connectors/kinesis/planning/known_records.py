@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 
 _MOST_KEPT = 1000
 _LEAST_SPAN_MS = 1000
-"""The least time (ms) for which a rate is computed, since records of one PutRecords call share a millisecond."""
+"""The least time (ms) for which a rate is computed, because records of one PutRecords call share a millisecond."""
 
 
 @dataclass(frozen=True)
 class KnownRecord:
-    """A record that was seen.
+    """A record that was read.
 
     Attributes:
         position: The position before the record.
-        time: When the record arrived (ms).
+        time: The time at which the record arrived (ms).
         since: The least known time (ms) for which this is the first record that arrived then or later; greater than
             ``time`` if no such time is known.
         rows: The number of records from the previous known record, inclusive, to this one; for the first known record,

@@ -1,4 +1,4 @@
-"""The shards that the service lists, and how they descend from each other."""
+"""The shards that the service lists, and their parents and children."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class DiscoveredShards:
     Attributes:
         number: The number that :meth:`ListedShards.next_number` gave when the discovery began.
         shards: The shards that are listed.
-        identities: Empty most times, since it is looked up less often.
+        identities: The identities of the streams; usually empty, because they are looked up less often.
     """
 
     number: int
@@ -41,7 +41,7 @@ class ListedShards:
         return next(self._counter)
 
     def is_new(self, stream: str, number: int) -> bool:
-        """Returns whether the listing with this number began after the one that is known."""
+        """Returns whether the listing with this number began after the known listing."""
         return number > self._numbers.get(stream, 0)
 
     def put(self, stream: str, shards: Iterable[Shard], number: int) -> None:
@@ -80,9 +80,9 @@ class ListedShards:
         )
 
     def lost_parents(self, stream: str, shard: Shard, known: StreamState) -> list[str]:
-        """Returns the parents of a shard that came and went unseen: they are not listed, and were never begun.
+        """Returns the parents of a shard that were missed: they are not listed any more, and were never begun.
 
-        The parents of a shard of the first listing went before the query began.
+        The result is empty for a shard of the first listing, whose parents ended before the query began.
         """
         if known.is_initial(shard.shard_id):
             return []

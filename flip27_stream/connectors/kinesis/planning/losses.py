@@ -1,4 +1,4 @@
-"""What planning reports of records that are lost, or may be."""
+"""Reports of planning about records that are lost, or may be lost."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Loss:
     Attributes:
         split: The shard.
         position: The position.
-        error: What the service said; ``None`` if it went on at the first record that is there.
-        found: The range from there on, if there was no error.
+        error: The error of the service; ``None`` if it went on at the first existing record.
+        found: The range from that record on; ``None`` after an error.
         seen_at: When planning had last seen the end of the shard (ms); ``None`` if it is not known.
         is_late: Whether records that came after that may have expired.
         is_cut: Whether records may have followed the position that was planned last, whose record has expired.
@@ -52,15 +52,15 @@ class LossReports:
         self._fail = fail
 
     def report_stream(self, stream: str, known: StreamState, identity: StreamIdentity) -> None:
-        """Reports a stream that was deleted and made again.
+        """Reports a stream that was deleted and created again.
 
         Raises:
             DataLossError: ``fail`` is set.
         """
         what = (
-            f"Stream '{stream}' was deleted and made again: the checkpoint is of {known.arn}, made at {known.created} "
-            f"ms, and there is {identity.arn} now, made at {identity.created} ms. Records that were not read yet are "
-            "lost."
+            f"Stream '{stream}' was deleted and created again: the checkpoint is of {known.arn}, created at "
+            f"{known.created} ms, and the stream now is {identity.arn}, created at {identity.created} ms. Records that "
+            "were not read yet are lost."
         )
         report_data_loss(
             log,
@@ -71,26 +71,26 @@ class LossReports:
         )
 
     def report_parents(self, parents: Collection[str]) -> None:
-        """Reports shards that came and went while nobody listed them.
+        """Reports shards that were created, closed and expired between two listings.
 
         Raises:
             DataLossError: ``fail`` is set.
         """
         what = (
-            f"Shards {', '.join(sorted(parents))} were made, closed and have expired since the query last listed "
+            f"Shards {', '.join(sorted(parents))} were created, closed and have expired since the query last listed "
             "shards. If they had records, these are lost."
         )
         report_data_loss(log, what, fail=self._fail, goes_on="Their children are read")
 
     def report_records(self, loss: Loss) -> None:
-        """Reports records that the service says do not exist.
+        """Reports records that do not exist any more, by an answer of the service.
 
         Raises:
             DataLossError: ``fail`` is set.
         """
         what = (
             f"Records of {loss.split.split_id} are lost: {described(loss.position)} does not exist any more "
-            f"({loss.error}). They are older than the stream's retention period, or the stream was deleted and made "
+            f"({loss.error}). They are older than the stream's retention period, or the stream was deleted and created "
             "again."
         )
         report_data_loss(log, what, fail=self._fail)
@@ -105,21 +105,22 @@ class LossReports:
         if loss.is_late and loss.seen_at is not None:
             seen_at = datetime.fromtimestamp(loss.seen_at / 1000, timezone.utc)
             what = (
-                f"Records of {where} may be lost: planning last looked at the shard at "
-                f"{seen_at.isoformat(timespec='seconds')}, and records that came soon after that have expired, or are "
-                "about to expire. Nobody can say whether there were some. Choose a retention period that is longer "
-                "than the pauses of the query."
+                f"Records of {where} may be lost: planning last read the shard at "
+                f"{seen_at.isoformat(timespec='seconds')}, and records that arrived soon after that time have expired, "
+                "or are about to expire. It is unknown whether there were any. Choose a retention period that is "
+                "longer than the pauses of the query."
             )
             report_data_loss(log, what, fail=self._fail)
         elif loss.is_cut:
             what = (
-                f"Records of {where} may be lost: records followed that position when it was planned, and the one "
-                "before it has expired."
+                f"Records of {where} may be lost: records followed this position when it was planned, and the "
+                "record before it has expired."
             )
             report_data_loss(log, what, fail=self._fail)
         elif loss.seen_at is None:
             log.warning(
-                "Records of %s may be lost: the checkpoint is of an older release, which does not say when planning "
-                "last looked at the shard. They are lost if they are older than the stream's retention period.",
+                "Records of %s may be lost: the checkpoint is of an older release, which does not have the time at "
+                "which planning last read the shard. Records are lost if they are older than the stream's retention "
+                "period.",
                 where,
             )

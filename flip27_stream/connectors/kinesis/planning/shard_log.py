@@ -1,4 +1,4 @@
-"""One shard as the planning process sees it: up to which position it can be read, and its positions by time."""
+"""One shard in the planning process: the position up to which it can be read, and its positions by time."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from flip27_stream.connectors.kinesis.split import KinesisShardSplit
 from flip27_stream.errors import UnreachableError
 
 _LOOK_AHEAD = 100
-"""The number of records in a page that is only read to look at what follows."""
+"""The number of records in a page that is only read to check whether records follow."""
 _COUNTED = 1000
 """The greatest distance (records) of a cut that is found by counting. A greater distance is estimated."""
 _TAIL_BYTES = 1 << 20
 _PAGES, _STEPS = 1, 4
-"""In one plan, the greatest number of pages in which the end of a quiet shard is looked for, and of bisections before
-each of them."""
+"""In one plan, the greatest number of pages of the search for the end of a quiet shard, and of bisections before each
+page."""
 _PAGES_TO_FREEZE, _STEPS_TO_FREEZE = 40, 40
 """The same numbers if the end must be found in this plan."""
 _HELD_S = 60.0
@@ -32,7 +32,7 @@ _NO_END = 1 << 256
 
 
 class ShardLog:
-    """Finds the end of one shard, and positions in it, with few calls.
+    """A search for the end of one shard, and for positions in it, with few calls.
 
     * A shard that gets few records is polled behind its last record, with one call in each plan.
     * For a shard that gets many records, the first record that arrived within the last ``settling_ms`` is looked up,
@@ -41,7 +41,7 @@ class ShardLog:
     * If no records arrived recently and more than a page is left to read, the end is searched, with some calls in each
       plan.
 
-    All ends are positions of records that were seen, so that a range always has the same records.
+    All ends are positions of records that were read, so that a range always has the same records.
 
     Attributes:
         closed: Whether the shard has ended: no record follows the last one.
@@ -118,16 +118,16 @@ class ShardLog:
 
     @property
     def is_start_missing(self) -> bool:
-        """Whether the last look began behind a record that does not exist any more. What followed it may be lost."""
+        """Whether the last look began behind a record that does not exist any more; later records may be lost."""
         return self._pages.missing is not None and self._pages.missing == self._known.start
 
     def begin_at(self, moment: int) -> int:
-        """Returns the position of the first record that arrived at ``moment`` (ms) or later, or behind the last one.
+        """Returns the position of the first record that arrived at ``moment`` (ms) or later, or behind the last record.
 
-        Records that arrive while it is looked for count, too.
+        Records that arrive during the search count, too.
 
         Raises:
-            UnreachableError: The service does not say within ``requestTimeout`` which record that is.
+            UnreachableError: The service does not return the record within ``requestTimeout``.
         """
         is_unknown = not self._read_page(_LOOK_AHEAD) and not self._reaches(moment)
         if is_unknown and self._probe(moment, is_needed=True) is False:
@@ -143,7 +143,7 @@ class ShardLog:
         return reach is not None and reach >= moment
 
     def _first_since(self, moment: int) -> int:
-        """Reads on to the first record that arrived at ``moment`` (ms) or later, where the service does not find it."""
+        """Returns the position of that record by reading all records before it, if the service does not find it."""
         position = self._known_before(moment)
         deadline = time.monotonic() + self._client.request_timeout_s
         while time.monotonic() < deadline:
@@ -157,7 +157,7 @@ class ShardLog:
         raise UnreachableError(
             f"The first record of {self._split.split_id} that arrived at {moment} ms or later was not found in "
             f"{self._client.request_timeout_s:g} s: the service does not answer requests for it, and the records "
-            "before it are too many to read. The query fails. Raise option 'requestTimeout', or begin at another "
+            "before it are too many to read. Raise option 'requestTimeout', or begin at another "
             "'initialPosition'."
         )
 
@@ -188,13 +188,13 @@ class ShardLog:
         first = self._known.first
         names_record = position != TRIM_HORIZON and not is_behind(position) and not self._skipping
         if first is None and names_record and self._known.tail is not None:
-            raise LostRecordError("no record is left")
+            raise LostRecordError("no record exists any more")
         if first is None or first.rows != 0 or first.position == position:
             return position
         if is_behind(position):
             return first.position
         if names_record:
-            raise LostRecordError(f"the first record there is now has sequence number {first.position // 10}")
+            raise LostRecordError(f"the first existing record has sequence number {first.position // 10}")
         self._skipping = False
         self._known.advance(first.position)
         return first.position
@@ -221,13 +221,13 @@ class ShardLog:
             self._search_tail(_PAGES, _STEPS)
 
     def _is_held(self) -> bool:
-        """Returns whether the last plan cut the shard at its horizon, before the end that is known."""
+        """Returns whether the last plan cut the shard at its horizon, before the known end."""
         cut, self._cut = self._cut, None
         is_before_end = cut is not None and cut < self._known_end()
         return self._busy and is_before_end and time.monotonic() < self._probed_at + _HELD_S
 
     def _search_tail(self, pages: int, steps: int) -> None:
-        """Looks for the end of a shard that got no records recently: bisects the time, then reads a page, and so on.
+        """Searches the end of a shard that got no records recently: bisects the time, then reads a page, and so on.
 
         Args:
             pages: The greatest number of pages.
@@ -244,7 +244,7 @@ class ShardLog:
                 return
 
     def _middle(self, nothing_since: int) -> int | None:
-        """Returns the time (ms) to look at next for the end, which is before ``nothing_since``.
+        """Returns the next time (ms) of the search for the end, which is before ``nothing_since``.
 
         The result is ``None`` if the end is probably within a page of the last known record.
         """
@@ -256,7 +256,7 @@ class ShardLog:
         return None if middle <= last.time or is_near else middle
 
     def _tail_page(self) -> int:
-        """Returns how many records to read where the end may be: few large ones, since the quota counts bytes."""
+        """Returns the number of records to read at the probable end: few large ones, because the quota counts bytes."""
         if not self.bytes_per_row:
             return _LOOK_AHEAD
         most = LARGEST_PAGE if self._pages.times_are_silent else _COUNTED
@@ -296,9 +296,9 @@ class ShardLog:
             self.bytes_per_row = page.size / len(page.records)
 
     def _probe(self, moment: int, *, is_there: bool = False, is_needed: bool = False) -> bool | None:
-        """Looks for the first record that arrived at ``moment`` (ms) or later. Returns whether there is one.
+        """Looks up the first record that arrived at ``moment`` (ms) or later. Returns whether such a record exists.
 
-        The result is ``None`` if the service does not say.
+        The result is ``None`` if the service does not answer.
         """
         page = self._pages.since(moment, is_there=is_there, is_needed=is_needed)
         if page is None or not page.records:
@@ -338,7 +338,7 @@ class ShardLog:
     def cut_at(self, moment: int, end: int) -> int:
         """Returns the position of the first record that arrived at ``moment`` (ms) or later, or ``end``.
 
-        It is an earlier position, behind the last known record before ``moment``, if the service does not say.
+        If the service does not answer, it is an earlier position, behind the last known record before ``moment``.
         """
         found = self._known.first_at_or_after(moment, end)
         if found is None:
@@ -373,7 +373,7 @@ class ShardLog:
         return min(position, end)
 
     def _jump(self, gap: Gap, end: int) -> bool:
-        """Looks up a record at the time when the wanted records probably end. Returns whether it found a later one."""
+        """Looks up a record at the probable end of the wanted records. Returns whether it found a later record."""
         rate = self._known.rate
         if rate is None:
             return False

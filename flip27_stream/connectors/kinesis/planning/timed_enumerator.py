@@ -30,9 +30,9 @@ class TimedKinesisSourceEnumerator(KinesisSourceEnumerator, SupportsEventTimePos
         """
         if not is_arrival(request.timestamp_assigner):
             raise AlignmentError(
-                "The service finds records of a Kinesis stream by the time at which they arrived. Event time in their "
-                "data cannot be found there: read the stream by itself, where it is aligned by what tasks report, or "
-                "take 'approximateArrivalTimestamp' as event time."
+                "The service finds records of a Kinesis stream by the time at which they arrived, not by an event "
+                "time in their data: read the stream outside of a hybrid source, where it is aligned by the reports of "
+                "tasks, or take 'approximateArrivalTimestamp' as event time."
             )
         logs = {name: self._logs[name] for name in request.ranges}
         return ArrivalTimes(self._pool, logs, request.ranges, self._least_to_come)

@@ -66,7 +66,7 @@ def _records(body: bytes, first_hash_key: int, last_hash_key: int) -> Iterator[U
         key_index, data = found.get(_KEY_INDEX), found.get(_DATA)
         hash_index = found.get(_HASH_KEY_INDEX)
         if not isinstance(key_index, int) or not isinstance(data, bytes):
-            raise DamagedMessageError("it has a record without a key or data")
+            raise DamagedMessageError("the message has a record without a key or data")
         key = keys[key_index]
         explicit = int(hash_keys[hash_index]) if isinstance(hash_index, int) else None
         if first_hash_key <= (hash_key(key) if explicit is None else explicit) <= last_hash_key:

@@ -22,7 +22,7 @@ def topics_of(options: PulsarConnectionOptions, namespace: str) -> list[str]:
     """Returns the full names of the persistent topics in a namespace, without the names of single partitions.
 
     Args:
-        options: How the servers are reached; :attr:`~PulsarConnectionOptions.admin_url` must be set.
+        options: The options of the connections; :attr:`~PulsarConnectionOptions.admin_url` must be set.
         namespace: The namespace, as ``tenant/namespace``.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Finds out whether a server's certificate is not trusted: pulsar-client only says that it could not connect."""
+"""Checks whether a server's certificate is trusted, because pulsar-client only reports that it could not connect."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ _PORT = 6651
 
 
 def why_untrusted(options: PulsarConnectionOptions) -> str | None:
-    """Returns why the certificate of the first broker in the service URL is not trusted.
+    """Returns the reason why the certificate of the first broker in the service URL is not trusted.
 
-    ``None`` if it is trusted, any is accepted, the connection has no TLS, or the broker does not answer.
+    The result is ``None`` if it is trusted, if any certificate is accepted, if the connection has no TLS, or if the
+    broker does not answer.
     """
     if not options.service_url.startswith(_TLS) or options.tls_allow_insecure:
         return None
@@ -39,7 +40,7 @@ def why_untrusted(options: PulsarConnectionOptions) -> str | None:
 def not_trusted(what: str, place: str, why: str) -> AuthenticationError:
     """Returns the error about a certificate of ``place`` that is not trusted."""
     return AuthenticationError(
-        f"{what}: the certificate of {place} is not trusted: {why}. Name a file with the certificate of its authority, "
+        f"{what}: the certificate of {place} is not trusted: {why}. Give a file with the certificate of its authority, "
         "in PEM, in option 'pulsar.client.tlsTrustCertsFilePath'."
     )
 

@@ -1,4 +1,4 @@
-"""The calls of the Pulsar source. Each look at a partition uses a reader of its own, which is closed at its end."""
+"""The calls of the Pulsar source. Each call that reads a partition uses its own reader, which is closed at its end."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _QUEUE = 100
 _MOST_BYTES = 4 << 20
 _PAUSE_S = 0.2
 _SEEN_MS = 5000
-"""The time (ms) to wait for a message after the broker has answered that there is one."""
+"""The time (ms) to wait for a message after the broker has answered that a message exists."""
 _HIDDEN_MS = 500
-"""The same time if the broker is known to give this answer also for entries that it does not send."""
+"""The same time if the broker is known to count entries that it does not send."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Visible:
 
     Attributes:
         messages: The messages, without a gap.
-        goes_on: Whether reading ended because they are so many, or so large. Otherwise nothing came behind them.
+        goes_on: Whether reading ended because of the number or the size of the messages; otherwise no message followed.
     """
 
     messages: Sequence[Any]
@@ -72,7 +72,7 @@ class PulsarClient:
     refusals.
 
     Args:
-        options: How the servers are reached.
+        options: The options of the connections.
         role_prefix: The beginning of the names of the subscriptions that readers make and remove when they are closed.
     """
 
@@ -103,16 +103,16 @@ class PulsarClient:
             topic: The partition.
             position: The first position to read.
             most: The greatest number of messages.
-            waits_long: Whether some seconds without a message, and not a part of a second, show that none follows. The
-                first read of an old ledger can take that long.
+            waits_long: Whether to wait some seconds for a further message, and not only a part of a second. The first
+                read of an old ledger can take so long.
         """
         return self._read(topic, position, most, _SEEN_MS if waits_long else _HIDDEN_MS)
 
     def has_ledger(self, topic: str, ledger: int, *, is_hidden: bool = False) -> bool:
         """Returns whether a ledger of a partition exists and has messages.
 
-        Where the last entry is hidden, a ledger of which nothing comes within the time limit of an operation counts as
-        one that does not exist.
+        If the last entry is hidden, a ledger without any message within the time limit of an operation counts as
+        missing.
         """
         silence_ms = self._options.operation_timeout_ms if is_hidden else None
         found = self._read(topic, position_at(ledger, 0), 1, silence_ms).messages
@@ -142,8 +142,8 @@ class PulsarClient:
                     while self._has_more(reader):
                         message = reader.read_next(_HIDDEN_MS if was_hidden else _SEEN_MS)
                         entry = position_of(message.message_id()) // ENTRY
-                        # The first entry was the last one at the beginning. To read all that come meanwhile would
-                        # never end where a producer is faster than this reader.
+                        # The first entry was the last one at the beginning. Reading all messages that arrive meanwhile
+                        # would never end if a producer is faster than this reader.
                         if last not in (-1, entry):
                             return Tip(message, goes_on=self._has_more(reader))
                         last = entry
@@ -154,9 +154,9 @@ class PulsarClient:
         return self._retried(look)
 
     def last_entry(self, topic: str) -> int:
-        """Returns the position of the last entry of a partition, also if that entry is hidden. It must have an entry.
+        """Returns the position of the last entry of a partition that has entries, even if the entry is hidden.
 
-        Only a consumer can ask the broker for it, so this method makes a subscription and removes it at once.
+        Only a consumer can request this position, so this method makes a subscription and removes it at once.
         """
         subscription = f"{self._role_prefix or 'flip27'}-{uuid.uuid4().hex}"
 
@@ -176,7 +176,7 @@ class PulsarClient:
     def at_publish_time(
         self, topic: str, moment: int, most: int = 1, *, is_hidden: bool = False
     ) -> Sequence[Any]:
-        """Returns up to ``most`` messages, beginning with the first one that was published at ``moment`` (ms) or later.
+        """Returns up to ``most`` messages, beginning with the first that was published at ``moment`` (ms) or later.
 
         The broker finds that message by bisection, so the result is right only if publish times never fall.
 
@@ -207,7 +207,7 @@ class PulsarClient:
 
     @contextmanager
     def _reader(self, topic: str, start: Any, queue: int) -> Iterator[Any]:
-        """Provides a reader for one look and closes it. Errors of pulsar-client in the block become errors of ours."""
+        """Provides a reader and closes it at the end of the block. Errors become errors of this project."""
         with self._errors(f"Reading {topic}"):
             reader = self._create(topic, start, queue)
             try:
@@ -224,7 +224,7 @@ class PulsarClient:
             receiver_queue_size=queue,
             subscription_role_prefix=self._role_prefix,
             start_message_id_inclusive=True,
-            # With any other action an encrypted message would never come, and the user would not learn the reason.
+            # With any other action an encrypted message would never come, without an error for the user.
             crypto_failure_action=pulsar.ConsumerCryptoFailureAction.CONSUME,
         )
 
@@ -242,7 +242,7 @@ class PulsarClient:
         import pulsar
 
         answer: Future[tuple[Any, bool]] = Future()
-        # An error in the function would end the process, for it runs in a thread of pulsar-client.
+        # An error in the function would end the process, because it runs in a thread of pulsar-client.
         reader._reader.has_message_available_async(lambda *told: answer.set_result(told))
         try:
             result, is_there = answer.result(self._options.attempt_s)
@@ -259,8 +259,8 @@ class PulsarClient:
             reader: Reads the partition.
             most: The greatest number of messages.
             position: The first position to read.
-            silence_ms: The time (ms) without a message that shows that none follows; ``None`` if the broker sends all
-                that it counts, so that silence is an error.
+            silence_ms: The time (ms) without a message after which no further message is expected; ``None`` if the
+                broker sends all messages that it counts, so that a missing message is an error.
         """
         import pulsar
 
@@ -338,7 +338,7 @@ class PulsarClient:
             ) from error
         except pulsar.AuthorizationError as error:
             raise AuthenticationError(
-                f"{what}: {place} says that the role of these credentials may not do this ({error}). Grant the role "
+                f"{what}: {place} does not permit this to the role of these credentials ({error}). Grant the role "
                 "the permission 'consume' on the topic or its namespace, or give credentials of another role in "
                 "options 'pulsar.client.authPluginClassName' and 'pulsar.client.authParams'."
             ) from error
@@ -350,7 +350,7 @@ class PulsarClient:
             raise UnreachableError(
                 f"{what}: {place} did not answer within option 'pulsar.client.operationTimeoutMs' "
                 f"({self._options.operation_timeout_ms} ms): {error}. Check option 'service.url' and that the broker "
-                "is well. pulsar-client can say the same of credentials that are refused or have expired: see options "
+                "works. Refused or expired credentials can have the same error: see options "
                 "'pulsar.client.authPluginClassName' and 'pulsar.client.authParams'."
             ) from error
 

@@ -1,4 +1,4 @@
-"""The check for messages that cannot be read exactly: encrypted ones and chunked ones are refused."""
+"""The check for messages that cannot be read exactly: encrypted and chunked messages are refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flip27_stream.connectors.pulsar.positions import described, position_of
 from flip27_stream.errors import RecordFormatError
 
 _FIRST_CHUNK = b"\x3a"
-"""The first byte of a field that, in serialized message ids, only those of chunked messages have."""
+"""The first byte of a field that only the serialized ids of chunked messages have."""
 
 
 def check_readable(messages: Sequence[Any], ids: Sequence[Any]) -> list[bytes]:

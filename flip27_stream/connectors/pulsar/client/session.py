@@ -13,7 +13,7 @@ from flip27_stream.errors import ConnectorError, OptionError
 
 AUTH_PARAMS = "pulsar.client.authParams"
 _OAUTH2_NAMES = {"issuerUrl": "issuer_url", "privateKey": "private_key"}
-"""Names of the Java client, and the same in pulsar-client."""
+"""The names of parameters in pulsar-client, by their names in the Java client."""
 
 
 @functools.lru_cache(maxsize=16)
@@ -71,10 +71,10 @@ def _authentication(options: PulsarConnectionOptions) -> Any:
 
 
 class _TokenFile:
-    """Reads the token at every call: a token expires, and the program that renews it writes the next one into the file.
+    """A function that reads the token from a file at every call, because another program renews the token there.
 
-    pulsar-client calls it in a thread of its own, where an error would end the process. So while the file cannot be
-    read, the last token stands, and the broker says whether it does.
+    pulsar-client calls it in its own thread, where an error would end the process. So while the file cannot be read,
+    the last token is returned, which the broker refuses if it has expired.
     """
 
     def __init__(self, params: str) -> None:

@@ -37,15 +37,15 @@ class _Reading:
 
 
 class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
-    """Reads bounded splits, one after the other.
+    """The reader of bounded splits, one after the other.
 
-    The end of a range is right before or right behind a message that planning has seen. If the reader finds no message
-    there, messages were lost. So it never waits for a message that is still to be published.
+    The end of a range is directly before or behind a message that planning has read. If the reader finds no message
+    there, messages were lost. So it never waits for a message that is not published yet.
 
     Raises:
         DataLossError: Messages of a range are gone, and ``failOnDataLoss`` is set.
         UnreachableError: A message does not come within ``pollTimeoutMs``.
-        AuthenticationError: The servers refuse the credentials, or do so from now on.
+        AuthenticationError: The servers refuse the credentials, or the credentials have expired.
         RecordFormatError: A message is encrypted or chunked.
     """
 
@@ -104,7 +104,7 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
         while not reading.is_ended and len(messages) < _ROWS and size < _BYTES:
             try:
                 message = self._next_message(reading)
-                why = "there is no further message"
+                why = "no further message exists"
             except MissingTopicError:
                 message, why = None, "the topic does not exist any more"
             if message is None:
@@ -137,8 +137,8 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
                 return message
         raise UnreachableError(
             f"No message of {reading.split.topic} came within option 'pollTimeoutMs' "
-            f"({self._options.poll_timeout_ms} ms), and the next one wanted is at "
-            f"{described(reading.position)} or after it. Check that the broker is well, and that no "
+            f"({self._options.poll_timeout_ms} ms), and the next wanted message is at "
+            f"{described(reading.position)} or after it. Check that the broker works, and that no "
             "transaction is open and no message is chunked; or raise the option."
         )
 
@@ -169,16 +169,17 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
             return None
         found = position_of(message.message_id())
         if reading.position != EARLIEST and ledger_of(found) != ledger_of(reading.position):
-            self._lose(reading, f"the first message there is now is at {described(found)}")
+            self._lose(reading, f"the first existing message is at {described(found)}")
         return message
 
     def _check_ledger(self, reading: _Reading) -> None:
-        """Checks that the ledger that was read last exists. Brokers delete the oldest ledgers first, so if it does, the
-        reader has skipped no message behind it.
+        """Checks that the ledger that was read last exists.
+
+        Brokers delete the oldest ledgers first, so if it exists, the reader has skipped no message behind it.
         """
         ledger = ledger_of(reading.position)
         if not self._client.has_ledger(reading.split.topic, ledger):
-            self._lose(reading, f"ledger {ledger} was deleted meanwhile")
+            self._lose(reading, f"ledger {ledger} was deleted")
 
     def _lose(self, reading: _Reading, why: str) -> None:
         what = (

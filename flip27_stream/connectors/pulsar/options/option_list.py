@@ -122,7 +122,7 @@ AUTH_PARAMS: Final = Option(
     "pulsar.client.authParams",
     TEXT,
     None,
-    "Parameters of the authentication, as the Java client has them.",
+    "Parameters of the authentication, in the form of the Java client.",
     secret=True,
 )
 OPERATION_TIMEOUT: Final = Option(
@@ -201,18 +201,18 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
 
 WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "waitingForNonExistedTopic": "a topic must exist when the query starts",
-    "pulsar.client.useTls": "pulsar+ssl:// in option 'service.url' says so",
+    "pulsar.client.useTls": "option 'service.url' with pulsar+ssl:// turns TLS on",
     "pulsar.client.numListenerThreads": "messages are received without a listener",
-    "pulsar.reader.readerName": "each plan and each task has readers of its own; 'subscriptionPrefix' names them",
+    "pulsar.reader.readerName": "each plan and task has its own readers; 'subscriptionPrefix' begins their names",
     "allowDifferentTopicSchemas": "values are bytes, whatever schema a topic has",
     "useParquetSchemaForBatchRead": "values are bytes, whatever schema a topic has",
 }
 """The options of StreamNative's and Databricks' sources that have no effect here, and the reasons."""
 
 REFUSED: Final[Mapping[str, str]] = {
-    "endingOffsets": "a batch read ends at the messages that are there when it begins",
-    "endingTime": "a batch read ends at the messages that are there when it begins",
-    "pulsar.reader.readCompacted": "ranges of a compacted topic change when it is compacted again; it is read as it "
+    "endingOffsets": "a batch read ends at the last messages that exist when it begins",
+    "endingTime": "a batch read ends at the last messages that exist when it begins",
+    "pulsar.reader.readCompacted": "ranges of a compacted topic change with each compaction; the topic is read as it "
     "was written. Leave the option out",
     "pulsar.reader.cryptoKeyReader": "encrypted messages are not supported",
     "pulsar.reader.defaultCryptoKeyReader": "encrypted messages are not supported",

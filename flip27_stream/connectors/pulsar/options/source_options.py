@@ -48,16 +48,16 @@ class PulsarOptions:
     """The checked options of a Pulsar source.
 
     Attributes:
-        connection: How the servers are reached.
+        connection: The options of the connections.
         topics: The full names of the topics to read, each once; or a pattern.
-        start: Where a new query begins.
+        start: The start position of a new query.
         limits: The read limits of a micro-batch.
         fail_on_data_loss: Whether lost messages fail the query.
         subscription: The subscription whose cursors are moved behind processed messages; ``None`` for no subscription.
         role_prefix: The beginning of the names of the subscriptions that readers make; ``None`` for the default.
-        poll_timeout_ms: How long (ms) a task waits for a message.
+        poll_timeout_ms: The time (ms) that a task waits for a message.
         discovery_interval_ms: The time (ms) between two discoveries of partitions; ``None`` for one discovery only.
-        receiver_queue: How many messages a task fetches in advance.
+        receiver_queue: The number of messages that a task fetches in advance.
     """
 
     connection: PulsarConnectionOptions
@@ -106,7 +106,7 @@ def _topics(given: Given) -> tuple[str, ...] | TopicPattern:
     ways = [o for o in (names.TOPIC, names.TOPICS, names.TOPICS_PATTERN) if o.is_given(given)]
     if len(ways) != 1:
         raise OptionError(
-            "Set exactly one of the options 'topic', 'topics' and 'topicsPattern'. It names the topics to read."
+            "Set exactly one of the options 'topic', 'topics' and 'topicsPattern', which name the topics to read."
         )
     option, text = ways[0], ways[0].require(given)
     if option is names.TOPICS_PATTERN:
@@ -125,7 +125,7 @@ def _pattern(text: str, given: Given) -> TopicPattern:
     assert found is not None
     if not names.ADMIN_URL.is_given(given):
         raise OptionError(
-            "Option 'topicsPattern' needs option 'admin.url': pulsar-client cannot list topics, and the admin API can."
+            "Option 'topicsPattern' needs option 'admin.url': pulsar-client cannot list topics, only the admin API can."
         )
     return TopicPattern(f"{found[1] or 'public'}/{found[2] or 'default'}", found[3])
 

@@ -1,4 +1,4 @@
-"""Parses options ``startingOffsets`` and ``startingTime``, which say where a new query begins."""
+"""Parses options ``startingOffsets`` and ``startingTime``, the start positions of a new query."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LEDGER, _ENTRY, _INDEX = 1, 2, 4
 
 
 class Place(Enum):
-    """Where a partition begins without a message id or a time."""
+    """The start positions of a partition that need no message id and no time."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -43,18 +43,18 @@ Begin = Place | AtTime | int
 
 @dataclass(frozen=True)
 class StartPosition:
-    """Where a new query begins.
+    """The start positions of a new query.
 
     Attributes:
-        otherwise: Where a partition begins that is not in ``by_topic``.
-        by_topic: Where partitions begin, by the full name of the partition or of its topic.
+        otherwise: The start position of a partition that is not in ``by_topic``.
+        by_topic: The start positions of partitions, by the full name of the partition or of its topic.
     """
 
     otherwise: Begin = Place.LATEST
     by_topic: Mapping[str, Begin] = field(default_factory=dict)
 
     def of(self, partition: str) -> Begin:
-        """Returns where a partition begins. An entry for the partition takes precedence over one for its topic."""
+        """Returns the start position of a partition: the one for the partition, else the one for its topic."""
         topic = re.sub(r"-partition-\d+$", "", partition)
         return self.by_topic.get(partition, self.by_topic.get(topic, self.otherwise))
 

@@ -22,6 +22,6 @@ def full_name(topic: str, option: str) -> str:
         raise OptionError.of(
             option,
             topic,
-            "Topics that are not persistent cannot be read again after a failure. Name a persistent one.",
+            "Topics that are not persistent cannot be read again after a failure. Name a persistent topic.",
         )
     return f"persistent://{found[2] or 'public'}/{found[3] or 'default'}/{found[4]}"

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class Cursors:
-    """Acknowledges entries of which all messages are processed.
+    """A worker that acknowledges entries whose messages are all processed.
 
     A restart goes on from Spark's offset and not from the cursors, so a failure is only logged as a warning, once until
     the cursor is moved.

@@ -1,4 +1,4 @@
-"""The enumerator of the Pulsar source, which discovers partitions, assigns them and finds how far each can be read."""
+"""The enumerator of the Pulsar source, which discovers partitions, assigns them and finds their ranges."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class PulsarSourceEnumerator(
     Life cycle:
 
     1. :meth:`start` starts the initial discovery, and a further discovery every ``partitionDiscoveryInterval``.
-    2. A discovery lists the partitions of all topics; new ones are assigned. Those of the first discovery begin where
-       the options say, later ones at their first message.
-    3. For each micro-batch :meth:`split_ranges` finds how far each partition can be read (:class:`PartitionLog`).
-    4. :meth:`notify_checkpoint_complete` records what is processed. The next :meth:`split_ranges` moves the cursors of
-       ``predefinedSubscription`` there.
+    2. A discovery lists the partitions of all topics, and assigns the new ones. Partitions of the first discovery begin
+       at the position in the options, later partitions at their first message.
+    3. For each micro-batch :meth:`split_ranges` finds the range of each partition (:class:`PartitionLog`).
+    4. :meth:`notify_checkpoint_complete` records the processed positions. The next :meth:`split_ranges` moves the
+       cursors of ``predefinedSubscription`` to them.
     5. :meth:`snapshot_state` returns the partitions that are in the offset, and those of the first discovery that are
        not in it yet.
     """
@@ -124,7 +124,7 @@ class PulsarSourceEnumerator(
         self._retired |= retired
         self._known -= gone
         self._begun -= gone
-        # A partition that is made again has new messages only, of which the query has read none.
+        # A partition that is created again has only new messages, which the query has not read.
         self._waiting = (self._waiting or frozenset()) - gone
         for topic in gone:
             self._logs.pop(topic, None)
@@ -169,8 +169,8 @@ class PulsarSourceEnumerator(
     def _lose(self, topic: str, lost: LostLedger) -> None:
         if lost.was_end:
             log.warning(
-                "Nothing of %s followed %s at the last look, and %s. If messages came since that look and were "
-                "trimmed, they are lost. Choose a retention that is longer than the time between two micro-batches.",
+                "No message of %s followed %s at the last plan, and %s. Messages that came since then and were "
+                "trimmed are lost. Choose a retention that is longer than the time between two micro-batches.",
                 topic,
                 described(lost.position),
                 lost.why,
@@ -178,11 +178,11 @@ class PulsarSourceEnumerator(
             return
         report_data_loss(
             log,
-            f"Messages of {topic} are lost, or may be: wanted from {described(lost.position)} on, and {lost.why}. They "
-            "are older than the topic's retention, or the topic was truncated, or deleted and made again.",
+            f"Messages of {topic} are lost, or may be lost: wanted from {described(lost.position)} on, but {lost.why}. "
+            "They are older than the topic's retention, or the topic was truncated, or deleted and created again.",
             fail=self._options.fail_on_data_loss,
-            remedy="To go on at the first message that is there after this position, set option 'failOnDataLoss' to "
-            "false. To read all messages that are there, use another checkpointLocation.",
+            remedy="To go on at the first existing message after this position, set option 'failOnDataLoss' to "
+            "false. To read all existing messages, use another checkpointLocation.",
         )
 
     def positions_after(self, rows: Mapping[str, int]) -> Mapping[str, int]:

@@ -10,7 +10,7 @@ from flip27_stream.errors import CorruptCheckpointError
 
 @dataclass(frozen=True)
 class PulsarEnumeratorState:
-    """The partitions that are known.
+    """The known partitions.
 
     Attributes:
         begun: The partitions that are in the offset.

@@ -82,7 +82,8 @@ class SplitEventTimes:
     def rows_before(self, event_time: int) -> int:
         """Returns the estimated number of messages before the first one at or after ``event_time`` (ms).
 
-        The number is exact among the messages that were read. The event times of later ones are assumed to rise evenly.
+        The number is exact among the messages that were read. The event times of later messages are assumed to rise
+        evenly.
         """
         reached = np.flatnonzero(self._times >= event_time)
         if len(reached):

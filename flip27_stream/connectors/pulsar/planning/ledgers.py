@@ -1,4 +1,4 @@
-"""The numbers of entries in the closed ledgers of a partition. They never change, so each is searched only once."""
+"""The numbers of entries in the closed ledgers of a partition, which never change and are searched only once."""
 
 from __future__ import annotations
 

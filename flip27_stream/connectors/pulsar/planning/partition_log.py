@@ -1,4 +1,4 @@
-"""One partition as the planning process sees it: up to which position it can be read, and how many rows that is."""
+"""One partition in the planning process: the position up to which it can be read, and the number of rows."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class LostLedger:
 
     Attributes:
         position: The next position to read.
-        why: What was found instead.
-        was_end: Whether the last look saw that no message was at or after ``position``: in this process, or where the
-            query began behind an entry of a transaction, whose ledger may never have a message. Then messages are
-            lost only if they came after that look and were trimmed before this one.
+        why: A description of the missing ledger or of the messages found.
+        was_end: Whether no message was at or after ``position`` at the last look: in this process, or when the query
+            began behind an entry of a transaction, whose ledger may never have a message. Then messages are lost only
+            if they came after that look and were trimmed before this one.
     """
 
     position: int
@@ -48,14 +48,14 @@ class LostLedger:
 class PartitionLog:
     """Finds the ranges of one partition.
 
-    Each end is right behind or right before a message that was seen, and entries never change. So a range always has
+    Each end is directly behind or before a message that was read, and entries never change. So a range always has
     the same messages.
 
     Args:
         client: Makes the calls to the brokers.
         topic: The partition.
         lose: Called if the ledger of the next position does not exist any more, once for each position. It raises an
-            error, or returns if the query is to go on.
+            error, or returns if the query goes on.
     """
 
     def __init__(self, client: PulsarClient, topic: str, lose: Callable[[LostLedger], None]) -> None:
@@ -88,7 +88,7 @@ class PartitionLog:
         return EARLIEST if tip.message is None else position_of(tip.message.message_id()) + 1
 
     def look(self, position: int, limit: int | None) -> SplitRange:
-        """Returns what can be read from ``position`` on.
+        """Returns the range that can be read from ``position`` on.
 
         Args:
             position: The next position to read.
@@ -123,7 +123,7 @@ class PartitionLog:
         return SplitRange(start, end, drained=drained, limited=is_limited, rows=self.rows_to(end))
 
     def _end(self, position: int) -> int:
-        """Returns the end of what can be read from ``position`` on, and reads the first messages there."""
+        """Returns the end of the range that can be read from ``position`` on, and reads its first messages."""
         if self.last is None:
             return position
         end = position_of(self.last.message_id()) + 1
@@ -142,10 +142,9 @@ class PartitionLog:
         return self.scan.behind if len(self.scan) else position
 
     def _is_limited(self, end: int) -> bool:
-        """Returns whether the look did not reach the entry that was the last one when a look first ended too early.
+        """Returns whether the look ended before the entry that was the last one when a look first ended too early.
 
-        A run that reads what was there at its beginning goes on up to that entry, and not for as long as a producer
-        does.
+        An ``AvailableNow`` run goes on up to that entry, even if a producer writes further entries.
         """
         if not self._goes_on:
             self._goal = None
@@ -166,7 +165,7 @@ class PartitionLog:
         return first
 
     def _check_ledger(self, position: int) -> None:
-        """Tells of messages that are lost, or may be, if the ledger of ``position`` does not exist any more."""
+        """Reports messages that are lost, or may be lost, if the ledger of ``position`` does not exist any more."""
         if position in (EARLIEST, self._told):
             return
         ledger, last = ledger_of(position), self.last
@@ -179,7 +178,7 @@ class PartitionLog:
         was_end = position == self._seen_end or is_behind_entry(position)
         if at_last is not None and ledger_of(at_last) < ledger:
             # Ids only grow, and the oldest ledgers are trimmed first, so these are not the messages that were read.
-            was_end, why = False, f"the last message there is now is at {described(at_last)}, before that"
+            was_end, why = False, f"the last existing message is at {described(at_last)}, before that"
         else:
             is_empty = last is None and not self._is_hidden
             why = f"ledger {ledger} does not exist any more" + (

@@ -1,4 +1,4 @@
-"""The next unprocessed messages of a partition, which the planning process has read to look at them."""
+"""The next unprocessed messages of a partition that the planning process has read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_EVENT_TIME = -1
 
 
 class Scan:
-    """The messages of a partition from a position on, without a gap, as far as they were read."""
+    """The read messages of a partition from a position on, without a gap."""
 
     def __init__(self) -> None:
         self._start = 0

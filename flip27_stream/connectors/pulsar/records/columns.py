@@ -37,7 +37,7 @@ def rows_of(
 
     Args:
         messages: Messages of one partition, at least one.
-        ids: The ids of the messages, if the caller has them. To get an id from a message takes as long as to read it.
+        ids: The ids of the messages, if the caller has them: getting an id from a message takes as long as reading it.
         data: The payloads of the messages, if the caller has them.
 
     Raises:

@@ -1,8 +1,8 @@
 """Plans the batches of a source that is a member of an alignment group (rules 7 and 8, see ``docs/guarantee.md``).
 
-Before a plan, the group's least watermark is read from the table, unless the last reading is at most
-``update-interval`` old. It is always read again before it holds the source back. The source publishes its own
-watermark before it answers Spark; the rows of the batch are read after that.
+Before a plan, the group's least watermark is read from the table, unless it was read within the last
+``update-interval``. Before it holds the source back, it is always read again. The source publishes its own watermark
+before it returns the offset to Spark; the rows of the batch are read after that.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 _SHORTEST_HORIZON_MS = 4 * int(LONGEST_BEAT_S * 1000)
 """The least time (ms) for which the log of the group is read back. Other members may have longer timeouts."""
 _COMMITS_AT_ONCE = 64
-"""The number of commits that are read at a time. If a store takes 1 s for each, this takes less than a heartbeat."""
+"""The number of commits that are read at a time: few enough for one heartbeat, even if a store takes 1 s for each."""
 
 _FIRST_LOOK_S = 60.0
 _PAUSE_S = 0.2
@@ -52,7 +52,7 @@ class GroupPlanner:
     """Plans the batches of one member of a group (:class:`Planner`), with the watermarks of the other members.
 
     Args:
-        spec: The source and how it is read.
+        spec: The source, its event time and the options of alignment.
         alignment: The alignment options of the source.
         batch_planner: Plans the batch once the least watermark of the other members is known.
         clock: Returns the query's time (ms).
@@ -84,8 +84,8 @@ class GroupPlanner:
         """Joins the group.
 
         A new query publishes nothing before its first plan, because a query that fails at its start can leave a
-        process behind. A run that goes on from ``start`` publishes the watermark of the former run: it may take long
-        until its splits are found and their leaders answer, and the other members must not pass it meanwhile.
+        process behind. A run that goes on from ``start`` publishes the watermark of the former run: the other members
+        must not pass this watermark, although it may take long until the splits of the run are found.
         """
         if self._member is None:
             self._member = self._membership(fingerprint, lineage)
@@ -161,7 +161,7 @@ class GroupPlanner:
             batch = planned()
         self._reads_first = _is_held(batch)
         if batch.plan is None:
-            if not member.has_published:  # the table could not be read when the run began
+            if not member.has_published:  # The table could not be read when the run began.
                 self._publish_former_watermark(member, plan_input.start)
             return batch
         if self._is_first:
@@ -229,8 +229,7 @@ class GroupPlanner:
             if time.monotonic() > deadline:
                 raise AlignmentError(
                     f"Group '{self._alignment.group}' could not be read from its table for {_FIRST_LOOK_S:g} s, and "
-                    f"without it source '{called(member.entry.source, member.entry.reads)}' does not know how far "
-                    "it may read: "
+                    f"source '{called(member.entry.source, member.entry.reads)}' needs it to know how far it may read: "
                     f"{member.failure or 'there was no answer'}. Nothing is lost. Start the query again once the "
                     f"table can be read."
                 )
@@ -288,6 +287,6 @@ def _moves(batch: PlannedBatch, plan_input: PlanInput) -> bool:
 
 
 def _empty(batch: PlannedBatch, plan_input: PlanInput) -> PlannedBatch:
-    """Returns the batch without its ranges. The first batch of a run is empty: the group must know the source first."""
+    """Returns ``batch`` without its ranges: in the first batch of a run the source only joins the group."""
     stay = {name: r.position for name, r in plan_input.run.items()}
     return replace(batch, ends={**batch.ends, **stay}, read_max=batch.read_max_before, runs_empty=True)

@@ -1,4 +1,4 @@
-"""How an AvailableNow run waits for the other members of its group."""
+"""The waiting of an AvailableNow run for the other members of its group."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHARE_OF_BATCH = 0.1
 
 @dataclass(frozen=True)
 class Waited:
-    """How long a run has waited for a member that makes no progress.
+    """The time for which a run has waited for a member that makes no progress.
 
     Attributes:
         last: The newest entry of the member.
@@ -29,7 +29,7 @@ class Waited:
     unheard_ms: int = 0
 
     def after(self, ms: int, entry: Entry) -> Waited:
-        """Returns the wait after ``ms`` more, where ``entry`` is the newest entry now."""
+        """Returns the state of the wait after another ``ms`` milliseconds, with the newest ``entry`` of the member."""
         if entry.member_progress != self.last.member_progress:
             return Waited(entry)
         passed = replace(self, unheard_ms=self.unheard_ms + ms)
@@ -39,15 +39,15 @@ class Waited:
 class GroupWait:
     """The waiting of one run, by rule 8.
 
-    Spark ends the run at the first answer that changes nothing, so a waiting run must not give one. It must not block
-    until it can move either: the member that is behind may be another source of the same query, which Spark asks only
-    after this one. So the run answers with an empty batch: at once if the member that holds it has moved since the
-    last answer; soon if another member has, because that may be a source of the same query; otherwise after a pause
-    that grows. There is always some pause, because only the time spent in a plan counts.
+    Spark ends the run when ``latestOffset`` returns an unchanged offset, so a waiting run must return another one. It
+    must not block until it can read either: the member that is behind may be another source of the same query, which
+    Spark asks only after this source. So the run returns an empty batch: at once if the member that holds it has moved
+    since the last batch; after a short pause if another member has moved, which may be a source of the same query;
+    otherwise after a growing pause. There is always some pause, because only the time spent in a plan counts.
 
-    A member that makes no progress for longer than ``source-timeout`` is ignored until it does. Only the time counts in
-    which a plan waited, the group was read and the member was alive; not the time in which Spark runs a batch, and not
-    an outage of the table.
+    A member that makes no progress for longer than ``source-timeout`` is ignored until it makes progress. Only the time
+    counts in which a plan waited, the group was read and the member was alive. The time in which Spark runs a batch,
+    and an outage of the table, do not count.
 
     Args:
         alignment: The alignment options of the source.
@@ -69,7 +69,7 @@ class GroupWait:
         self._until = self._answered = 0.0
 
     def counts(self, entry: Entry) -> bool:
-        """Returns whether the run waits for a member: it was not ignored, or has made progress since it was."""
+        """Returns whether the run waits for a member: it is not ignored, or has made progress since it was ignored."""
         return self._given_up.get(entry.key) != entry.member_progress
 
     def gives_up(self, slowest: Entry, batch: int, now: int, readable_ms: int | None) -> bool:
@@ -91,12 +91,12 @@ class GroupWait:
         return True
 
     def is_enough(self, batch: int, slowest: Entry | None, others: object) -> bool:
-        """Returns whether the plan has waited long enough, and is answered with an empty batch.
+        """Returns whether the plan has waited long enough, so that it returns an empty batch.
 
         Args:
             batch: The number of the batch before the plan that waits.
             slowest: The newest entry of the member that holds the run; ``None`` if no member does.
-            others: The state of all other members, compared with that of the last answer.
+            others: The state of all other members, compared with their state at the last empty batch.
         """
         now = self._monotonic()
         if batch != self._batch:
@@ -117,8 +117,8 @@ class GroupWait:
     def _passed(self, batch: int, now: int, readable_ms: int | None) -> int:
         """Returns the time (ms), not counted before, in which a plan waited and the group could be read.
 
-        A reading of the table may end long after the plan that began it. So the time that plans waited is kept until
-        the next reading tells how much of it counts, up to half of ``source-timeout``.
+        A read of the table may end long after the plan that began it. So the time that plans waited is stored until the
+        next read shows how much of it counts, up to half of ``source-timeout``.
         """
         self._uncounted_ms = min(self._uncounted_ms + self._waited_since(batch, now), self._timeout_ms // 2)
         before, self._readable_ms = self._readable_ms, readable_ms
@@ -131,6 +131,6 @@ class GroupWait:
         return passed_ms
 
     def _waited_since(self, batch: int, now: int) -> int:
-        """Returns how long (ms) the plan after ``batch`` has waited since the last call; 0 in its first call."""
+        """Returns the time (ms) that the plan after ``batch`` has waited since the last call; 0 in its first call."""
         last, self._asked = self._asked, (batch, now)
         return now - last[1] if last is not None and last[0] == batch else 0

@@ -1,1 +1,1 @@
-"""The plan of one micro-batch: which splits it reads, each up to which position, and in which tasks."""
+"""The plan of one micro-batch: the splits that it reads, their end positions, and the tasks."""

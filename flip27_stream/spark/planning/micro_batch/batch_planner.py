@@ -1,4 +1,4 @@
-"""Plans one micro-batch of one source: the splits that it reads, each up to which position."""
+"""Plans one micro-batch of one source: the splits that it reads, and their end positions."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class PlanInput:
     Attributes:
         start: The offset that the batch starts from; ``None`` for a new query.
         known: The states in ``start`` of the assigned splits, by split id.
-        log: What can be read of each split, by split id, without the splits that gave no answer.
+        log: The range that can be read of each split, by split id, without the splits that did not answer.
         run: The part of ``log`` that this run reads.
         final: Whether all splits are finished at the ends in ``run``, because the run ends there (rule 8).
         has_pending: Whether the enumerator knows of splits that it has not assigned.
-        limits: How much the batch may read.
+        limits: The read limits of the batch.
         now: The query's clock (ms) before ``log`` was looked up.
         seen_at: The query's clock (ms) after ``log`` was looked up.
-        wall: The machine's clock (ms), which may have stepped since the query began.
+        wall: The machine's clock (ms), which may have been set since the query began.
         floor: Least watermark (ms) of the other members of the group; ``None`` if no member holds this source.
         single: Whether the run has only this batch (``Trigger.Once``).
         no_more: Whether the enumerator has told all readers that no more splits will come.
@@ -81,16 +81,16 @@ class PlannedBatch:
 
     Attributes:
         ends: The position up to which each split is read, by split id.
-        read_max: Greatest event time (ms) read of each split after the batch, as far as it is known.
+        read_max: Greatest event time (ms) read of each split after the batch; ``None`` if unknown.
         read_max_before: Greatest event time (ms) read of each split before the batch.
         plausible_until: Event times after this time (ms) are implausible (rule 6); ``None`` for no bound.
-        plan: The aligned plan; ``None`` without alignment, and where no split may move because nothing is known of
+        plan: The aligned plan; ``None`` without alignment, and if no split may move because nothing is known of
             one of them.
         unknown: Splits with something to read whose event times are not known now.
         runs_empty: Whether Spark must run the batch although it reads nothing.
         floor: Least watermark (ms) of the other members of the group that the batch was planned with.
-        unaligned: Splits of an aligned source that are read unaligned, because tasks do not report what they read of
-            them. They do not count (rule 2).
+        unaligned: Splits of an aligned source that are read unaligned, because no reports of tasks about them arrive.
+            They do not hold back other splits (rule 2).
     """
 
     ends: Mapping[str, int]
@@ -104,9 +104,9 @@ class PlannedBatch:
     unaligned: frozenset[str] = frozenset()
 
     def waiting(self, run: Mapping[str, SplitRange]) -> int:
-        """Returns how many rows of ``run`` can be read now or, beyond the read limit, in the next batches.
+        """Returns the number of rows of ``run`` that can be read now or, beyond the read limit, in the next batches.
 
-        Where alignment holds splits back, these are only the rows that the batch itself reads.
+        If alignment holds splits back, these are only the rows that the batch itself reads.
         """
         held = self.plan is not None and self.plan.held_by is not None
         return sum(rows_to(r, self.ends[name] if held else r.end) for name, r in run.items())
@@ -134,8 +134,8 @@ class Planner(Protocol):
 
         Args:
             enumerator: The enumerator of the source.
-            plan_input: What the batch is planned from.
-            reporting: Returns of which splits tasks report what they read.
+            plan_input: The input of the plan.
+            reporting: Returns the splits on which tasks can report.
 
         Raises:
             AlignmentError: The batch cannot be aligned.
@@ -152,8 +152,8 @@ class BatchPlanner:
     """Plans the batches of a source that is in no group, aligned or not (:class:`Planner`).
 
     Args:
-        spec: The source and how it is read.
-        split_tracker: What is known of its splits.
+        spec: The source, its event time and the options of alignment.
+        split_tracker: The state of its splits that is not in the offset.
     """
 
     def __init__(self, spec: SourceSpec, split_tracker: SplitTracker) -> None:
@@ -181,7 +181,7 @@ class BatchPlanner:
 
         Raises:
             AlignmentError: The source is aligned, but the enumerator finds no positions by event time, tasks cannot
-                report what they read, and unaligned splits are not allowed.
+                send reports, and unaligned splits are not allowed.
         """
         alignment = self._spec.alignment
         if alignment is None:
@@ -241,7 +241,7 @@ class BatchPlanner:
         plan_input: PlanInput,
         reporting: Reporting,
     ) -> PlannedBatch:
-        """Returns a batch that is aligned by what tasks reported, as FLIP-217 does it in Flink."""
+        """Returns a batch that is aligned by the reports of tasks, like FLIP-217 in Flink."""
         after = checked_positions_after(enumerator, plan_input.run)
         ends = self._unaligned_ends(alignment, plan_input, reporting, after)
         views = self._rows(plan_input, dict.fromkeys(plan_input.run, EventTimes(None, None))).views
@@ -290,13 +290,13 @@ class BatchPlanner:
         """Returns the ends of the splits that no task reports on, by split id; each gets its share of the row limit.
 
         Raises:
-            AlignmentError: There are such splits, and the options do not allow to read them unaligned.
+            AlignmentError: No reports about some splits arrive, and the options do not allow unaligned splits.
         """
         reasons = {name: why for name in plan_input.run if (why := reporting.why_unknown(name)) is not None}
         if reasons and not alignment.allow_unaligned_source_splits:
             raise AlignmentError(
-                f"The splits of '{self._spec.fingerprint}' cannot be cut by event time, and its tasks cannot report to "
-                f"this driver what they read, so they cannot be aligned: {reasons[min(reasons)]}. Let executors reach "
+                f"The splits of '{self._spec.fingerprint}' cannot be cut by event time, and its tasks cannot send "
+                f"reports to this driver, so they cannot be aligned: {reasons[min(reasons)]}. Let executors reach "
                 "spark.driver.host, leave out option scan.watermark.alignment.group, or set option "
                 "scan.watermark.alignment.allow-unaligned-source-splits to true."
             )
@@ -333,17 +333,17 @@ def _plausible_until(alignment: AlignmentOptions, plan_input: PlanInput) -> int 
 
 
 def _watermark_of_backlog(positions: EventTimePositions | None, alignment: AlignmentOptions) -> int | None:
-    """Returns the watermark (ms) of splits that are not assigned yet; they hold the others like splits that count."""
+    """Returns the watermark (ms) of splits that are not assigned yet, which hold back the assigned splits."""
     least = positions.least_to_come() if positions is not None else None
     return None if least is None else least - alignment.max_out_of_orderness_ms - 1
 
 
 def _with_backlog(planned: Plan, backlog: int | None, group: int | None) -> Plan:
-    """Returns ``planned`` with the watermark of the unassigned splits in what the group gets to see.
+    """Returns ``planned`` with the watermark of the unassigned splits included in its own watermark, for the group.
 
     Args:
         planned: The plan of the assigned splits.
-        backlog: The watermark (ms) of the unassigned splits; ``None`` if there are none.
+        backlog: The watermark (ms) of the unassigned splits; ``None`` without unassigned splits.
         group: Least watermark (ms) of the other members; ``None`` if no member holds this source.
     """
     if backlog is None:

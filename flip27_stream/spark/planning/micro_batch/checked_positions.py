@@ -13,15 +13,15 @@ _TIME = frozenset([int, type(None)])
 
 
 class CheckedPositions(EventTimePositions):
-    """Passes calls on to the positions of an enumerator, and checks what they return.
+    """A wrapper of the positions of an enumerator that checks all results.
 
     Args:
         enumerator: The enumerator, for error messages.
-        request: What the positions were requested for.
-        positions: What the enumerator returned.
+        request: The request for the positions.
+        positions: The positions that the enumerator returned.
 
     Raises:
-        ContractError: An answer has a wrong type, or is outside the ranges of the plan.
+        ContractError: A result has a wrong type, or is outside the ranges of the plan.
     """
 
     def __init__(self, enumerator: object, request: PositioningRequest, positions: object) -> None:
@@ -41,13 +41,13 @@ class CheckedPositions(EventTimePositions):
         for name, known in times.items():
             if name not in ranges:
                 raise ContractError(
-                    f"{who} answered about {shortened(repr(name))}, which is not in the request."
+                    f"{who} returned an entry for {shortened(repr(name))}, which is not in the request."
                 )
             if not isinstance(known, EventTimes) or not (
                 type(known.next) in _TIME and type(known.reach) in _TIME
             ):
                 raise ContractError(
-                    f"{who} answered {shortened(repr(known))} about split {name!r}; it must be EventTimes of "
+                    f"{who} returned {shortened(repr(known))} for split {name!r}; it must be EventTimes of "
                     "milliseconds as int, or None."
                 )
         self._known = times
@@ -63,13 +63,13 @@ class CheckedPositions(EventTimePositions):
         for name, found in answer.items():
             if type(found) is not tuple or len(found) != 2 or not type(found[0]) is type(found[1]) is int:
                 raise ContractError(
-                    f"{who} answered {shortened(repr(found))} about split {name!r}; it must be a position and a number "
+                    f"{who} returned {shortened(repr(found))} for split {name!r}; it must be a position and a number "
                     "of rows, both of type int."
                 )
             span = ranges.get(name)
             if span is not None and (not span.position <= found[0] <= span.end or found[1] < 0):
                 raise ContractError(
-                    f"{who} answered {found} about split {name!r}; the position must be from {span.position} up to "
+                    f"{who} returned {found} for split {name!r}; the position must be from {span.position} up to "
                     f"{span.end}, and the rows not negative."
                 )
         return answer
@@ -85,7 +85,7 @@ class CheckedPositions(EventTimePositions):
         for name, rows in estimated.items():
             if type(rows) is not int or rows < 0:
                 raise ContractError(
-                    f"{who} answered {shortened(repr(rows))} about split {name!r}; it must be a number of rows, of "
+                    f"{who} returned {shortened(repr(rows))} for split {name!r}; it must be a number of rows, of "
                     "type int and not negative."
                 )
         return estimated
@@ -126,10 +126,10 @@ def checked_positions_after(
             r = ranges[name]
             if type(position) is not int or position <= r.position:
                 raise ContractError(
-                    f"{who} answered {shortened(repr(position))} about split {name!r}; it must be an int from "
+                    f"{who} returned {shortened(repr(position))} for split {name!r}; it must be an int from "
                     f"{r.position + 1} up to {r.end}."
                 )
-            found[name] = min(position, r.end)  # a run may end before the range that the enumerator knows
+            found[name] = min(position, r.end)  # A run may end before the range that the enumerator knows.
         return found
 
     return after

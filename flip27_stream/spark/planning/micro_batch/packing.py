@@ -20,7 +20,7 @@ def for_readers(
     """Returns the ranges of a micro-batch with the splits that readers get (:meth:`Source.splits_for_readers`).
 
     Raises:
-        ContractError: The source returned other splits than it was given.
+        ContractError: The source did not return the same splits.
     """
     splits = [r.split for r in ranges]
     made = source.splits_for_readers(splits, checkpoint)
@@ -91,8 +91,8 @@ def divided(ranges: Sequence[PlannedRange], limits: ReadLimits) -> list[PlannedR
 def pack(ranges: Sequence[PlannedRange], parallelism: int) -> list[list[PlannedRange]]:
     """Returns at most ``parallelism`` tasks of about equal size, of whole ranges.
 
-    A task costs Spark some milliseconds, so small splits share tasks. The largest range is placed first, each in the
-    task with the least to read (the "longest processing time first" rule).
+    A task costs Spark some milliseconds, so small splits share tasks. The ranges are placed from the largest to the
+    smallest, each in the task with the least to read (the "longest processing time first" rule).
     """
     work = sorted((r for r in ranges if r.size), key=lambda r: (-r.size, r.split.split_id))
     tasks: list[list[PlannedRange]] = [[] for _ in range(min(len(work), max(parallelism, 1)))]
@@ -105,7 +105,7 @@ def pack(ranges: Sequence[PlannedRange], parallelism: int) -> list[list[PlannedR
 
 
 def _share(r: PlannedRange, total: int, tasks: int) -> int:
-    """Returns how many of ``tasks`` tasks a range gets, in proportion to its size: rounded half up, and at least 1."""
+    """Returns the number of tasks for a range, in proportion to its size: rounded half up, and at least 1."""
     return max(math.floor(r.size / total * tasks + 0.5), 1)
 
 

@@ -1,4 +1,4 @@
-"""The read limits of a micro-batch: how an unaligned batch divides its row limit, and when there are enough rows."""
+"""The read limits of a micro-batch: the division of the row limit among splits, and the least number of rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from flip27_stream.api import ReadLimits, SplitRange
 
 UNLIMITED = 2**63 - 1
-"""The number that means "no row limit", where Spark accepts only a number."""
+"""The number that means "no row limit", for Spark's methods that accept only a number."""
 
 
 PositionsAfter = Callable[[Mapping[str, int]], Mapping[str, int]]
@@ -20,13 +20,13 @@ def proportional_ends(
 ) -> dict[str, int]:
     """Returns the end position of each split when ``limit`` rows are divided in proportion to the sizes of ``ranges``.
 
-    This is the rule of Spark's ``KafkaMicroBatchStream.rateLimit``: a share below one row is rounded up, so that every
+    The rule is that of Spark's ``KafkaMicroBatchStream.rateLimit``: a share below one row is rounded up, so that every
     split moves; any other share is rounded down. So a batch can be a little above the limit.
 
     Args:
-        ranges: What can be read, by split id.
+        ranges: The ranges that can be read, by split id.
         limit: The number of rows; ``None`` for no limit.
-        after: Places the cuts where positions do not count rows; sizes are estimates then.
+        after: Returns the positions of cuts if positions do not count rows, and sizes are estimates.
     """
     ends = {split: r.end for split, r in ranges.items()}
     if limit is None:
@@ -45,7 +45,7 @@ def proportional_ends(
 
 
 class LeastRows:
-    """Decides whether there are enough rows for a batch (Spark's ``minOffsetsPerTrigger`` and ``maxTriggerDelay``).
+    """The check for enough rows for a batch (Spark's ``minOffsetsPerTrigger`` and ``maxTriggerDelay``).
 
     The time of the last batch is kept in memory only, so the first batch of a process always runs, as in Spark.
 

@@ -1,4 +1,4 @@
-"""The costs of ranges for the planner, also of splits whose positions do not count rows."""
+"""The costs (numbers of rows) of ranges for the planner, also of splits whose positions do not count rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from watermark_alignment.planner import SparsePositions
 def rows_to(r: SplitRange, end: int) -> int:
     """Returns the cost of reading a range up to ``end``.
 
-    If positions do not count rows, it is the cost of the whole range, which is an upper bound; 0 for nothing to read.
+    If positions do not count rows, it is the cost of the whole range, an upper bound. It is 0 if nothing is read.
     """
     if r.rows is None:
         return end - r.position

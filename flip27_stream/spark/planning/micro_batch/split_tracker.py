@@ -1,4 +1,4 @@
-"""The coordinator's knowledge about splits that is not in the offset.
+"""The state of splits that the coordinator keeps in memory and not in the offset.
 
 It is lost when the process ends, and correctness never depends on it.
 """
@@ -17,11 +17,11 @@ from offsets.offset import AnyState
 _SILENCE_MS = 60_000
 
 TrackedRow = tuple[int, int, int | None, int | None, int | None, int | None, bool]
-"""What is known of a split: the fields of :class:`~watermark_alignment.planner.SplitView` after its id."""
+"""The planner's input of a split: the fields of :class:`~watermark_alignment.planner.SplitView` after its id."""
 
 
 class SplitTracker:
-    """Keeps, per split, what tasks reported, the next event time, and when its log end was first seen.
+    """The reported event times, the next event time, and the time at which its log end was first found, of each split.
 
     Args:
         max_out_of_orderness_ms: How far (ms) event times may fall back within a split before a warning is logged.
@@ -81,17 +81,17 @@ class SplitTracker:
         seen_at: int,
         final: bool,
     ) -> list[TrackedRow]:
-        """Returns the planner's view of splits, in the order of ``ids``.
+        """Returns the planner's input of each split, in the order of ``ids``.
 
-        A split without an answer is not read, and its front stays: one that is not in ``run``, or that has something to
-        read at event times that are not known.
+        A split is not read, and its front stays, if the enumerator did not answer about it: it is not in ``run``, or
+        the event times of its range are not known.
 
         Args:
             ids: The ids of the splits; each is in ``known`` or in ``run``.
             known: The states of the splits in the offset; new splits have none.
-            log: What can be read of each split that the enumerator answered about.
-            run: The part of ``log`` that this run reads, for each of them.
-            times: The event times in ``run``, as far as they are known.
+            log: The range that can be read of each split about which the enumerator answered.
+            run: The part of ``log`` that this run reads, of each of these splits.
+            times: The known event times in ``run``.
             seen_at: The query's clock (ms) after ``log`` was looked up.
             final: Whether the splits are finished at the ends in ``run``.
         """
@@ -122,7 +122,7 @@ class SplitTracker:
         return rows
 
     def _quiet_since(self, split: str, state: AnyState | None, log: SplitRange, seen_at: int) -> int | None:
-        """Returns when (ms) the log end was first seen at the split's position; ``None`` if the log ends elsewhere."""
+        """Returns the time (ms) at which the log end was first found at the position; ``None`` if it is elsewhere."""
         if log.position != log.end or not log.drained:
             self._quiet.pop(split, None)
             return None
@@ -134,14 +134,14 @@ class SplitTracker:
         return seen[1]
 
     def is_unknown(self, split: str, row: TrackedRow) -> bool:
-        """Returns whether nothing is known of the split: no answer in this process, and no event time in the offset.
+        """Returns whether the split is unknown: no answer about it in this process, and no event time in the offset.
 
-        It may have been paused before a restart, so the other splits must not pass it.
+        Such a split may have been paused before a restart, so the other splits must not pass it.
         """
         return row[2] is None and row[3] is None and split not in self._answered
 
     def forget(self, splits: Collection[str]) -> None:
-        """Removes what is known of retired splits."""
+        """Removes the state of retired splits."""
         for split in splits:
             self._read_max.pop(split, None)
             self._next.pop(split, None)
@@ -156,7 +156,7 @@ class SplitTracker:
             if now - since > _SILENCE_MS:
                 self._warnings.add(
                     split,
-                    "there was no answer about split %s for more than %d s: it is not read, and holds back the splits "
+                    "no answer about split %s came for more than %d s: it is not read, and holds back the splits "
                     "that are aligned with it. Check that its leader is up.",
                     _SILENCE_MS // 1000,
                 )

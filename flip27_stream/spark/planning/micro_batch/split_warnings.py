@@ -12,7 +12,7 @@ _PERIOD_MS = 60_000
 
 
 class SplitWarnings:
-    """Logs each warning once for a split, and at most five in a minute. Further ones wait, with their newest values."""
+    """Logs each warning once for a split, and at most five warnings a minute; the others wait for the next minute."""
 
     def __init__(self) -> None:
         self._given: set[tuple[str, str]] = set()

@@ -1,4 +1,4 @@
-"""Columns with a row for each split of one plan: what is known of the split, and how far the aligned plan reads it."""
+"""The splits of one plan as rows or columns, and their aligned plan."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TrackedSplits:
 
     Attributes:
         ids: The ids of the splits, sorted.
-        rows: What is known of each.
+        rows: The fields of :class:`~watermark_alignment.planner.SplitView` of each split, after its id.
     """
 
     ids: Sequence[str]
@@ -28,7 +28,7 @@ class TrackedSplits:
 
     @cached_property
     def views(self) -> list[SplitView]:
-        """The splits as the planner sees them, one by one."""
+        """The planner's input of each split."""
         return [SplitView(split, *row) for split, row in zip(self.ids, self.rows, strict=True)]
 
     @cached_property
@@ -48,7 +48,7 @@ class TrackedSplits:
         now: int,
         floor: int | None,
     ) -> Plan:
-        """Returns the aligned plan of these splits: in columns where positions count records, as they do mostly.
+        """Returns the aligned plan of these splits, computed in columns if positions count records.
 
         Arguments are those of :func:`watermark_alignment.planner.plan`.
         """
@@ -85,7 +85,7 @@ class TrackedSplits:
         return {split: row[2] for split, row in zip(self.ids, self.rows, strict=True)}
 
     def read_max_after(self, planned: Plan) -> dict[str, int | None]:
-        """Returns the greatest event time (ms) read after the batch, as far as it is proven; ``None`` if unknown."""
+        """Returns the greatest event time (ms) of each split that is proven to be read after the batch, or ``None``."""
         ends, horizon, columns = planned.ends, planned.horizon, self.columns
         if columns is not None:
             read_to = np.fromiter(values_of(list(self.ids), ends), np.int64, len(self.ids))

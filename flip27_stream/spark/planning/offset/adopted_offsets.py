@@ -1,4 +1,4 @@
-"""Offsets that Spark's own source stored in a checkpoint before ours took its place."""
+"""Offsets that Spark's own source stored in a checkpoint before this project's source took its place."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class AdoptedOffsets:
 
     def are_in(self, document: Any) -> bool:
         """Returns whether ``document`` is an offset of another source, from which this source can continue."""
-        # The marker of ours has a number. In an offset of Spark's Kafka source the same key is the name of a topic.
+        # In offsets of this project the marker has a number. In those of Spark's Kafka source the same key is a topic.
         if not isinstance(document, Mapping) or isinstance(document.get(MARKER), int):
             return False
         return self._spec.source.adopt_offset(document) is not None
@@ -68,17 +68,18 @@ class AdoptedOffsets:
 
         Args:
             document: An offset for which :meth:`are_in` is true.
-            lineage: The lineage of the offset that ends the batch; by default the one that this process has drawn.
+            lineage: The lineage (checkpoint id) of the offset that ends the batch; by default that of this process.
         """
         return self._offset(document, lineage or self._lineage, _ADOPTED, {})
 
     def batch(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> tuple[AnyOffset | None, AnyOffset]:
-        """Returns both offsets of a batch that the other source has planned and not committed.
+        """Returns both offsets of a batch that Spark's own source has planned and not committed.
 
         The batch is read again as it was planned.
 
         Raises:
-            ForeignCheckpointError: It is the first batch, and neither the session nor the options say where it begins.
+            ForeignCheckpointError: It is the first batch, and neither the session nor the options have its begin
+            positions.
         """
         if start == INITIAL:
             told = first_begin(self._spec.driver.first_batches, end, self._spec.definition)
@@ -99,8 +100,8 @@ class AdoptedOffsets:
         unknown = sorted({split.split_id for split, _ in adopted.splits} - begins.keys())
         if unknown:
             raise ForeignCheckpointError(
-                "Spark's own source planned the first batch of this checkpoint and did not commit it. Where the batch "
-                "begins is not in the offset log, and is not certain from the options for "
+                "Spark's own source planned the first batch of this checkpoint and did not commit it. The positions "
+                "at which the batch begins are not in the offset log, and not certain from the options, for "
                 f"{', '.join(unknown)}. Take the offsets from the file 'sources/<number of the source>/0' of the "
                 "checkpoint and give them as option "
                 "'startingOffsets', or let Spark's own source finish the batch."

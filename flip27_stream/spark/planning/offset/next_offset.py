@@ -19,10 +19,10 @@ class NextOffset:
     """Makes the next offset of a checkpoint from a planned batch.
 
     Args:
-        spec: The source and how it is read.
-        offset_log: Has the last offset.
-        context: Has the assigned splits and the retired ones.
-        split_tracker: Is told which splits have reached the end of their log.
+        spec: The source, its event time and the options of alignment.
+        offset_log: The log with the last offset.
+        context: The context with the assigned and the retired splits.
+        split_tracker: Receives the splits that have reached the end of their log.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class NextOffset:
         begin: dict[str, int] = {}
         at_log_end: dict[str, int] = {}
         is_aligned = planned.plan is not None
-        # Other processes compare this with the machine's clock, and the query's clock may be behind that.
+        # Other processes compare this time with the machine's clock, and the query's clock may be behind it.
         seen_at = max(plan_input.seen_at, plan_input.wall)
         names = list(run)
         for name, position, split, state, end, log, read_max in zip(
@@ -90,14 +90,14 @@ class NextOffset:
         states: dict[str, AnyState],
         begin: dict[str, int],
     ) -> AnyOffset | None:
-        """Returns the offset that ends the batch; ``None`` if it would say the same as ``plan_input.start``.
+        """Returns the offset that ends the batch; ``None`` if it would equal ``plan_input.start``.
 
         Args:
-            plan_input: What the batch was planned from.
+            plan_input: The input of the plan.
             planned: The batch.
             enumerator: The enumerator of the source; its state goes into the offset.
-            states: The states of the splits after the batch, of :meth:`states`.
-            begin: The begin positions, of :meth:`states`.
+            states: The states of the splits after the batch, a result of :meth:`states`.
+            begin: The begin positions, a result of :meth:`states`.
         """
         start = plan_input.start
         checkpoint = enumerator.snapshot_state()

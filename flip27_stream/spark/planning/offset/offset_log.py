@@ -18,10 +18,10 @@ Document = dict[str, Any]
 
 
 class OffsetLog:
-    """Reads and writes the offsets of one source. Caches the last one, because Spark usually passes it back next.
+    """Reads and writes the offsets of one source. Caches the last offset, because Spark usually passes it back next.
 
     Args:
-        spec: The source and how it is read.
+        spec: The source, its event time and the options of alignment.
     """
 
     def __init__(self, spec: SourceSpec) -> None:
@@ -59,7 +59,7 @@ class OffsetLog:
     def write(self, offset: AnyOffset) -> Document:
         """Returns the document of ``offset``.
 
-        The first document is read back, before Spark stores it: so a checkpoint never holds one that cannot be read.
+        The first document is parsed again before Spark stores it, so that a checkpoint never has an unreadable one.
 
         Raises:
             ContractError: A serializer failed, or does not read what it wrote.
@@ -78,12 +78,12 @@ class OffsetLog:
             return bool(self._last[0].get("enumerator") == self._codec.enumerator_to_json(checkpoint))
 
     def mark_processed(self, offset: AnyOffset) -> bool:
-        """Records that everything before ``offset`` is processed; returns whether that is new."""
+        """Records that everything before ``offset`` is processed; returns whether this was not recorded before."""
         is_new, self._processed = offset.batch != self._processed, offset.batch
         return is_new
 
     def record_logged(self, document: Document) -> None:
-        """Records that ``document`` is in Spark's offset log: every restart goes on from it or a later one.
+        """Records that ``document`` is in Spark's offset log: every restart goes on from it or from a later document.
 
         The first offset of a checkpoint is always in the log. With asynchronous progress tracking, many others are not.
         """
@@ -93,12 +93,12 @@ class OffsetLog:
     def earlier_begins(
         self, start: AnyOffset | None, splits: Collection[str], new: Collection[str]
     ) -> dict[str, tuple[int, int]]:
-        """Returns the begins that the offset after ``start`` must repeat; see :class:`Offset`.
+        """Returns the begin positions that the offset after ``start`` must repeat; see :attr:`Offset.earlier_begins`.
 
         Args:
             start: The offset before.
             splits: The splits of the new offset.
-            new: Those with a begin of their own there.
+            new: The splits that have a begin position in the new offset itself.
         """
         begins = start.begins_since(self._logged) if start is not None else {}
         return {split: begin for split, begin in begins.items() if split in splits and split not in new}

@@ -11,7 +11,7 @@ from offsets.offset import AnyOffset
 
 
 class ReplayedBatch:
-    """The tasks of the replayed batch. The readers that they were first planned for ended with the former process."""
+    """The tasks of the replayed batch. The readers to which they were first assigned ended with the former process."""
 
     def __init__(self) -> None:
         self._batch = -1
@@ -28,7 +28,7 @@ class ReplayedBatch:
 
         Args:
             start: The offset that the first plan of this process starts from; ``None`` for a new query.
-            context: Has the assigned splits.
+            context: The context with the assigned splits.
             enumerator: The restored enumerator.
         """
         if start is None or start.batch != self._batch:

@@ -248,7 +248,7 @@ def test_files_that_may_be_those_that_were_away(caplog: pytest.LogCaptureFixture
     query.start()
     folder.bring_back(min(folder.away))
     query.take_all()
-    assert "may be some of them: they are read, perhaps a second time" in caplog.text
+    assert "may be some of these: they are read, perhaps a second time" in caplog.text
 
 
 def test_more_late_files_than_can_be_found_fail_the_query() -> None:

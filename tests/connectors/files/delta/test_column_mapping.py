@@ -71,7 +71,7 @@ def test_files_are_read_by_id_where_the_table_says_so(tmp_path: Path) -> None:
     assert reading.rows[0]["at"] == [{"x": 0}, None]
     commit(path, 2, add(path, rows(range(20, 30), numbered=False)))
     reading.restart()
-    with pytest.raises(RecordFormatError, match=r"has no ids of its columns.*columnMapping\.mode is id"):
+    with pytest.raises(RecordFormatError, match=r"has no column ids.*columnMapping\.mode is id"):
         reading.run()
 
 

@@ -133,7 +133,7 @@ def damage(table: Path, vector: dict[str, Any], how: str) -> None:
         (
             "cardinality",
             CorruptRecordError,
-            "it has 2 rows, and the log says 3",
+            "it has 2 rows, but 3 in the log",
             {"ignoreCorruptFiles": "true"},
         ),
     ],

@@ -205,7 +205,7 @@ def refused(kind: str) -> list[dict[str, Any]]:
     [
         ("variant", "variantType: columns of type variant are not read"),
         ("a type of one's own", "has a column of type udt, which is not read. Copy the table without"),
-        ("commits of a catalog", "catalogManaged: its catalog has the newest commits"),
+        ("commits of a catalog", "catalogManaged: the newest commits are in its catalog"),
         ("a later protocol", "protocol version 4"),
         ("deletion vectors", "deletion vector file:/x of storage type 'p'.*shallow clone"),
         ("a shallow clone", "lies elsewhere"),

@@ -105,7 +105,7 @@ def test_timestamps_are_instants_as_in_spark(numbers: Path) -> None:
     row = read_rows(ORC, numbers, pa.schema([("wall", INSTANT), ("at", INSTANT), ("new", pa.string())]))[1]
     assert row == {"wall": datetime(1970, 1, 1, 0, 0, 1, tzinfo=timezone.utc), "at": row["wall"], "new": None}
     with pytest.raises(
-        RecordFormatError, match=r"Column 'id' of orc file .* is int64, and the schema asks for string"
+        RecordFormatError, match=r"Column 'id' of orc file .* is int64, and the schema has string"
     ):
         read_rows(ORC, numbers, pa.schema([("id", pa.string())]))
 

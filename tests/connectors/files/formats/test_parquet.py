@@ -136,7 +136,7 @@ def test_missing_column_is_null_and_said_once(
         for _ in range(2):
             assert read_rows(PARQUET, numbers, wanted)[0] == {"id": 0, "new": None}
     assert [record.getMessage() for record in caplog.records] == [
-        f"parquet file {numbers} has no column new; its rows have null there. Other files may lack it, too."
+        f"parquet file {numbers} has no column new, which is null in its rows. Other files may also lack it."
     ]
 
 
@@ -250,7 +250,7 @@ def test_schema_is_inferred(tmp_path: Path) -> None:
             {"t": pa.array([], pa.time64("us"))},
             r"Column 't' of parquet file .* is time64\[us\], for which Spark",
         ),
-        ({"a": [1], "A": [2]}, "Columns 'a' and 'A' of parquet file .* have the same name to Spark"),
+        ({"a": [1], "A": [2]}, "Columns 'a' and 'A' of parquet file .* have the same name in Spark"),
     ],
 )
 def test_a_schema_that_spark_does_not_have_is_refused(
@@ -403,7 +403,7 @@ def test_a_footer_that_has_two_types_for_a_column(numbers: Path, tmp_path: Path)
     assert damaged != data[footer:]
     path = tmp_path / "a.parquet"
     path.write_bytes(data[:footer] + damaged)
-    with pytest.raises(CorruptRecordError, match=r"column is INT64, and that a part of it is BOOLEAN"):
+    with pytest.raises(CorruptRecordError, match=r"two types of a column: INT64, and BOOLEAN"):
         units_of(PARQUET, path, "id")
 
 

@@ -70,12 +70,12 @@ def test_a_column_that_a_file_lacks_is_null(path: Path, caplog: pytest.LogCaptur
     schema = pa.schema([("a", pa.int64()), at, ("b", pa.string()), ("Lacking2", pa.int64())])
     rows = [(1, None, "x", None), (2, None, "y", None)]
     assert _rows(path, "b,a\nx,1\ny,2\n", schema, [5, 8], header="true") == rows
-    assert "has no column lacking, Lacking2; its rows have null there" in caplog.text
+    assert "has no column lacking, Lacking2, which is null in its rows" in caplog.text
     units = units_of(file_format("csv", HEADER, schema), path, "lacking")
     assert units.all_known
     assert units.least_event_time is None
     with pytest.raises(
-        RecordFormatError, match=r"Column 'lacking' is NOT NULL, and csv file .* has no such column"
+        RecordFormatError, match=r"Column 'lacking' is NOT NULL, but csv file .* does not have this column"
     ):
         _rows(path, "b,a\nx,1\n", schema.set(1, at.with_nullable(False)), header="true")
 

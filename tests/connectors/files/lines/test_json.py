@@ -131,7 +131,7 @@ def test_fields_are_pruned_and_missing_ones_null(tmp_path: Path) -> None:
         {"a": None, "new": None},
     ]
     assert len(read_rows(JSON, path, pa.schema([("new", pa.string())]))) == 2
-    with pytest.raises(RecordFormatError, match=r"Column 'a' is NOT NULL, and json file .* has a null there"):
+    with pytest.raises(RecordFormatError, match=r"Column 'a' is NOT NULL, but json file .* has a null in it"):
         read_rows(JSON, path, pa.schema([pa.field("a", pa.int64(), nullable=False)]))
 
 
@@ -200,7 +200,7 @@ def test_schema_is_inferred(tmp_path: Path) -> None:
             ("x", pa.string()),
         ]
     )
-    with pytest.raises(RecordFormatError, match=r"has no line to find columns in"):
+    with pytest.raises(RecordFormatError, match=r"has no line from which to take the columns"):
         JSON.schema(LOCAL_FS, str(_file(path)))
     with pytest.raises(CorruptRecordError, match=r"The json file .* does not decode"):
         JSON.schema(LOCAL_FS, str(_file(path, "nonsense")))
@@ -235,7 +235,7 @@ def test_event_times_are_found_for_each_unit(tmp_path: Path, monkeypatch: pytest
     ("options", "message"),
     [
         ({"mode": "PERMISSIVE"}, "'mode': 'PERMISSIVE'. Allowed: FAILFAST, DROPMALFORMED"),
-        ({"multiLine": "true"}, "'multiLine'.*an object in each line"),
+        ({"multiLine": "true"}, "'multiLine'.*each line has an object"),
         ({"encoding": "UTF-16"}, "'encoding': 'UTF-16'"),
         ({"timestampFormat": "EEE"}, "'timestampFormat': 'EEE'. Allowed letters, each once: yyyy"),
         ({"header": "true"}, "Option 'header' goes with option 'files.format' csv; the format is json"),

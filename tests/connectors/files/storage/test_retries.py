@@ -89,7 +89,7 @@ def test_a_folder_that_stays_missing_fails_the_query(data: Path) -> None:
     """The error says that the folder is missing, and that the query tried for some time."""
     reading = running(data)
     shutil.rmtree(data)
-    with pytest.raises(UnreachableError, match=r"There is no '.*data' .* tried repeatedly for"):
+    with pytest.raises(UnreachableError, match=r"Path '.*data' does not exist .* tried repeatedly for"):
         fails(reading)
 
 

@@ -77,7 +77,7 @@ def test_a_listing_that_hangs_is_an_error_and_keeps_one_thread(
 def test_errors_are_those_of_the_listing(tmp_path: Path) -> None:
     listing = WatchedListing(FileListing(Storage(), (str(tmp_path / "nowhere"),)))
     for _ in range(2):
-        with pytest.raises(UnreachableError, match=r"There is no '.*nowhere'"):
+        with pytest.raises(UnreachableError, match=r"Path '.*nowhere' does not exist"):
             listing()
 
 

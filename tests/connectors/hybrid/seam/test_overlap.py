@@ -82,7 +82,7 @@ def test_a_gap_behind_the_end_of_the_history_is_read(
     seen = Counter(t if i >= 500 else t - 490 for i, (_, t) in enumerate(query.rows) if t is not None)
     assert seen == Counter(log)
     assert (
-        "only up to 499. It begins right after them, so that the 440 positions between are read"
+        "only up to 499. It begins directly after these rows, so that the 440 positions between are read"
         in caplog.text
     )
 

@@ -68,7 +68,7 @@ def test_the_greatest_common_version_of_fetch_is_asked(
 def test_a_broker_without_a_common_version_of_fetch_is_named(spoken: Mapping[int, tuple[int, int]]) -> None:
     with (
         fetching(fetched, spoken={API_VERSIONS: (0, 4), **spoken}) as (_, fetcher),
-        pytest.raises(ConnectorError, match=r"speaks no version of Fetch\w* from 4 to 13"),
+        pytest.raises(ConnectorError, match=r"supports no version of Fetch\w* from 4 to 13"),
     ):
         fetch(fetcher, TOPIC_ID)
 
@@ -91,7 +91,7 @@ def test_a_broker_that_does_not_tell_its_versions_loses_the_connection() -> None
 
     with fetching(serve, spoken={FETCH: (4, 11)}) as (_, fetcher):
         assert fetch(fetcher).fetched is None
-        assert "does not tell which versions it speaks: InvalidRequestError" in str(fetcher.failure)
+        assert "does not send the versions that it supports: InvalidRequestError" in str(fetcher.failure)
 
 
 def sasl_server(tokens: list[bytes], session_ms: int = 0) -> Serve:

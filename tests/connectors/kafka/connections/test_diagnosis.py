@@ -126,7 +126,7 @@ def test_a_broker_that_does_not_know_the_password() -> None:
         Impostor(),  # type: ignore[arg-type]
     )
     assert isinstance(found, AuthenticationError)
-    assert "there:1 did not prove by SASL/SCRAM-SHA-256" in str(found)
+    assert "there:1 did not prove its identity by SASL/SCRAM-SHA-256" in str(found)
     assert "hush-hush" not in str(found)
 
 
@@ -139,6 +139,8 @@ def test_no_records_from_a_broker_that_does_not_know_the_password() -> None:
     """A connection for records refuses a broker that does not prove by SCRAM that it knows the password."""
     with server(lambda connection: connection.recv(1)) as address:
         host, _, port = address.partition(":")
-        with pytest.raises(AuthenticationError, match="did not prove by SASL/SCRAM-SHA-256") as caught:
+        with pytest.raises(
+            AuthenticationError, match="did not prove its identity by SASL/SCRAM-SHA-256"
+        ) as caught:
             _Deceived(host, int(port), ConnectionOptions(address, security=SCRAM))
     assert "hush-hush" not in str(caught.value)

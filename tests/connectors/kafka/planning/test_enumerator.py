@@ -129,7 +129,7 @@ def test_restored_enumerator_assigns_only_what_is_new(broker: KafkaBroker, topic
 def test_a_missing_topic_or_partition_is_named(broker: KafkaBroker, topic: MakeTopic) -> None:
     """KS-04: a missing topic or partition is an error with its name. A pattern may match no topic."""
     with pytest.raises(
-        MissingTopicError, match=r"no such topic or partition: nowhere.*'subscribe' \(nowhere\)"
+        MissingTopicError, match=r"does not have the topics or partitions nowhere.*'subscribe' \(nowhere\)"
     ):
         _start(source(broker, subscribe="nowhere"))
     name = topic()

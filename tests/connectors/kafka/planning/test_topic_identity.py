@@ -85,7 +85,7 @@ def test_an_error_names_both_clusters_and_the_remedy() -> None:
         Planned(Cluster("B"), MANY).look()
     assert "wanted from offset 3, available 0 to 10 of a topic that has another id" in str(error.value)
     assert "is of Kafka cluster 'A', and brokers of cluster 'B' answer at host:1" in str(error.value)
-    assert f"set option '{TRUSTED}' to 'B'. To go on with what is there" in str(error.value)
+    assert f"set option '{TRUSTED}' to 'B'. To go on with the data that is left" in str(error.value)
     with pytest.raises(DataLossError, match=r"to 'B' \(now it names 'C'\)"):
         Planned(Cluster("B"), MANY, **{TRUSTED: "C"}).look()
 
@@ -112,7 +112,7 @@ def test_one_migration_keeps_its_offsets_if_the_option_names_the_cluster(
         assert f"Topic '{topic}' was read from cluster 'A' and is now read from cluster 'B'" in caplog.text
     assert query.identities == of("B")
     cluster.metadata = {**cluster.metadata, "t": TopicMetadata("t again", False, {0: 1, 1: 1}, "B")}
-    with pytest.raises(DataLossError, match="of a topic that was deleted and made again"):
+    with pytest.raises(DataLossError, match="of a topic that was deleted and created again"):
         query.look()
 
 
@@ -179,7 +179,7 @@ def test_a_cluster_with_the_same_topic_ids_or_none_needs_no_option(caplog: pytes
     """A topic with the same id in another cluster is the same topic. Without ids nobody can tell,
     and a warning says so."""
     cluster = Cluster("B")
-    for tells, why in (("{} of A", "its id is the same"), ("", "no topic ids tell")):
+    for tells, why in (("{} of A", "its id is the same"), ("", "without topic ids")):
         cluster.metadata = {
             name: TopicMetadata(tells.format(name), False, topic.leaders, "B")
             for name, topic in cluster.metadata.items()

@@ -218,7 +218,7 @@ def test_the_role_is_assumed_at_an_endpoint_of_fips(
 def test_missing_credentials_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
-    with pytest.raises(AuthenticationError, match="no AWS credentials for Amazon MSK"):
+    with pytest.raises(AuthenticationError, match="No AWS credentials for Amazon MSK"):
         parse().exchange(BROKER)
     with pytest.raises(AuthenticationError, match="no-such-profile"):
         parse(sasl__jaas__config=f'{MODULE} required awsProfileName="no-such-profile";').exchange(BROKER)

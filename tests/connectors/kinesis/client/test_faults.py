@@ -227,7 +227,7 @@ def test_a_stream_deleted_and_made_again_is_noticed(kinesis: KinesisServer, stre
     kinesis.put(stream, numbered(10, 10, 1))
     with (
         SourceQuery(source_of(kinesis, stream), query.offset) as failing,
-        pytest.raises(DataLossError, match=f"'{stream}' was deleted and made again"),
+        pytest.raises(DataLossError, match=f"'{stream}' was deleted and created again"),
     ):
         failing.run(1)
     with SourceQuery(source_of(kinesis, stream, failOnDataLoss="false"), query.offset) as going_on:

@@ -82,7 +82,7 @@ def test_a_first_record_behind_too_many_others_fails_with_a_remedy() -> None:
             service.log_of("a", requestTimeout="300 ms").begin_at(BEGAN + 1)
     assert str(failure.value) == (
         f"The first record of clicks/a that arrived at {BEGAN + 1} ms or later was not found in 0.3 s: the service "
-        "does not answer requests for it, and the records before it are too many to read. The query fails. Raise "
+        "does not answer requests for it, and the records before it are too many to read. Raise "
         "option 'requestTimeout', or begin at another 'initialPosition'."
     )
 

@@ -166,7 +166,7 @@ def test_a_cut_behind_which_no_record_is_left_is_data_loss(
             service.shards["c"].records += records(20, 3)
         service.shards["a"].expire(10)
         is_expired = True
-        why = "InvalidArgumentException" if is_refused else "no record is left"
+        why = "InvalidArgumentException" if is_refused else "no record exists any more"
         is_told = pytest.raises(DataLossError, match=f"Records of clicks/a are lost.*{why}")
         with SourceQuery(service.source(), query.offset) as failing, is_told:
             failing.run(1)
@@ -324,7 +324,7 @@ def test_records_that_expire_between_two_pages_of_a_task_are_data_loss(
         calls = Counter(operation for operation, _ in service.asked)
         if hours == 24:
             assert rows == [*range(5), *range(15, 20)]
-            assert caplog.text.count("and the last record that was read has expired since") == 1
+            assert caplog.text.count("and the last record that was read has expired") == 1
         else:
             assert rows == list(range(20))
             assert (calls["GetRecords"], calls["GetShardIterator"]) == (4, 1)

@@ -13,7 +13,7 @@ from flip27_stream.connectors.pulsar.positions import ledger_of, position_at
 from flip27_stream.errors import DataLossError
 from tests.connectors.pulsar.support.memory_partition import SPLIT, Message, Partition, enumerators
 
-DRAINED = "Nothing of persistent://public/default/clicks followed 10:4:1 at the last look"
+DRAINED = "No message of persistent://public/default/clicks followed 10:4:1 at the last plan"
 END = position_at(10, 4) + 1
 
 
@@ -80,7 +80,7 @@ def test_ids_below_the_position_are_of_another_topic(
 ) -> None:
     look(enumerator)
     partition.messages = [Message(3, 0), Message(3, 1)]
-    with pytest.raises(DataLossError, match="the last message there is now is at 3:1:0, before that"):
+    with pytest.raises(DataLossError, match="the last existing message is at 3:1:0, before that"):
         look(enumerator)
 
 

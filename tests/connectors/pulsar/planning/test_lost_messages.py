@@ -207,7 +207,7 @@ def test_a_position_behind_all_messages_is_data_loss(pulsar_server: PulsarServer
     start = f'{{"{topic}-partition-0": "{ledger + 1000}:5"}}'
     with (
         SourceQuery(source_of(pulsar_server, topic, startingOffsets=start)) as query,
-        pytest.raises(DataLossError, match=f"the last message there is now is at {ledger}:0:0, before that"),
+        pytest.raises(DataLossError, match=f"the last existing message is at {ledger}:0:0, before that"),
     ):
         query.step()
 
