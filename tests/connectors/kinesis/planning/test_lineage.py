@@ -245,12 +245,12 @@ def test_a_parent_that_came_and_went_unseen_is_data_loss(caplog: pytest.LogCaptu
         del service.shards["a"], service.shards["d"]
         with SourceQuery(service.source(), query.offset) as failing, pytest.raises(DataLossError) as failure:
             failing.run(1)
-        assert "Shards clicks/d were made" in str(failure.value)
+        assert "Shards clicks/d were created" in str(failure.value)
         tolerant = service.source(failOnDataLoss="false")
         with SourceQuery(tolerant, query.offset) as going_on, caplog.at_level(logging.WARNING):
             rows += going_on.run(30)
     assert sorted(numbers_of(rows)) == list(range(10, 40))
-    assert "Shards clicks/d were made" in caplog.text
+    assert "Shards clicks/d were created" in caplog.text
 
 
 @pytest.mark.parametrize("is_refused", [True, False])
