@@ -1,12 +1,17 @@
 """Calls of the local file system with a time limit. A mount that does not answer blocks a system call for ever.
 
 Object stores need no such limit: their clients have time-outs.
+
+Threads are used again, since to start one takes longer than to open a file. A thread that is blocked is given up.
 """
 
 from __future__ import annotations
 
+import os
 import threading
+from collections import deque
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import ClassVar, Generic, NoReturn, TypeVar
 
 from pyarrow import NativeFile
@@ -22,15 +27,21 @@ Note = Callable[[object], None]
 """The type of a function that is called with anything that a call finds, as a sign that the call is not blocked."""
 
 
+_MOST_IDLE = 8
+_idle: deque[SimpleQueue[Callable[[], None]]] = deque()
+"""The queues of threads that wait for work."""
+
+os.register_at_fork(after_in_child=_idle.clear)  # threads do not come along
+
+
 class LocalCall(Generic[T]):
-    """A call in a thread of its own, which can be waited for again if it is blocked. The thread cannot be stopped.
+    """A call in another thread, which can be waited for again if it is blocked. The thread cannot be stopped.
 
     Attributes:
         time_limit_s: The time (s) for which a call may find nothing before it counts as blocked.
 
     Args:
         work: The function that makes the call.
-        name: The name of the thread.
 
     Raises:
         ConnectorError: The thread cannot be started.
@@ -38,12 +49,12 @@ class LocalCall(Generic[T]):
 
     time_limit_s: ClassVar[float] = 120.0
 
-    def __init__(self, work: Callable[[Note], T], name: str = "flip27-files") -> None:
+    def __init__(self, work: Callable[[Note], T]) -> None:
         self._work = work
         self._changed = threading.Condition()
         self._count = 0
         self._outcome: Callable[[], T] | None = None
-        start(threading.Thread(target=self._run, name=name, daemon=True))
+        _idle_thread().put(self._run)
 
     def wait(self) -> Callable[[], T] | None:
         """Waits for the end of the call. Returns a function that returns or raises the outcome of the call.
@@ -73,6 +84,28 @@ class LocalCall(Generic[T]):
 
     def _note(self, _: object) -> None:
         self._count += 1
+
+
+def _idle_thread() -> SimpleQueue[Callable[[], None]]:
+    """Returns the queue of a thread that has no work.
+
+    Raises:
+        ConnectorError: There is none, and none can be started.
+    """
+    try:
+        return _idle.pop()
+    except IndexError:
+        queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        start(threading.Thread(target=_serve, args=(queue,), name="flip27-files", daemon=True))
+        return queue
+
+
+def _serve(queue: SimpleQueue[Callable[[], None]]) -> None:
+    while True:
+        queue.get()()
+        if len(_idle) >= _MOST_IDLE:
+            return
+        _idle.append(queue)
 
 
 def answered(work: Callable[[], T], what: str) -> T:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +80,19 @@ def test_time_in_which_the_process_was_suspended_does_not_count(
     assert local_calls.answered(lambda: answers.wait(30), "A call")
 
 
+def test_threads_are_used_again_but_not_after_a_fork() -> None:
+    """To start a thread takes longer than to open a file. A forked process has none of the threads."""
+    names = {local_calls.answered(threading.get_ident, "A call") for _ in range(50)}
+    assert len(names) < 10
+    child = os.fork()
+    if child == 0:
+        with suppress(BaseException):
+            local_calls.answered(os.getpid, "A call")
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
 def test_planning_fails_by_name_if_a_file_hangs(tmp_path: Path) -> None:
     """A file that was partly read is opened again after a restart. If it hangs, planning fails with its name."""
     file = tmp_path / "in" / "a.parquet"
@@ -100,6 +115,7 @@ def test_without_another_thread_it_is_opened_all_the_same(
 
     write(tmp_path / "a.parquet", 1)
     monkeypatch.setattr(local_calls, "start", start)
+    monkeypatch.setattr(local_calls, "_idle", deque())
     assert ParquetFormat().units(LOCAL_FS, str(tmp_path / "a.parquet")).end == 100
     (tmp_path / "empty").touch()
     assert local_calls.open_file(LOCAL_FS, str(tmp_path / "empty")).size() == 0

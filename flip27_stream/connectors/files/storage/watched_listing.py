@@ -30,7 +30,7 @@ class WatchedListing:
         if self._listing.storage.uri:  # Stores have time-outs, and return all files at once.
             return self._listing.by_path()
         if self._under_way is None:
-            self._under_way = LocalCall(self._listing.by_path, "flip27-listing")
+            self._under_way = LocalCall(self._listing.by_path)
         found = self._under_way.wait()
         if found is None:
             raise blocked(f"Listing {', '.join(self._listing.paths)}", "nothing was found")
