@@ -41,12 +41,16 @@ SHARDS_PER_CALL = 1000
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard as the service lists it. Its parents are the shards from which it was split or merged."""
+    """A shard as the service lists it. Its parents are the shards from which it was split or merged.
+
+    No record of it has a sequence number below ``first_number``.
+    """
 
     shard_id: str
     parents: tuple[str, ...]
     first_hash_key: int
     last_hash_key: int
+    first_number: int
 
 
 @dataclass(frozen=True)
@@ -383,4 +387,5 @@ def _shard(listed: Mapping[str, Any]) -> Shard:
         tuple(parent for parent in parents if parent),
         int(keys["StartingHashKey"]),
         int(keys["EndingHashKey"]),
+        int(listed["SequenceNumberRange"]["StartingSequenceNumber"]),
     )

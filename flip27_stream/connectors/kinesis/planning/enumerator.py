@@ -80,6 +80,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         self._looked: dict[str, SplitRange] = {}
         self._processed: Mapping[str, int] = {}
         self._first_times: dict[str, int] = {}
+        self._read: dict[str, Mapping[str, int]] = {}
         self._limits = ReadLimits()
         self._identified_at = float("-inf")
         self._is_remade = False
@@ -128,9 +129,8 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         if time.monotonic() - self._identified_at >= _IDENTITY_S:
             identities = {stream: self._client.identity(stream) for stream in streams}
             self._identified_at = time.monotonic()
-        return DiscoveredShards(
-            number, {stream: self._client.shards(stream) for stream in streams}, identities
-        )
+        shards = {stream: self._client.shards(stream) for stream in streams}
+        return DiscoveredShards(number, shards, identities)
 
     def _take_in(self, discovery: DiscoveredShards) -> None:
         """Takes in a discovery. A listing that began before the known listing is ignored."""
@@ -144,23 +144,27 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         self._assign_ready()
 
     def _take_in_stream(self, stream: str, shards: Sequence[Shard], discovery: DiscoveredShards) -> None:
+        self._listed.put(stream, shards, discovery.number)
         known, identity = self._state.streams.get(stream), discovery.identities.get(stream)
         if identity is not None and known is None:
             known = StreamState(identity.arn, identity.created)
         elif identity is not None and known is not None and not known.is_of(identity):
             known = self._successor(stream, known, identity)
-        self._listed.put(stream, shards, discovery.number)
         if known is not None:
             self._state = self._state.with_stream(stream, known.listed(shards) if shards else known)
 
     def _successor(self, stream: str, known: StreamState, identity: StreamIdentity) -> StreamState:
         """Returns the state of a stream that was deleted and created again, whose shards have the same ids as before.
 
+        A shard iterator may have led on into the new stream: what was read of it is not read again.
+
         Raises:
             DataLossError: ``failOnDataLoss`` is set.
         """
         self._reports.report_stream(stream, known, identity)
-        old = {name for name, split in self._context.assigned_splits().items() if split.stream == stream}
+        old = {n: split for n, split in self._context.assigned_splits().items() if split.stream == stream}
+        read = {split.shard_id: self._processed.get(name, TRIM_HORIZON) for name, split in old.items()}
+        self._read[stream] = self._listed.positions_within(stream, read)
         self._context.retire_splits(old)
         for name in old:
             self._logs.pop(name, None)
@@ -316,14 +320,16 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
     def _begin(self, split: KinesisShardSplit) -> int:
         """Returns the position where a new shard begins.
 
-        Shards that were not in the first listing, and streams that were created again, are read from their beginning.
+        Shards that were not in the first listing, and streams that were created again, are read from their first
+        record, or from where reading was led on into them.
         """
-        state = self._state
-        is_new = split.generation or not state.streams[split.stream].is_initial(split.shard_id)
-        if is_new or self._options.initial_position.start is Start.TRIM_HORIZON:
+        if split.generation:
+            return self._read.get(split.stream, {}).get(split.shard_id, TRIM_HORIZON)
+        is_new = not self._state.streams[split.stream].is_initial(split.shard_id)
+        start_time = self._state.start_time
+        if is_new or self._options.initial_position.start is Start.TRIM_HORIZON or start_time is None:
             return TRIM_HORIZON
-        assert state.start_time is not None
-        return ShardLog(self._client, split, self._options.settling_time_ms).begin_at(state.start_time)
+        return ShardLog(self._client, split, self._options.settling_time_ms).begin_at(start_time)
 
     def _log_of(self, split: KinesisShardSplit) -> ShardLog:
         name = split.split_id
@@ -340,9 +346,8 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
     def _take_in_children(self, closed: set[KinesisShardSplit]) -> None:
         """Lists the streams of closed shards again, to find the shards that replace them."""
         number, streams = self._listed.next_number(), {split.stream for split in closed}
-        self._take_in(
-            DiscoveredShards(number, {stream: self._client.shards(stream) for stream in streams}, {})
-        )
+        shards = {stream: self._client.shards(stream) for stream in streams}
+        self._take_in(DiscoveredShards(number, shards, {}))
 
     def _checked_end(self, split: KinesisShardSplit, r: SplitRange) -> SplitRange:
         """Returns the range of a shard, which is final only if its children are known, or if it has expired."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from flip27_stream.connectors.kinesis.client.client import Shard, StreamIdentity
 from flip27_stream.connectors.kinesis.planning.enumerator_state import StreamState
+from flip27_stream.connectors.kinesis.positions import before
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit
 
 
@@ -91,3 +92,8 @@ class ListedShards:
             for parent in shard.parents
             if parent not in self._shards[stream] and not known.knows(parent)
         ]
+
+    def positions_within(self, stream: str, positions: Mapping[str, int]) -> dict[str, int]:
+        """Returns the positions, by shard id, that are in the shards as they are listed now, and not before them."""
+        listed = self._shards[stream]
+        return {i: at for i, at in positions.items() if i in listed and at >= before(listed[i].first_number)}

@@ -15,6 +15,7 @@ import pytest
 
 from flip27_stream.api import WatermarkStrategy
 from flip27_stream.connectors.kinesis.options.source_options import parse_kinesis_options
+from flip27_stream.connectors.kinesis.planning import enumerator
 from flip27_stream.testing import KinesisServer, wait_until
 from flip27_stream.testing.aligned_run import AlignedRun, SplitTimes
 from flip27_stream.testing.conformance.survey import survey
@@ -288,3 +289,29 @@ def test_children_are_aligned_before_they_are_assigned(server: KinesisServer, st
     run.check_replays()
     writer.check(run.rows)
     check_lineage(server, stream, run.rows)
+
+
+def test_what_was_read_of_a_stream_that_was_made_again_is_not_read_twice(
+    server: KinesisServer, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The emulators let a shard iterator lead on into the new stream, before anything tells that it is new."""
+    monkeypatch.setattr(enumerator, "_IDENTITY_S", float("inf"))
+    server.create_stream(stream, 2)
+    server.put(stream, numbered(0, 10, 2))
+    with SourceQuery(source_of(server, stream, failOnDataLoss="false")) as query:
+        assert len(query.run(10)) == 10
+        time.sleep(1.1)  # the time of creation has whole seconds
+        server.delete_stream(stream)
+        server.create_stream(stream, 2)
+        server.put(stream, numbered(10, 10, 2))
+        rows = query.run(10)
+        monkeypatch.setattr(enumerator, "_IDENTITY_S", 0.0)
+
+        def is_noticed() -> bool:
+            rows.extend(query.step())
+            return set(query.offset["splits"]) == {f"{stream}/shardId-{i:012d}#1" for i in range(2)}
+
+        wait_until(is_noticed, "the new stream to be noticed")
+        server.put(stream, numbered(20, 10, 2))
+        rows += query.run(10)
+    assert Counter(data_of(rows)) == Counter(b"%d" % i for i in range(10, 30))

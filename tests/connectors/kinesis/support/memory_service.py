@@ -142,7 +142,7 @@ class MemoryService:
                 {
                     "ShardId": shard_id,
                     "HashKeyRange": {"StartingHashKey": "0", "EndingHashKey": str(_LAST_HASH_KEY)},
-                    "SequenceNumberRange": {"StartingSequenceNumber": "1"},
+                    "SequenceNumberRange": {"StartingSequenceNumber": str(int(self.created) * FIRST_NUMBER)},
                     **dict(zip(names, shard.parents, strict=False)),
                 }
                 for shard_id, shard in self.shards.items()
