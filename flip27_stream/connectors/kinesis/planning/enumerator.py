@@ -82,8 +82,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         self._first_times: dict[str, int] = {}
         self._read: dict[str, Mapping[str, int]] = {}
         self._limits = ReadLimits()
-        self._identified_at = float("-inf")
-        self._is_remade = False
+        self._identified_at, self._is_remade = float("-inf"), False
         self._reports = LossReports(fail=options.fail_on_data_loss)
 
     @property
