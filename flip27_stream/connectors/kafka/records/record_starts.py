@@ -52,7 +52,7 @@ def find_records(buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Int64s
     total = int(counts.sum())
     bodies, ends = np.empty(total, np.int64), np.empty(total, np.int64)
     missing = np.arange(len(spans))
-    for guess in (_runs, _like_the_first, follow_in_lanes):
+    for guess in (_like_the_first, _runs, follow_in_lanes):
         batches = Batches(lows[missing], highs[missing], counts[missing])
         starts = guess(buffer, batches)
         if starts is not None:
@@ -97,15 +97,20 @@ def _linked(buffer: Bytes, starts: Int64s, batches: Batches) -> tuple[Int64s, In
 def _like_the_first(buffer: Bytes, batches: Batches) -> Int64s | None:
     """Returns where records begin if all batches are laid out like the first one.
 
-    Returns ``None`` if less than half of the batches have its size, or if its records are large.
+    Returns ``None`` if less than half of the batches have its size, or if its records are large or of many lengths.
     """
     lows, highs, counts = batches
     count, size = int(counts[0]), int(highs[0] - lows[0])
     alike = (counts == count) & (highs - lows == size)
-    if 2 * alike.sum() <= len(counts) or len(counts) == 1 or count >= _MANY or size > count * LONGEST_PAIR:
+    if 2 * alike.sum() <= len(counts) or len(counts) == 1 or size > count * LONGEST_PAIR:
+        return None
+    data, first = buffer[lows[0] : highs[0]], np.zeros(count, np.int64)
+    if count < _MANY:
+        first[:] = _follow(data.data, count)
+    elif not _add_runs(data, first):
         return None
     starts = np.repeat(lows, counts)
-    starts[np.repeat(alike, counts)] += np.tile(_follow(buffer[lows[0] : highs[0]].data, count), alike.sum())
+    starts[np.repeat(alike, counts)] += np.tile(first, alike.sum())
     return starts
 
 

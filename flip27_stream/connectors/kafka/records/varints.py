@@ -41,10 +41,10 @@ def read_varints(buffer: Bytes, at: Int64s, longest: int = INT_BYTES) -> tuple[I
         pairs = byte_pairs(buffer)[at]
     except IndexError:  # a number may be the last byte
         return _read_long(buffer, at, longest)
-    two = pairs >> 7 & 1
-    behind = at + 1
+    raw, two, behind = pairs & 0x7F, pairs >> 7 & 1, at + 1
+    if not two.any():
+        return _unzigzag(raw).astype(np.int64), behind
     behind += two
-    raw = pairs & 0x7F
     raw |= pairs >> 1 & 0x3F80 & -two
     numbers = _unzigzag(raw).astype(np.int64)
     longer = np.flatnonzero(pairs & 0x8080 == 0x8080)
