@@ -21,8 +21,10 @@ RETRIED = frozenset(
 )
 """The error codes of the service after which the same call is made again."""
 
-RETRIED_OF = frozenset({("ListShards", "ResourceInUseException")})
-"""The same for single operations: a stream that is being created cannot be listed yet."""
+RETRIED_OF = frozenset(
+    (operation, "ResourceInUseException") for operation in ("ListShards", "GetShardIterator", "GetRecords")
+)
+"""The same for single operations: a stream that is being created or deleted cannot be read."""
 
 DENIED = frozenset(
     {

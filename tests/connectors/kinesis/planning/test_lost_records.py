@@ -225,15 +225,14 @@ def test_first_records_of_a_stream_that_was_made_again_are_read_once(
             assert set(resumed.offset["splits"]) == {"clicks/a#1"}
 
 
-def test_a_stream_that_is_being_made_is_waited_for() -> None:
+@pytest.mark.parametrize("refused", ["ListShards", "GetShardIterator", "GetRecords"])
+def test_a_stream_that_is_being_created_is_waited_for(refused: str) -> None:
     service = MemoryService(a=MemoryShard(records(0, 10)))
     creating = [error("ResourceInUseException")] * 3
     with service.running(), SourceQuery(service.source(failOnDataLoss="false")) as query:
         query.run(10)
         service.created, service.shards = 2.0, {"a": MemoryShard(records(100, 5))}
-        service.fault = lambda operation, _: (
-            creating.pop() if operation == "ListShards" and creating else None
-        )
+        service.fault = lambda operation, _: creating.pop() if operation == refused and creating else None
         assert numbers_of(query.run(5)) == list(range(100, 105))
     assert not creating
 
