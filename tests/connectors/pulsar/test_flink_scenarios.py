@@ -12,6 +12,9 @@ import pytest
 from flip27_stream.api import PositioningRequest
 from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.connectors.pulsar import PulsarSource
+from flip27_stream.connectors.pulsar.planning.enumerator_state import PulsarEnumeratorState
+from flip27_stream.connectors.pulsar.split import PulsarPartitionSplit
+from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.testing import PulsarServer, wait_until
 from flip27_stream.testing.source_query import SourceQuery
 from flip27_stream.testing.task_rows import TaskRows
@@ -54,12 +57,35 @@ def test_pu02_the_splits_of_a_reader_that_fails_are_read_again(
     writer.check(rows)
 
 
+def test_pu03_a_snapshot_has_the_partitions_of_all_readers(pulsar_server: PulsarServer, topic: str) -> None:
+    """PU-03: before the discovery the state is empty. After it the state has all partitions, whichever reader they
+    belong to, and whether or not a task has run as that reader."""
+    pulsar_server.create_topic(topic, 3)
+    names = frozenset(f"persistent://public/default/{topic}-partition-{number}" for number in range(3))
+    context = CoordinatorContext(5, "localhost")
+    enumerator = source_of(pulsar_server, topic).create_enumerator(context)
+
+    def is_discovered() -> bool:
+        context.run_due()
+        return bool(context.splits)
+
+    with closing(enumerator), closing(context):
+        assert enumerator.snapshot_state() == PulsarEnumeratorState()
+        enumerator.start()
+        wait_until(is_discovered, "the partitions to be discovered", 60)
+        assert enumerator.snapshot_state() == PulsarEnumeratorState(frozenset(), names)
+        splits = context.splits.values()
+        ranges = enumerator.split_ranges({s: None for s in splits if isinstance(s, PulsarPartitionSplit)})
+        assert ranges.keys() == names
+        assert enumerator.snapshot_state() == PulsarEnumeratorState(names, frozenset())
+
+
 @pytest.mark.parametrize("interval", ["0", "50 ms"])
 def test_pu05_a_stream_without_partitions_goes_on(
     pulsar_server: PulsarServer, topic: str, interval: str
 ) -> None:
-    """PU-05 adapted: a stream without partitions reads nothing and goes on. It reads topics that are made later
-    only with discovery on."""
+    """PU-01 and PU-05 adapted: a stream without partitions reads nothing and goes on. It reads topics that are made
+    later only if discovery is periodic, and not if it is made once."""
     more = {
         "admin.url": pulsar_server.admin_url,
         "topicsPattern": f"{topic}-.*",
