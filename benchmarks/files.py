@@ -315,7 +315,7 @@ def _count(stream: DataFrame, delay: str) -> Told:
         query.awaitTermination()
         done = query.recentProgress
     state = max(p.stateOperators[0].numRowsTotal for p in done if p.stateOperators)
-    plans = [p.durationMs["latestOffset"] / 1000 for p in done if p.durationMs.get("latestOffset")]
+    plans = [p.durationMs["latestOffset"] / 1000 for p in done if "latestOffset" in p.durationMs]
     return Told(time.perf_counter() - began, sum(counted.values()), state, plans)
 
 
