@@ -37,6 +37,7 @@ WITHOUT_A_CONDITION = (
     "assertion failed",  # of Spark's MicroBatchExecution
     "Python worker failed to connect back.",  # of Spark's PythonWorkerFactory
     'Cannot invoke "String.getBytes(java.nio.charset.Charset)" because "str" is null',  # of Java, in Spark
+    "Can't get attribute '…' on <module 'flip27_stream.…",  # of Python's pickle
     "ModuleNotFoundError: No module named 'flip27_stream'",
     "cannot import name 'OffsetCodec' from 'offsets'",
 )
