@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from flip27_stream.errors import OptionError, listed
 
+_OF_QUERIES = ("scan.watermark.", "scan.source.id")
 _OF_WRITERS = {name.lower(): name for name in ("checkpointLocation", "outputMode", "queryName")}
 
 
@@ -37,6 +38,11 @@ def check_known(
             continue
         if name in _OF_WRITERS:
             raise OptionError(f"Unknown option '{_OF_WRITERS[name]}'. It belongs to writeStream.")
+        if name.startswith(_OF_QUERIES) and not any(key.startswith(_OF_QUERIES) for key in known):
+            raise OptionError(
+                f"Unknown option '{name}'. It is an option of a query, not of a source that is made in code: give it "
+                "to readStream."
+            )
         similar = difflib.get_close_matches(name, names, n=1)
         hint = (
             f"Did you mean '{names[similar[0]]}'?"

@@ -41,3 +41,8 @@ def test_an_option_of_the_sink_is_said_to_belong_to_it() -> None:
         OptionError, match=r"^Unknown option 'checkpointLocation'\. It belongs to writeStream\.$"
     ):
         check_known({"checkpointlocation": "/c"}, KNOWN, PREFIXES)
+
+
+def test_an_option_of_the_query_does_not_belong_to_a_source_in_code() -> None:
+    with pytest.raises(OptionError, match=r"It is an option of a query, .* give it to readStream"):
+        check_known(["scan.watermark.alignment.group"], {"subscribe": "subscribe"})

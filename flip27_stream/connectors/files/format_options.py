@@ -21,6 +21,7 @@ from flip27_stream.connectors.files.lines.line_options import (
 )
 from flip27_stream.connectors.files.lines.text import TextFormat
 from flip27_stream.errors import OptionError
+from flip27_stream.options.given import given_options
 from flip27_stream.options.option import Option
 
 FORMAT_OPTIONS: Mapping[str, tuple[Option[Any], ...]] = {
@@ -51,7 +52,7 @@ def file_format(name: str, options: Mapping[str, str], schema: pa.Schema | None 
         raise OptionError.of("files.format", name, f"Allowed: {', '.join(FORMAT_OPTIONS)}, delta.")
     if schema is not None:
         refuse_wanted(schema)
-    given = {option.lower(): value for option, value in options.items()}
+    given = given_options(options)
     _refuse_options_of_others(key, given)
     if key == "parquet":
         return ParquetFormat()

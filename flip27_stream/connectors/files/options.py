@@ -47,6 +47,7 @@ from flip27_stream.connectors.files.storage.listing import FileListing
 from flip27_stream.connectors.files.storage.partition_folders import PartitionFolders
 from flip27_stream.connectors.files.storage.store_parameters import OPTION_PREFIX
 from flip27_stream.errors import OptionError
+from flip27_stream.options.given import given_options
 from flip27_stream.options.known_options import check_known
 from flip27_stream.options.option import Option
 
@@ -97,7 +98,7 @@ def parse_file_options(options: Mapping[str, str]) -> FileOptions:
     Raises:
         OptionError: An option is unknown, missing or wrong.
     """
-    given = {name.lower(): value for name, value in options.items()}
+    given = given_options(options)
     _refuse(given)
     check_known(given, SUPPORTED_OPTIONS, (OPTION_PREFIX,))
     format_ = FORMAT.require(given)

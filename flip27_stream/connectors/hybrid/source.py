@@ -26,7 +26,7 @@ from flip27_stream.connectors.hybrid.seam.exact_seam import ExactSeam
 from flip27_stream.connectors.hybrid.seam.overlap import Overlap
 from flip27_stream.connectors.hybrid.source_list import AnySource, Factory, SourceList, SourceListEntry, tried
 from flip27_stream.connectors.hybrid.split import HybridSourceSplit, HybridSourceSplitSerializer
-from flip27_stream.errors import OptionError
+from flip27_stream.errors import OptionError, shortened
 from flip27_stream.event_time.assigners import timestamp_assigner
 
 _HYBRID = "Hybrid: "
@@ -174,6 +174,7 @@ class HybridSourceBuilder:
         event_time: str | None,
         limits: ReadLimits | None,
     ) -> None:
+        _check_object(first, 0)
         self._schema = common_schema(converted_schema(first.schema, converter))
         self._limits = limits
         self._entries = [
@@ -216,6 +217,7 @@ class HybridSourceBuilder:
                 f"Source {index - 1} of the hybrid source, {self._entries[-1].name}, is not bounded: all sources "
                 "except the final one must be. Make it bounded, with bounded=True or an option for its end."
             )
+        _check_object(source, index, may_be_function=True)
         factory = None if isinstance(source, Source) else source
         made = source if isinstance(source, Source) else tried(source, overlap)
         if made is not None:
@@ -245,6 +247,15 @@ class HybridSourceBuilder:
     def build(self) -> HybridSource:
         """Returns the hybrid source of all sources that were added."""
         return HybridSource(SourceList(self._entries, self._schema), self._limits)
+
+
+def _check_object(source: object, index: int, *, may_be_function: bool = False) -> None:
+    is_function = may_be_function and callable(source) and not isinstance(source, type)
+    if not isinstance(source, Source) and not is_function:
+        raise OptionError(
+            f"Source {index} of the hybrid source is {shortened(repr(source))}. Give an object of a Source"
+            + (", or a function that makes one." if may_be_function else ".")
+        )
 
 
 def _agreed(said: Boundedness | None, made: AnySource, index: int) -> Boundedness:

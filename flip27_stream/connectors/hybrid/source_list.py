@@ -19,6 +19,7 @@ from flip27_stream.api import (
     SplitEnumerator,
     TimestampAssigner,
 )
+from flip27_stream.api.contract import check_made
 from flip27_stream.connectors.hybrid.schemas import Converter, check, conform, converted_schema
 from flip27_stream.connectors.hybrid.seam.exact_seam import ExactSeam
 from flip27_stream.connectors.hybrid.seam.overlap import Overlap
@@ -205,7 +206,7 @@ class ActiveSource:
 
     def _make(self, factory: Factory, context: SourceSwitchContext) -> AnySource:
         try:
-            return factory(context)
+            made = factory(context)
         except Flip27Error:
             raise
         except Exception as error:
@@ -214,6 +215,8 @@ class ActiveSource:
                 f"The factory of source {self.index} of the hybrid source failed with {type(error).__name__}: {error}. "
                 f"It got the end position {context.known_end!r}{since}."
             ) from error
+        check_made(f"The factory of source {self.index} of the hybrid source", made, Source)
+        return made
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"source": self.source, "_entry": None, "_context": None}
@@ -275,9 +278,14 @@ def tried(factory: Factory, overlap: Overlap | None) -> AnySource | None:
 
     Returns:
         The source; ``None`` if the factory fails. Its columns are then compared at the switch.
+
+    Raises:
+        ContractError: The factory returns something else.
     """
     try:
-        return factory(SourceSwitchContext(overlap_ms=overlap.ms if overlap else 0, known_end=0))
+        made = factory(SourceSwitchContext(overlap_ms=overlap.ms if overlap else 0, known_end=0))
     except Exception as error:  # noqa: BLE001 - the trial is the user's code with a made-up position
         log.info("The columns of a deferred source will be compared at the switch: %r", error)
         return None
+    check_made("The factory of a hybrid source's next source", made, Source)
+    return made

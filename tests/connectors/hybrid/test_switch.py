@@ -13,7 +13,7 @@ import pytest
 from flip27_stream.api import Boundedness, SourceEvent
 from flip27_stream.connectors.hybrid import HybridSource
 from flip27_stream.connectors.hybrid.planning.enumerator import HybridSourceSplitEnumerator
-from flip27_stream.errors import OptionError
+from flip27_stream.errors import ContractError, OptionError
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.testing import wait_until
 from tests.connectors.hybrid.support.kit import (
@@ -44,6 +44,26 @@ def test_hy_01_all_but_the_last_source_must_be_bounded() -> None:
         HybridSource.builder(old).add_source(lambda switch: new).add_source(old)
     with pytest.raises(OptionError, match="declared bounded, but new is not"):
         HybridSource.builder(old).add_source(lambda switch: new, boundedness=Boundedness.BOUNDED)
+
+
+def test_what_is_no_source_is_refused_where_it_is_given() -> None:
+    old = history("old", OLD)
+    its_class: Any = type(old)
+    with pytest.raises(
+        OptionError, match=r"Source 0 of the hybrid source is <class .*Give an object of a Source\."
+    ):
+        HybridSource.builder(its_class)
+    wrong: list[Any] = [its_class, None]
+    for given in wrong:
+        with pytest.raises(
+            OptionError, match=r"Source 1 of the hybrid source is .*or a function that makes one"
+        ):
+            HybridSource.builder(old).add_source(given)
+    returns_nothing: Any = lambda switch: None  # noqa: E731
+    with pytest.raises(
+        ContractError, match="The factory of a hybrid source's next source returned None; it must"
+    ):
+        HybridSource.builder(old).add_source(returns_nothing)
 
 
 def test_hy_04_the_switch_waits_until_every_split_is_processed() -> None:

@@ -26,6 +26,7 @@ from flip27_stream.connectors.kafka.values import value_options
 from flip27_stream.connectors.kafka.values.value_options import ValueOptions
 from flip27_stream.errors import OptionError
 from flip27_stream.options.durations import parse_duration
+from flip27_stream.options.given import given_options
 from flip27_stream.options.kinds import BOOLEAN, DURATION_OR_NEVER, MOST_INT, text, whole
 from flip27_stream.options.known_options import check_known
 from flip27_stream.options.option import Kind, Option, canonical_names
@@ -259,7 +260,7 @@ def parse_kafka_options(options: Mapping[str, str], *, bounded: bool = False) ->
     Raises:
         OptionError: An option is unknown, missing or wrong.
     """
-    given = {name.lower(): value for name, value in options.items()}
+    given = given_options(options)
     for name in sorted(given):
         refuse_forbidden(name)
     check_known(given, KNOWN_OPTIONS, suggested=(SUPPORTED_OPTIONS,))

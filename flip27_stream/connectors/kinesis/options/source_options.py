@@ -19,6 +19,7 @@ from flip27_stream.connectors.kinesis.options.option_list import (
     WITHOUT_EFFECT,
 )
 from flip27_stream.errors import OptionError
+from flip27_stream.options.given import given_options
 from flip27_stream.options.known_options import check_known, check_supported
 from flip27_stream.options.option import Option
 
@@ -79,7 +80,7 @@ def parse_kinesis_options(options: Mapping[str, str], *, bounded: bool = False) 
     Raises:
         OptionError: An option is unknown, missing, wrong or not supported.
     """
-    given = {name.lower(): value for name, value in options.items()}
+    given = given_options(options)
     check_known(given, KNOWN_OPTIONS, suggested=(SUPPORTED_OPTIONS,))
     check_supported(given, REFUSED, WITHOUT_EFFECT, log)
     streams, by_arn = _streams(given)

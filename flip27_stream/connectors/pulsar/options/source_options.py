@@ -20,6 +20,7 @@ from flip27_stream.connectors.pulsar.options.option_list import (
 from flip27_stream.connectors.pulsar.options.start import Place, StartPosition
 from flip27_stream.connectors.pulsar.options.topic_names import full_name
 from flip27_stream.errors import OptionError
+from flip27_stream.options.given import given_options
 from flip27_stream.options.known_options import check_known, check_supported
 
 log = logging.getLogger(__name__)
@@ -82,7 +83,7 @@ def parse_pulsar_options(options: Mapping[str, str], *, bounded: bool = False) -
     Raises:
         OptionError: An option is unknown, missing, wrong or not supported.
     """
-    given = {name.lower(): value for name, value in options.items()}
+    given = given_options(options)
     check_known(given, KNOWN_OPTIONS, suggested=(SUPPORTED_OPTIONS,))
     check_supported(given, REFUSED, WITHOUT_EFFECT, log)
     limits = ReadLimits(
