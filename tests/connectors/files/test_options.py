@@ -59,7 +59,7 @@ def test_names_are_in_any_case_and_paths_may_be_several() -> None:
         ({"source.path.regex-pattern": "("}, r"'source.path.regex-pattern'.*regular expression"),
         ({"source.monitor-interval": "5"}, r"'source.monitor-interval'.*duration"),
         ({"files.modified": "maybe"}, r"'files.modified'.*ignore, read, fail"),
-        ({"maxFileAge": "7d"}, r"'maxFileAge' is not supported.*remembered"),
+        ({"maxFileAge": "7d"}, r"'maxFileAge' is not supported.*no age limit"),
         ({"files.format": "delta", "readChangeFeed": "true"}, "'readChangeFeed' is not supported.*data feed"),
         ({"startingVersion": "1"}, "'startingVersion' goes with files.format delta"),
         ({"files.format": "delta", "pathGlobFilter": "*"}, "'pathGlobFilter' goes with files of folders"),
