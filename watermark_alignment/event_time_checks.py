@@ -15,7 +15,7 @@ _NAMES: Final = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns
 
 
 def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], now: int) -> str | None:
-    """Returns a warning if event times have another unit than the one that they are read as.
+    """Returns a warning if event times have another unit than the expected unit.
 
     Args:
         source: The name of the source.

@@ -70,9 +70,9 @@ SOURCE_TIMEOUT: Final = Option(
     "scan.watermark.alignment.source-timeout",
     _TIMEOUT,
     "1 minute",
-    "A member of the group that is silent for longer stops counting. An AvailableNow run goes on without a "
-    "member that holds it and has not moved for longer. Choose many times the length of a commit to the "
-    "table: entries are renewed at least four times in this time.",
+    "A member of the group that has not renewed its entry for this time is ignored. An AvailableNow run no longer "
+    "waits for a member whose watermark has not advanced for this time. Choose many times the duration of a commit to "
+    "the table: members renew their entries at least four times in this time.",
 )
 AVAILABLE_NOW: Final = Option(
     "scan.watermark.alignment.available-now",
@@ -132,8 +132,8 @@ SOURCE_ID: Final = Option(
     TEXT,
     None,
     "Stable name of this source in the group and the table. Two live queries with the same name are an error."
-    " By default it is made from what is read and from the *lineage* of the checkpoint, a random name that is"
-    " drawn once for each checkpoint.",
+    " By default it consists of the source's description and the *lineage* of the checkpoint, a random"
+    " name that each checkpoint gets once.",
     default_words="a generated name",
 )
 

@@ -162,7 +162,7 @@ def local_folder(location: str) -> Path | None:
 
 
 def is_unknown_scheme(cause: str) -> bool:
-    """Returns whether a message of delta-rs says that it has no store for the scheme of a URI."""
+    """Returns whether a message of delta-rs is its error for a URI scheme without a store."""
     return cause.startswith(_UNKNOWN_SCHEME)
 
 

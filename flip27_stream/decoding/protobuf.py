@@ -9,7 +9,7 @@ _MOST_BITS = 63
 
 
 class DamagedMessageError(ValueError):
-    """The bytes are not a message. The text of the error says why."""
+    """The error for bytes that are not a message. Its text has the reason, with the message as "it"."""
 
 
 def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:

@@ -15,5 +15,5 @@ def wait_until(condition: Callable[[], object], what: str, timeout: float = 60.0
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"Waited {timeout:g} s in vain for {what}.")
+            raise TimeoutError(f"Waited {timeout:g} s for {what}, which did not happen.")
         time.sleep(0.02)

@@ -342,7 +342,7 @@ def watermark_to_publish(
         plan: The plan; its own watermark includes splits that are not assigned yet.
         last: The watermark that the member published before.
         has_pending: Whether the source has splits that are not assigned yet.
-        no_more: Whether the source has said that no more splits will come.
+        no_more: Whether the source has announced that no more splits will come.
     """
     if plan.own_watermark is not None:
         return plan.own_watermark

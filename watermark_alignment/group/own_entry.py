@@ -50,7 +50,7 @@ class OwnEntry:
         progress: int | None,
         waits: Waits,
     ) -> bool:
-        """Makes the next entry. Returns whether there is one to publish; an entry without changes is not.
+        """Creates the next entry. Returns whether it must be published; an entry without changes is not published.
 
         Args:
             last: The newest entry of the member in the group; ``None`` if it has none.

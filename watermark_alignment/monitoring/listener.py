@@ -167,7 +167,7 @@ class StatusListener(StreamingQueryListener):
                 of_run.pop(str(event.runId), None)
 
     def _look(self, *, is_due: bool = True) -> Status | None:
-        """Reads the table if there is one and it is due, and reports problems."""
+        """Reads the table if the listener has a table and the time for the next read has come, and reports problems."""
         if self._reader is None or not is_due:
             return None
         self._looked_at = now = self._clock()

@@ -123,7 +123,7 @@ class AsyncCalls:
             handle()
 
     def close(self) -> None:
-        """Starts no further calls, and waits 0.5 s at most for those that run, before what they use is closed."""
+        """Starts no further calls, and waits 0.5 s at most for the running calls, before their clients are closed."""
         self._closed.set()
         with self._changed:
             self._changed.wait_for(lambda: not self._running, _CLOSE_TIMEOUT_S)

@@ -21,7 +21,7 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class ConnectionCutError(Exception):
-    """The connection must end, in the way that ``how`` says."""
+    """The error that ends a connection; ``how`` is the way in which it ends."""
 
     def __init__(self, how: End) -> None:
         super().__init__(how.value)

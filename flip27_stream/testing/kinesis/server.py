@@ -167,7 +167,7 @@ class KinesisServer(Server[Child]):
         self.wait_until_active(stream)
 
     def wait_until_active(self, stream: str) -> None:
-        """Returns when the stream is not being changed."""
+        """Waits until the status of the stream is ``ACTIVE``, so that no change of it is in progress."""
 
         def is_active() -> bool:
             summary = self.client.describe_stream_summary(StreamName=stream)

@@ -155,7 +155,7 @@ class Backlog(ABC, Generic[LookT, StateT]):
 
     @abstractmethod
     def take_in(self, look: LookT) -> None:
-        """Adds the result of a look to the backlog."""
+        """Adds the result of a listing to the backlog."""
 
     @property
     def is_complete(self) -> bool:

@@ -42,7 +42,7 @@ def commit_time(among: Sequence[Action]) -> int | None:
 
 
 def rising(times: Iterable[int]) -> Iterator[int]:
-    """Yields the times (ms) of versions, each at least 1 ms after the one before (Delta
+    """Yields the times (ms) of versions, each at least 1 ms after the previous time (Delta
     ``monotonizeCommitTimestamps``).
     """
     before: int | None = None

@@ -176,7 +176,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         self._take_in_until_complete(look)
 
     def _take_in_until_complete(self, look: Any) -> None:
-        """Adds the result of a look to the backlog, and looks again while files of a bounded source are missing.
+        """Adds the result of a listing to the backlog, and lists again while files of a bounded source are missing.
 
         A frozen source (``AvailableNow``) also looks again.
         """

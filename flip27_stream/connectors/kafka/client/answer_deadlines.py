@@ -100,7 +100,7 @@ class AnswerDeadlines(Generic[K]):
             wait.note(seconds, now, in_full=seconds > _GLANCE_S)
 
     def gave_up(self, key: K, waited: float, now: float) -> None:
-        """Records that a round waited ``waited`` seconds for a partition in vain; ``now`` is in monotonic seconds."""
+        """Records that a round got no answer for a partition in ``waited`` seconds; ``now`` is in monotonic seconds."""
         in_full = waited >= FULL_S
         wait = self._waits.setdefault(key, _Wait())
         wait.unanswered += in_full

@@ -265,5 +265,5 @@ class PositionFinder:
 
 
 def _without(splits: Mapping[str, object], others: Mapping[str, object]) -> set[str]:
-    """Returns the ids in ``splits`` that are not in ``others``, of which there are usually few."""
+    """Returns the ids in ``splits`` that are not in ``others``; usually these are few."""
     return {split for split in splits if split not in others}

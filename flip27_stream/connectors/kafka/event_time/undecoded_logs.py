@@ -1,4 +1,4 @@
-"""Fetched data of many partitions of which only the headers of record batches are decoded so far."""
+"""Fetched data of many partitions, with only the headers of record batches decoded so far."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class FetcherPool:
         self._idle: dict[ConnectionOptions, list[tuple[float, Fetcher]]] = {}
 
     def borrow(self, options: ConnectionOptions) -> Fetcher:
-        """Returns the fetcher that was used last, or a new one. Connections that have broken are made again on use."""
+        """Returns the fetcher that was used last, or a new one. Broken connections are opened again on use."""
         self._close_unused_for(_IDLE_S)
         with self._lock:
             idle = self._idle.get(options)

@@ -39,8 +39,8 @@ _LONGEST_TURN_S = 5.0
 _GONE_AFTER_S = 5.0
 _LEAST_FETCH = 64 << 10
 _NO_SUCH_TOPIC = (
-    "nothing: the topic was deleted, or made again (if it was migrated to another cluster with its offsets kept, see "
-    f"option '{TRUSTED_CLUSTER.name}')"
+    "nothing: the topic was deleted, or created again (if it was migrated to another cluster with its offsets kept, "
+    f"see option '{TRUSTED_CLUSTER.name}')"
 )
 _DECODED_AT_ONCE = 1 << 21
 _GUESSED_RECORD = 1 << 10

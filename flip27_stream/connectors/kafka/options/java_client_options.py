@@ -87,7 +87,7 @@ RETRY_BACKOFF: Final = Option(
     "kafka.retry.backoff.ms",
     whole(0, MOST_INT),
     "50",
-    "How long to wait before a request is made again; at least 10.",
+    "How long to wait before a request is repeated; at least 10.",
 )
 SETUP_TIMEOUT: Final = Option(
     "kafka.socket.connection.setup.timeout.ms",

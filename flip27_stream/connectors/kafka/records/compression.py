@@ -108,7 +108,7 @@ def _snappy(payload: Any, room: Any) -> int:
     at, written = _XERIAL_HEADER, 0
     while at < len(payload):
         if at + 4 > len(payload):
-            raise MalformedError("snappy block cut off")
+            raise MalformedError("its snappy block is cut off")
         (size,) = struct.unpack_from(">i", payload, at)
         at += 4
         if not 0 < size <= len(payload) - at:

@@ -282,7 +282,7 @@ def _read_v0_v1(
     enough: int,
     before: int,
 ) -> tuple[RecordColumns, int, int]:
-    """Returns the same as :func:`_read_v2`, for batches of magic 0 and 1, of which nothing is left.
+    """Returns the same as :func:`_read_v2`, for batches of magic 0 and 1, which are always decoded whole.
 
     Raises:
         CorruptRecordError: The data is damaged, or an offset is not above ``before``. The header of compressed messages

@@ -126,7 +126,7 @@ def _absolute(messages: list[Message], outer: Message, header: BatchHeader) -> l
     time = outer.timestamp if header.log_append_time else None
     offsets = [each.offset + shift for each in messages]
     if offsets[0] < 0 or messages[-1].offset > outer.offset or any(b <= a for a, b in pairwise(offsets)):
-        raise MalformedError("offsets of the messages within it don't rise to its own")
+        raise MalformedError("the offsets of its inner messages don't increase up to its own offset")
     return [
         each._replace(
             offset=offset,

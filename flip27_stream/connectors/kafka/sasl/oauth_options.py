@@ -155,7 +155,7 @@ RETRY_BACKOFF: Final = Option(
     "kafka.sasl.login.retry.backoff.ms",
     whole(most=MOST_INT),
     "100",
-    "How long to wait before a request for a token is made again; doubled with each try.",
+    "How long to wait before a request for a token is repeated; doubled with each try.",
 )
 RETRY_MAX: Final = Option(
     "kafka.sasl.login.retry.backoff.max.ms",

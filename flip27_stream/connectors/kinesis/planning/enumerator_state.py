@@ -86,7 +86,7 @@ class KinesisEnumeratorState:
         return replace(self, streams={**self.streams, name: stream})
 
     def looked(self, now: int, ends: Iterable[int], cut: Iterable[str]) -> KinesisEnumeratorState:
-        """Returns the state after a look at all shards.
+        """Returns the state after all shards were read.
 
         Args:
             now: The time (ms).

@@ -142,9 +142,10 @@ class PartitionLog:
         return self.scan.behind if len(self.scan) else position
 
     def _is_limited(self, end: int) -> bool:
-        """Returns whether the look ended before the entry that was the last one when a look first ended too early.
+        """Returns whether planning reached its limit before the goal, so that the run has further batches.
 
-        An ``AvailableNow`` run goes on up to that entry, even if a producer writes further entries.
+        The goal is the entry that was the last one when the limit was first reached. An ``AvailableNow`` run
+        reads up to it, even if a producer writes further entries.
         """
         if not self._goes_on:
             self._goal = None

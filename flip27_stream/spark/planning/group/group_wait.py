@@ -73,7 +73,7 @@ class GroupWait:
         return self._given_up.get(entry.key) != entry.member_progress
 
     def gives_up(self, slowest: Entry, batch: int, now: int, readable_ms: int | None) -> bool:
-        """Returns whether the run goes on without ``slowest``, the member that holds it.
+        """Returns whether the run continues without ``slowest``, the member for which it waits.
 
         Args:
             slowest: The newest entry of the member.
