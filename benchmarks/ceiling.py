@@ -1,5 +1,4 @@
-"""Measures how near ``flip27_kafka`` is to the ceiling: a Python source that has its Arrow batches ready and only
-yields them.
+"""Measures the speed of ``flip27_kafka`` beside the ceiling: a Python source that only yields prepared Arrow batches.
 
 The ceiling yields what our readers emit for the same topic: the same numbers of tasks, of batches in each task and of
 rows in each batch, with the same schema and real rows. Each batch is a part of one real batch. ``python -m

@@ -1,4 +1,4 @@
-"""Measures columns by a schema that the user gives, beside the same columns with the built-in source.
+"""Measures columns of the user's schema, beside the same columns with the built-in source.
 
 Two columns of the record are compared with ``select``. JSON with six fields, of which one is summed, is compared with
 ``from_json``. ``python -m benchmarks.columns``

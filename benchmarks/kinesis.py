@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.kinesis`` needs Node.js. The emulator (kinesalite) answers in one thread, and needs longer for an
 answer than boto3 for the call, so both wait for it. A stand-in that answers from memory
-(:mod:`benchmarks.support.canned_kinesis`) shows what the clients cost. It has so many records that the plans of a batch
-(0.2 s each) do not count for much. The row ``answers alone`` is its ceiling: all
+(:mod:`benchmarks.support.canned_kinesis`) shows the costs of the clients. It has so many records that the plans of a
+batch (0.2 s each) do not count for much. The row ``answers alone`` is its ceiling: all
 answers are received, eight at a time, and thrown away. CPU seconds are those of this process, without Spark's. The loop
 does not keep the quota of 2 MB a second of a shard, so the quota is lifted for the others, too. The service itself
 allows no client more.
@@ -118,8 +118,8 @@ def in_spark(server: Service) -> tuple[int, float]:
 
 
 def calls(server: Service, plans: int) -> tuple[float, float, float, float]:
-    """Returns what plans of a stream without new records cost: calls for each shard and plan, the time (s) of a plan,
-    its CPU time (s) in this process, and in the stand-in.
+    """Returns the costs of plans for a stream without new records: calls for each shard and plan, the time (s) of a
+    plan, its CPU time (s) in this process, and in the stand-in.
     """
     with SourceQuery(KinesisSource(options_of(server))) as query, query.enumerator() as (found, splits):
         assert isinstance(found, TimedKinesisSourceEnumerator)

@@ -1,16 +1,16 @@
-"""The chaos run: faults and kills, then a time without them and an account of all rows. ``python -m benchmarks.chaos``
+"""The chaos run: faults and kills, then a time without them and a check of all rows. ``python -m benchmarks.chaos``
 
 Two driver programs run five queries: two topics in one alignment group, a folder of files, a Delta table, and a hybrid
 of a Delta table and a topic. Their brokers, and the store in which the split-watermark tables and one Delta table lie,
 are reached through a faulty network.
 
 =============== ======================================================================
-``plan``        what happens at which time: a pure function of the seed
+``plan``        the faults and acts with their times: a pure function of the seed
 ``world``       brokers, network, topics and the records written to them
 ``store``       the object store
 ``files``       the folder and the Delta table that are read
 ``history``     the topic and the history of the hybrid
-``program``     a driver program: starts queries, says how they end, starts them again
+``program``     a driver program: starts queries, records their ends, starts them again
 ``disruptions`` carries out the planned acts
 ``agenda``      does each act at its time
 ``judge``       whether a query may end with such an error at such a moment
@@ -25,10 +25,10 @@ be in its sink, once. No row may be doubled. Drift in the group must have stayed
 ended must have ended with a documented error, at a time when there was a reason for it.
 
 **What changes of files and tables mean for the account.** Files are touched (they get another modification time) or
-removed only when an account had all of their rows, and that changes nothing. While the folder is away no files are
-written. Rows of the Delta table are deleted only when an account had them, and the query is told to pass over that
-(``ignoreDeletes``); compaction changes nothing. Between an account and the next storm the table may be dropped and made
-anew. It is another table then: the query has to fail with an error of the project's own, and is started with a new
-checkpoint; its rows are those of both tables. The hybrid source may be replaced by one with a new history and a new
+removed only when an account had all of their rows, and that changes nothing. While the folder is hidden no files are
+written. Rows of the Delta table are deleted only when an account had them, and the query ignores the deletion
+(``ignoreDeletes``); compaction changes nothing. Between an account and the next storm the table may be dropped and
+created again. It is another table then: the query has to fail with an error of the project's own, and is started with a
+new checkpoint; its rows are those of both tables. The hybrid source may be replaced by one with a new history and a new
 topic, without an error.
 """

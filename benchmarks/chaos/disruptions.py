@@ -24,7 +24,7 @@ class Done:
     """An act that was done.
 
     Attributes:
-        what: A sentence that says what was done.
+        what: A sentence about the act.
         undo: Undoes the act; ``None`` if there is nothing to undo.
     """
 
@@ -35,7 +35,7 @@ class Done:
 class Disruptions:
     """Kills, stops and changes of the servers and files of a run.
 
-    Each method does one of them and counts it. It returns ``None`` if there was nothing that it could be done to.
+    Each method does one act and counts it. It returns ``None`` if no process or file was available for the act.
 
     Attributes:
         counts: The number of acts of each kind.
@@ -47,7 +47,7 @@ class Disruptions:
         self._out: set[str] = set()
 
     def is_out(self, driver: str) -> bool:
-        """Returns whether a server or program is known not to run."""
+        """Returns whether a server or program was stopped or killed by an act."""
         return driver in self._out
 
     def fault(self, planned: PlannedFault) -> Done:

@@ -1,4 +1,4 @@
-"""Judges whether queries were allowed to end with the errors that they ended with."""
+"""Judges whether the errors with which queries ended were allowed."""
 
 from __future__ import annotations
 
@@ -114,8 +114,8 @@ class Endings:
                 self._last[begin] = time.time()
 
     def new(self) -> Iterator[tuple[str, str | None]]:
-        """Yields a pair for each query that has ended since the last call: a sentence about the ending, and what is
-        wrong with it, or ``None`` if nothing is.
+        """Yields a pair for each query that has ended since the last call: a sentence about the ending, and the
+        reason why it is not allowed, or ``None`` if it is allowed.
         """
         for ending in self._unread():
             self.counts[f"{ending.query}: {_kind(ending)}"] += 1

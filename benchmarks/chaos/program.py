@@ -104,10 +104,10 @@ OVERLAP_MS = 120_000
 
 @dataclass(frozen=True)
 class Ending:
-    """How a query ended.
+    """The end of a query.
 
     Attributes:
-        at_ms: When the end was noticed, in ms since the epoch.
+        at_ms: The time at which the end was noticed (ms since the epoch).
         query: The name of the query.
         causes: The messages of the error, of its cause, of the cause of that, and so on.
     """

@@ -32,7 +32,7 @@ _PROCESSES_OF_A_CORE = 2.0
 
 
 class ChaosError(Exception):
-    """The run cannot go on."""
+    """The error for a run that cannot continue."""
 
 
 @dataclass(frozen=True)

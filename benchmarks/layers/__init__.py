@@ -1,4 +1,4 @@
-"""Measures the layers that this project writes by hand, each beside the library that would take its place.
+"""Measures the layers that this project writes by hand, each beside the library that could replace it.
 
 Spark does not run. Two pairs of :mod:`benchmarks.layers.kafka` need a broker. ``python -m benchmarks.layers``
 """

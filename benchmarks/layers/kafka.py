@@ -126,7 +126,7 @@ def _decoding(environment: Environment) -> Result:
 
 
 def _encoding(environment: Environment) -> Result:
-    """Measures what the test kit writes, without the broker."""
+    """Measures the encoding of the record batches that the test kit writes, without the broker."""
     count = environment.sizes.records // SHARE
     values = word_values(count, _VALUE_BYTES, 1)
 

@@ -59,7 +59,7 @@ def _json(environment: Environment, values: pa.BinaryArray) -> Result:
 
 
 def _avro(environment: Environment, records: list[dict[str, object]]) -> Iterator[Result]:
-    """Measures what the checks for damage cost that fastavro does not have."""
+    """Measures the costs of the checks for damage, which fastavro does not have."""
     schema = fastavro.parse_schema(_AVRO)
     encoded = []
     for record in records:

@@ -59,7 +59,7 @@ def _result(splits: int, name: str, seconds: list[float], target_ms: float) -> R
 
 
 class SteadyLogs:
-    """Simulated logs with a record for each second in each split, of which ten are to be read."""
+    """Simulated logs with a record for each second in each split, ten of which a plan reads."""
 
     def __init__(self, splits: int) -> None:
         self.ids = [f"topic-{number}" for number in range(splits)]

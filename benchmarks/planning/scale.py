@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def reports(tasks: int, within_s: float) -> str:
-    """Returns what it costs to receive the reports of ``tasks`` tasks that end within ``within_s`` seconds."""
+    """Returns the costs of receiving the reports of ``tasks`` tasks that end within ``within_s`` seconds."""
     listener = ReportListener("127.0.0.1", "127.0.0.1")
     spawn = multiprocessing.get_context("spawn")
     refused = spawn.Value("i", -1)
@@ -115,7 +115,7 @@ def _send(address: ReportAddress, tasks: int, within_s: float, refused: object) 
 
 
 def members(folder: Path, count: int) -> list[str]:
-    """Returns what a round of entries of ``count`` members costs those who write it and a member that reads it."""
+    """Returns the costs of a round of entries of ``count`` members, for the writers and for a member that reads it."""
     SplitWatermarkTable(str(folder), {}).open()
     writer = GroupLog(SplitWatermarkTable(str(folder), {}), _GROUP, _MINUTE_MS)
     reader = GroupLog(SplitWatermarkTable(str(folder), {}), _GROUP, _MINUTE_MS)
@@ -151,7 +151,7 @@ def _entry(number: int) -> Entry:
 
 
 def table(folder: Path, splits: int, batches: int) -> list[str]:
-    """Returns what the rows of ``splits`` splits cost the process that writes them, batch after batch."""
+    """Returns the costs of the rows of ``splits`` splits for the process that writes them, batch after batch."""
     clock = [START_MS]
     handle = SplitWatermarkTable(str(folder), {})
     maintenance = Maintenance(handle, clock=lambda: clock[0])

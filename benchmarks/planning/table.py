@@ -1,4 +1,4 @@
-"""Measures what the split-watermark table costs over many batches: ``python -m benchmarks.planning.table [batches]``.
+"""Measures the costs of the split-watermark table over many batches: ``python -m benchmarks.planning.table [batches]``.
 
 It writes through :class:`SplitWatermarkTable` with maintenance, at retention 0 and with 4 to 8 splits a batch. It
 prints the time (ms) of a commit at the start and at the end, and the number of files that are left.

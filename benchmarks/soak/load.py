@@ -60,7 +60,7 @@ def spells(chance: random.Random, long_silence_s: tuple[float, float] = LONG_SIL
 
 
 class Feed:
-    """The load of one partition, which tells the event times (ms since the epoch) of the records that are due.
+    """The load of one partition, with the event times (ms since the epoch) of the records that are due.
 
     Args:
         chance: The random generator.

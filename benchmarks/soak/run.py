@@ -33,7 +33,7 @@ _START_S, _DRAIN_S = 180.0, 300.0
 
 
 class SoakError(Exception):
-    """The run cannot go on."""
+    """The error for a run that cannot continue."""
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ class ConstantReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Does nothing: the data never grow."""
+        """Does nothing, because the data never grow."""
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         return {"batches": 1}

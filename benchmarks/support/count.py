@@ -19,7 +19,7 @@ class Count:
         return self
 
     def release_output_for_split(self, split_id: str) -> None:
-        """Does nothing: the rows of all splits are counted together."""
+        """Does nothing, because the rows of all splits are counted together."""
 
     def collect(self, records: Any, timestamps: Any = None, positions: Any = None) -> None:
         self.rows += records.num_rows

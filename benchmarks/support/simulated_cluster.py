@@ -44,7 +44,7 @@ class SimulatedCluster:
         self._topics = {topic: TopicMetadata("", False, dict.fromkeys(range(partitions), 0))}
 
     def close(self) -> None:
-        """Does nothing: there are no connections."""
+        """Does nothing, because there are no connections."""
 
     def topics(self, names: Collection[str] | None = None) -> dict[str, TopicMetadata]:
         return self._topics

@@ -29,7 +29,7 @@ class AnswerHandler(BaseHTTPRequestHandler):
 
 
 class QuietServer(ThreadingHTTPServer):
-    """A server that writes nothing to stderr about clients that close their connection."""
+    """A server that does not log clients that close their connection to stderr."""
 
     daemon_threads = True
     block_on_close = False

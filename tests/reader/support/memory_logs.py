@@ -34,7 +34,7 @@ from flip27_stream.reader import DataclassSerializer, IteratorSourceReader, Rang
 from flip27_stream.testing import ExternalSystem
 
 SYSTEMS: dict[int, Logs] = {}
-"""The logs of each system, by its number. They stand for logs on a server that all processes can ask."""
+"""The logs of each system, by its number. They simulate logs on a server that all processes can reach."""
 
 FETCH = 10_000
 """The number of records that an ``IteratorSplitReader`` gets in one fetch."""

@@ -103,7 +103,7 @@ def listen(query: Query, ms: int) -> None:
 
 
 def kill(query: Query) -> None:
-    """Ends a member as if its process were killed, so that it publishes nothing."""
+    """Ends a member like a killed process: it publishes nothing."""
     member = member_of(query)
     member._own.has_joined = False
     member.leave()

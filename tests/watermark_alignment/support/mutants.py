@@ -87,7 +87,7 @@ def idle_at_once(resting_state: Any) -> Any:
 
 
 def paused_turns_idle(resting_state: Any) -> Any:
-    """A split turns idle after time in which it was not read, as if there had been no data."""
+    """A split turns idle after a time in which it was not read; the time counts as time without data."""
     since: dict[tuple[str, int], int] = {}
 
     def mutant(view: SplitView, idle_timeout: int, now: int) -> SplitStatus | None:

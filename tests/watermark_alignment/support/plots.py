@@ -1,4 +1,4 @@
-"""Rows of a table to plot, and what a plot shows of them."""
+"""Rows of a table to plot, and the values that a plot shows."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def metadata(schema: pa.Schema, configuration: Mapping[str, str], id: str = "t")
 def add(
     table: Path, rows: pa.Table, vector: Mapping[str, Any] | None = None, **options: Any
 ) -> dict[str, Any]:
-    """Writes a file with these rows, and returns the action that adds it. ``vector`` says which rows are deleted."""
+    """Writes a file with these rows, and returns the action that adds it. ``vector`` marks the deleted rows."""
     name = f"part-{uuid4()}.parquet"
     pq.write_table(rows, table / name, **options)
     return added(table / name, vector)

@@ -38,13 +38,13 @@ def commit(table: Path, version: int, *actions: Mapping[str, Any]) -> None:
 
 
 def query(table: Path, **options: str) -> FileQuery:
-    """Returns a query that reads what exists when it begins, and ends."""
+    """Returns a query that reads the files that exist when it begins, and ends."""
     drift = options.pop("drift", None)
     return FileQuery({"path": str(table), "files.format": "delta", **options}, max_drift=drift)
 
 
 def running(table: Path, schema: pa.Schema | None = None, **options: str) -> FileQuery:
-    """Returns a query that has read what existed, and continues to look for more."""
+    """Returns a query that has read the existing files, and waits for more."""
     given = {"path": str(table), "files.format": "delta", "source.monitor-interval": "1 ms", **options}
     reading = FileQuery(given, available_now=False, schema=schema)
     reading.run()

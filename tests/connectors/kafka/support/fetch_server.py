@@ -1,4 +1,4 @@
-"""A fake broker that answers fetches as a test says, over real sockets."""
+"""A fake broker with answers to fetches that the test sets, over real sockets."""
 
 from __future__ import annotations
 

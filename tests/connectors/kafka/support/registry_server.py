@@ -81,7 +81,7 @@ class RegistryServer:
 
 
 def missing(code: int) -> Answer:
-    """Returns the answer of a registry that does not have what was asked for."""
+    """Returns the answer of a registry without the requested subject, schema or version."""
     return 404, json.dumps({"error_code": code, "message": "not found"}).encode()
 
 

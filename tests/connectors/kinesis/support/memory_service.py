@@ -88,7 +88,7 @@ class MemoryService:
         return KinesisClient(self.connection(**more), ShardLimits(0, 1e9))
 
     def times_asked(self) -> list[str]:
-        """Returns the shards of which the first record at a time was asked for."""
+        """Returns the shards with a request for the first record at a time."""
         return [
             asked["ShardId"] for _, asked in self.asked if asked.get("ShardIteratorType") == "AT_TIMESTAMP"
         ]

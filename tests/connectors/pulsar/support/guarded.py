@@ -81,7 +81,7 @@ class Guarded:
 
     @contextmanager
     def admin_over_tls(self) -> Iterator[str]:
-        """Yields the URL of the admin API behind a server that speaks TLS for it, as an ingress does."""
+        """Yields the URL of the admin API behind a TLS server, as an ingress is."""
         plain_url = self.server.admin_url
 
         class Relay(AnswerHandler):

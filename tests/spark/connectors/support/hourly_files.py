@@ -1,4 +1,4 @@
-"""Parquet files that each have an hour of rows, and queries that read all that is there."""
+"""Parquet files that each have an hour of rows, and queries that read all of them."""
 
 from __future__ import annotations
 

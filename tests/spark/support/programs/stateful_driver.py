@@ -58,7 +58,7 @@ class Assignment:
         return json.dumps(asdict(self))
 
     def start(self, spark: SparkSession, name: str, **trigger: Any) -> StreamingQuery:
-        """Starts a query. It writes each batch to its table once, whose number tells it."""
+        """Starts a query. It writes each batch to its table once, identified by the number of the batch."""
         output = f"{self.folder}/{name}"
         rows = QUERIES[name](spark.readStream.format(self.source).options(**self.options).load())
 

@@ -1,4 +1,4 @@
-"""A sink that keeps the rows of each batch, and fails where a test says so."""
+"""A sink that keeps the rows of each batch, and fails at the batches that a test sets."""
 
 from __future__ import annotations
 
