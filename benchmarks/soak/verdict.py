@@ -35,7 +35,7 @@ def drifts(
 
     The first is the ``drift_ms`` of the table. The second is the greatest distance of what a source had read beyond
     what the other source had published. Both are computed from ``since`` (ms) on, and by the greatest watermark that
-    the other had published: the table has the drift from the newest watermark, which falls back when a run begins again.
+    the other had published: the table has the drift from the newest watermark, which falls when a run begins again.
     """
     batches = len(rows.group_by(["source", "batch"]).aggregate([]))
     told = max((_drift(row, said) for row in _recorded(rows, since)), default=0)
