@@ -151,5 +151,5 @@ def test_the_message_is_found_in_what_spark_raises(
     exec(compile(block, "troubleshooting.md", "exec"), names)
 
     printed = capsys.readouterr().out
-    assert printed.startswith("MissingTopicError: The Kafka cluster has no such topic")
+    assert printed.startswith("MissingTopicError: The Kafka cluster does not have the topics")
     assert len(printed.splitlines()) == 1

@@ -116,7 +116,7 @@ def test_needs_of_a_location_are_named(location: str, path: str, needs: str | No
             {"Location": "s3://b/a", "Row_Filter": "main.f ON (id)"},
             "a row filter, which only its catalog applies",
         ),
-        ({"Location": ""}, "does not tell where it is"),
+        ({"Location": ""}, "does not have its location"),
         (
             {"Location": "wasbs://c@a/b"},
             "its location is wasbs://c@a/b: .*There is no file system for 'wasbs:'",

@@ -267,7 +267,7 @@ def test_sk25_a_topic_recreated_between_plan_and_fetch_is_lost_data(
     for progress in reader._reading.values():
         progress.topic_id = "the one that was planned"
     if strict:
-        with pytest.raises(DataLossError, match=r"t-0 were lost .* the topic was deleted, or made again"):
+        with pytest.raises(DataLossError, match=r"t-0 were lost .* the topic was deleted, or created again"):
             read_out(reader)
     else:
         read_out(reader)

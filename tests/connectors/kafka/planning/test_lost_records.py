@@ -124,7 +124,9 @@ def test_topic_that_is_made_again_between_plan_and_fetch(
         planned = lenient.move_to_ends()
         assert strict.move_to_ends() == planned == {f"{name}-0": SplitRange(0, 5)}
         make_again(broker, name, records)
-        with pytest.raises(DataLossError, match=rf"{name}-0 were lost .* offsets 0 to 5, .* or made again"):
+        with pytest.raises(
+            DataLossError, match=rf"{name}-0 were lost .* offsets 0 to 5, .* or created again"
+        ):
             strict.read(planned)
         assert lenient.read(planned).batches == []
         assert "were lost while they were read" in caplog.text

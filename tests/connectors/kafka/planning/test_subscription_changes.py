@@ -183,7 +183,7 @@ def test_a_newly_named_topic_must_exist(broker: KafkaBroker, topic: MakeTopic) -
         SourceQuery(
             source(broker, EARLIEST, subscribe=f"{name},{other},none-such"), query.offset
         ) as misspelt,
-        pytest.raises(MissingTopicError, match="topic or partition: none-such"),
+        pytest.raises(MissingTopicError, match="topics or partitions none-such"),
     ):
         misspelt.next_batch()
     broker.delete_topic(other)

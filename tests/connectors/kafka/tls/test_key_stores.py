@@ -56,7 +56,9 @@ def test_a_pem_store_without_its_type_is_refused(tmp_path: Path) -> None:
     """A PEM store without its type is opened as JKS, the default type. The error says so."""
     path = tmp_path / "ca.pem"
     path.write_text(CERTIFICATE)
-    with pytest.raises(OptionError, match=r"cannot be opened as JKS: it is PEM text.*truststore\.type'"):
+    with pytest.raises(
+        OptionError, match=r"cannot be opened as JKS: the file is PEM text.*truststore\.type'"
+    ):
         TrustStore(StoreType.JKS, str(path)).load_into(context())
 
 

@@ -96,7 +96,7 @@ def test_a_response_without_a_token_is_an_error(server: TokenServer, body: bytes
     ("says", "error"),
     [
         (b"", "RemoteDisconnected"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n", "its answer ends after 0 of 99 bytes"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n", "the answer ends after 0 of 99 bytes"),
         (b"\x00\x01\x02\r\n\r\n", "BadStatusLine"),
     ],
 )
