@@ -72,7 +72,7 @@ def test_a_server_that_answers_with_a_server_error_is_asked_again(server: TokenS
     server.answer = lambda: next(answers)
     assert replace(endpoint(server), retry_max_ms=60_000).fetch().value == "opaque"
     server.answer = lambda: (status, SECRET.encode())
-    with pytest.raises(OSError, match=f"no token from {server.url}: it answers {status}") as error:
+    with pytest.raises(OSError, match=f"no token from {server.url}: the server answers {status}") as error:
         endpoint(server).fetch()
     assert SECRET not in str(error.value)
 
