@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 import pyarrow.types as pt
 
+from flip27_stream.arrays import Int64s
 from flip27_stream.connectors.files.formats.schemas import Projection, spark_schema, without_columns
-from flip27_stream.connectors.files.formats.units import Int64s
 from flip27_stream.connectors.files.lines.compression import codec_of, head_of
 from flip27_stream.connectors.files.lines.line_blocks import starts_of_lines
 from flip27_stream.connectors.files.lines.line_format import LineDecoder, LineFormat
