@@ -199,7 +199,7 @@ def test_a_topic_that_is_not_on_the_new_cluster(now: SimpleNamespace) -> None:
     query = Planned(cluster, MANY, **{TRUSTED: "B"})
     assert query.look() == {"u-0": SplitRange(3, 10)}
     now.now += 5
-    with pytest.raises(DataLossError, match=r"nothing, the partition is not there.*of cluster 'B' answer"):
+    with pytest.raises(DataLossError, match=r"nothing, the partition does not exist.*of cluster 'B' answer"):
         query.look()
     cluster.move_to("B")
     assert query.look() == GO_ON

@@ -172,7 +172,7 @@ def test_the_subject_gives_the_schema_that_values_are_read_as() -> None:
         assert layout.decoder is not None
         with pytest.raises(OptionError, match=r"Column 'b' .* not a field of the Avro record 'R'"):
             row_layout(pa.schema([("b", pa.int64())]), options)
-        with pytest.raises(OptionError, match=f"'{SUBJECT}': 'no-value'.*no such subject"):
+        with pytest.raises(OptionError, match=f"'{SUBJECT}': 'no-value'.*requested subject"):
             row_layout(pa.schema([("a", pa.int64())]), parse(AVRO | {URL: server.url, SUBJECT: "no-value"}))
         server.register("p-value", "message X {}", kind="PROTOBUF")
         with pytest.raises(OptionError, match=f"'{SUBJECT}': 'p-value'.*PROTOBUF"):

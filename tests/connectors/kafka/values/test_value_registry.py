@@ -236,7 +236,7 @@ def test_values_that_are_damaged_or_have_no_known_id(server: RegistryServer) -> 
         good[:-1]: "",
         good + b"x": "the record ends before",
         framed(id_, b"\xff" * 30): "",
-        framed(77, good[5:]): "no such schema",
+        framed(77, good[5:]): "requested schema",
         framed(2**32 - 1, good[5:]): "31 bits",
         framed(proto, good[5:]): "it is PROTOBUF, not AVRO",
     }
