@@ -120,8 +120,7 @@ def _remedy(least: int, greatest: int, least_read: int, most_read: int) -> str:
         if [least, greatest] == [time // length * length for time in (least_read, most_read)]:
             return (
                 f"Spark's are rounded down to multiples of {unit}. Round after withWatermark, or make its delay "
-                "longer by "
-                f"{unit}."
+                f"longer by {unit}."
             )
     shift = greatest - most_read
     zones, beside = divmod(abs(shift) + _ROUNDING_MS // 2, _QUARTER_MS)

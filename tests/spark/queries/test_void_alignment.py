@@ -102,9 +102,9 @@ def test_a_watermark_on_another_column_is_warned_of(make: Make, warned: Warned, 
     [
         (
             lambda t: t + 4 * HOUR_MS,
-            "They are 4h ahead, as by a time zone. A text without a zone is in UTC",
+            "4h ahead, perhaps by a time zone. A text without a zone is in UTC",
         ),
-        (lambda t: t - 11 * HOUR_MS // 2, "They are 5h30m behind, as by a time zone."),
+        (lambda t: t - 11 * HOUR_MS // 2, "5h30m behind, perhaps by a time zone."),
         (
             lambda t: t // 60_000 * 60_000,
             "Spark's are rounded down to multiples of a minute. Round after withWatermark, or",
