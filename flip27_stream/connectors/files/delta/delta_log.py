@@ -156,7 +156,8 @@ class DeltaLog:
         """Returns the error for a table that has replaced the table that was read."""
         return DataLossError(
             f"The Delta table {self.uri} is not the table that was read before: it was deleted and created again, "
-            "or an older copy of it was restored. Start the query with a new checkpoint."
+            "or replaced (CREATE OR REPLACE TABLE), or an older copy of it was restored. "
+            "Start the query with a new checkpoint."
         )
 
     def versions_are_gone(self, first: int, last: int) -> DataLossError:
