@@ -250,6 +250,6 @@ def test_a_partition_value_from_before_its_type_was_widened(
     commit(path, 1, action, file)
     with pytest.raises(
         ConnectorError,
-        match=f"partition value '{text}', which cannot be read as {named}: .*anew, with UPDATE",
+        match=f"partition value '{text}', which cannot be read as {named}: .*for example with UPDATE",
     ):
         query(path)
