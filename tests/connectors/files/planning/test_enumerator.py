@@ -205,7 +205,7 @@ def test_a_bounded_source_reads_the_files_that_existed_at_its_start(folder: Path
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(Flip27Error, match=r"There is no .*nowhere"):
+    with pytest.raises(Flip27Error, match=r"Path .*nowhere.* does not exist"):
         FileQuery({"path": str(tmp_path / "nowhere")})
 
 
