@@ -212,7 +212,7 @@ def test_types_that_do_not_fit_are_refused(tmp_path: Path, stored: pa.DataType, 
     path = tmp_path / "typed.parquet"
     pq.write_table(pa.table({"c": pa.array([], stored)}), path)
     with pytest.raises(
-        RecordFormatError, match=r"Column 'c' of parquet file .*typed\.parquet is .* asks for "
+        RecordFormatError, match=r"Column 'c' of parquet file .*typed\.parquet is .* and the schema has "
     ):
         list(PARQUET.read(LOCAL_FS, str(path), 0, 1, pa.schema([("c", wanted)])))
 

@@ -61,7 +61,7 @@ def test_a_query_that_was_started_again_fails(
 ) -> None:
     """It fails whether or not messages came since."""
     for partition.messages in ([], [Message(15, 0)]):
-        with pytest.raises(DataLossError, match="wanted from 10:4:1 on, and ledger 10 does not exist"):
+        with pytest.raises(DataLossError, match="wanted from 10:4:1 on, but ledger 10 does not exist"):
             look(enumerator)
 
 
@@ -120,5 +120,5 @@ def test_no_message_is_left_is_said_only_if_it_is_so(
 ) -> None:
     """The last message is not known behind an entry of a transaction."""
     partition.messages, partition.hidden = [Message(15, 0)], Message(20, 0)
-    with pytest.raises(DataLossError, match=r"and ledger 10 does not exist any more\. They are"):
+    with pytest.raises(DataLossError, match=r"but ledger 10 does not exist any more\. They are"):
         look(enumerator)
