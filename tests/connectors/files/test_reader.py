@@ -157,7 +157,8 @@ def test_a_query_of_partition_columns_alone_has_all_rows(numbers: Path) -> None:
 def test_a_partition_value_that_does_not_convert_is_refused(numbers: Path) -> None:
     schema = pa.schema([("n", pa.int64())])
     with pytest.raises(
-        RecordFormatError, match=r"Column 'n' of the partition of parquet file .* is 'x', which is not a value of int64"
+        RecordFormatError,
+        match=r"Column 'n' of the partition of parquet file .* is 'x', which is not a value of int64",
     ):
         Task("parquet", schema).read([_split(numbers, 0, 1, [("n", "x")])])
 

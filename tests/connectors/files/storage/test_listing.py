@@ -117,7 +117,9 @@ def test_a_file_under_several_paths_is_listed_once(tmp_path: Path) -> None:
 
 
 def test_a_missing_path_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConnectorError, match=r"Path .*nowhere.* does not exist in the local file system.*path"):
+    with pytest.raises(
+        ConnectorError, match=r"Path .*nowhere.* does not exist in the local file system.*path"
+    ):
         listed(tmp_path, "/nowhere")
 
 

@@ -127,7 +127,8 @@ def test_a_partition_value_of_another_type_is_refused(tmp_path: Path) -> None:
     reading = FileQuery({"path": str(tmp_path)})
     put(tmp_path / "a=x", "parquet", {"id": [2]})
     with pytest.raises(
-        RecordFormatError, match=r"Column 'a' of the partition of .*a=x.* is 'x', which is not a value of int32"
+        RecordFormatError,
+        match=r"Column 'a' of the partition of .*a=x.* is 'x', which is not a value of int32",
     ):
         reading.run()
 
