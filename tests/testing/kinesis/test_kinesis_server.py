@@ -36,7 +36,7 @@ def test_missing_packages_are_a_reason_to_skip(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("FLIP27_SERVERS", str(tmp_path / "servers"))
     reason = skip_reason() or ""
-    assert "make servers fetches them" in reason
+    assert "'make servers' fetches them" in reason
     assert "\n" not in reason
     assert not (tmp_path / "servers").exists()
 

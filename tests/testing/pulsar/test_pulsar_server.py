@@ -23,7 +23,7 @@ def test_missing_jars_are_named(
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
     monkeypatch.setenv("FLIP27_SERVERS", str(tmp_path / "servers"))
-    assert "make servers fetches them" in (server_jars.skip_reason() or "")
+    assert "'make servers' fetches them" in (server_jars.skip_reason() or "")
     with pytest.raises(SystemExit, match="no such module"):
         server_jars.main()
     assert "jars of Pulsar 3.0.0" in capsys.readouterr().out

@@ -140,7 +140,7 @@ def test_a_damaged_table_has_its_own_remedy(
     for path in list(tmp_path.glob(file)) or [tmp_path / file]:
         path.write_text(content) if content is not None else path.unlink()
     with pytest.raises(
-        AlignmentError, match=r"A file of the table is damaged or missing\. Put back"
+        AlignmentError, match=r"A file of the table is damaged or missing\. Restore the folder"
     ) as failed:
         SplitWatermarkTable(str(tmp_path), {}).rows()
     shown = str(failed.value).partition("The cause: ")[2]

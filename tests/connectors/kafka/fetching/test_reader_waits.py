@@ -139,10 +139,7 @@ def test_partitions_that_wait_for_their_turn_do_not_time_out(
         order.append(wanted[0])
         return {tp: Fetched(0, b"full" if tp == wanted[0] else b"", []) for tp in wanted}
 
-    def headers(records: bytes, _: str) -> list[SimpleNamespace]:
-        return [SimpleNamespace(last_offset=4, complete=True)] if records else []
-
-    monkeypatch.setattr(reader_module, "batch_headers", headers)
+    monkeypatch.setattr(reader_module, "end_of_batches", lambda records, _: 5 if records else 0)
     monkeypatch.setattr(KafkaSourceReader, "_emit_some", lambda self, _: self._undecoded.clear())
     cluster = Cluster(first_only)
     reader = make_reader(cluster)
