@@ -8,7 +8,6 @@ from typing import Any
 import cramjam
 import numpy as np
 
-from flip27_stream.connectors.kafka.records.lz4_frames import blocks_of, decompress_blocks
 from flip27_stream.connectors.kafka.records.varints import Bytes, MalformedError
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -95,8 +94,6 @@ def _decompress(codec: int, payload: Any, room: Any) -> int:
         return len(payload)
     if codec == 2:
         return _snappy(payload, room)
-    if codec == 3 and (blocks := blocks_of(payload)):
-        return decompress_blocks(payload, blocks, room)
     into: Any = (None, cramjam.gzip, None, cramjam.lz4, cramjam.zstd)[codec]
     return int(into.decompress_into(payload, room))
 
