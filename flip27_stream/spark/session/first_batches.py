@@ -6,7 +6,6 @@ process cannot find: it does not know its checkpoint. The session knows those of
 
 from __future__ import annotations
 
-import atexit
 import json
 import logging
 import shutil
@@ -15,6 +14,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +49,9 @@ def _listen(spark: SparkSession) -> str:
     try:
         _ = spark.sparkContext
         folder = Path(tempfile.mkdtemp(prefix="flip27-stream-"))
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        address = str(folder / "first-batches")
         listening = socket.socket(socket.AF_UNIX)
+        weakref.finalize(spark, _stop, listening, folder)
+        address = str(folder / "first-batches")
         listening.bind(address)
         listening.listen()
         arguments = listening, weakref.ref(spark)
@@ -62,9 +62,20 @@ def _listen(spark: SparkSession) -> str:
     return address
 
 
+def _stop(listening: socket.socket, folder: Path) -> None:
+    """Ends the thread of a session that is garbage-collected, or at the end of the process."""
+    with suppress(OSError):  # It was not listening.
+        listening.shutdown(socket.SHUT_RDWR)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 def _serve(listening: socket.socket, session: weakref.ref[SparkSession]) -> None:
     while True:
-        connection, _ = listening.accept()
+        try:
+            connection, _ = listening.accept()
+        except OSError:  # stopped
+            listening.close()
+            return
         with connection:
             try:
                 connection.settimeout(_QUESTION_S)

@@ -102,13 +102,14 @@ def end_of_batches(data: bytes | memoryview, source: str) -> int:
     """Returns the greatest offset after a complete batch of ``data``; 0 if there is none.
 
     Raises:
-        CorruptRecordError: The size of a batch of magic 2 is impossible, or any header of another magic.
+        CorruptRecordError: The size or the offsets of a batch of magic 2 are impossible, or any header of another
+            magic.
     """
     at, total, end = 0, len(data), 0
     while total - at >= HEADER_SIZE:
         base_offset, length, magic, last_delta = _V2_OFFSETS.unpack_from(data, at)
         size = _LOG_OVERHEAD + length
-        if magic != 2 or size < HEADER_SIZE:
+        if magic != 2 or size < HEADER_SIZE or base_offset < 0 or last_delta < 0:
             break
         if size > total - at:
             return end

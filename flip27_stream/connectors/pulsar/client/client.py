@@ -164,12 +164,13 @@ class PulsarClient:
             with self._errors(f"The last entry of {topic}"):
                 consumer = shared_client(self._options).subscribe(topic, subscription)
                 try:
-                    found = position_of(consumer.get_last_message_id())
-                    # It is durable. If it cannot be removed, the next attempt removes it.
-                    consumer.unsubscribe()
-                    return found
+                    return position_of(consumer.get_last_message_id())
                 finally:
-                    _close(consumer)
+                    try:
+                        # It is durable. If it cannot be removed, the next attempt removes it.
+                        consumer.unsubscribe()
+                    finally:
+                        _close(consumer)
 
         return self._retried(look)
 

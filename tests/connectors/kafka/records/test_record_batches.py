@@ -198,6 +198,14 @@ def test_the_end_of_batches_is_that_of_their_headers() -> None:
         assert end_of_batches(memoryview(log)[:size], SOURCE) == expected
 
 
+@pytest.mark.parametrize("changes", [{"last_delta": -1}, {"base_offset": -9}])
+def test_the_end_of_batches_with_impossible_offsets_is_an_error(changes: dict[str, int]) -> None:
+    """Otherwise a reader would wait for the records of this batch up to its time limit."""
+    log = v2(some_rows(5, 0)) + patched(v2(some_rows(2, 5)), **changes)
+    with pytest.raises(CorruptRecordError, match="last offset is"):
+        end_of_batches(log, SOURCE)
+
+
 def test_lengths_of_every_width_are_read() -> None:
     rows = [
         Row(i, T0, b"k" * (size // 3), b"v" * size)

@@ -11,6 +11,7 @@ from flip27_stream.connectors.pulsar.client.client import PulsarClient
 from flip27_stream.connectors.pulsar.client.session import shared_client
 from flip27_stream.connectors.pulsar.options.connection_options import PulsarConnectionOptions
 from flip27_stream.connectors.pulsar.positions import position_at
+from flip27_stream.errors import UnreachableError
 
 pulsar = pytest.importorskip("pulsar")
 
@@ -71,4 +72,19 @@ def test_the_subscription_that_asks_for_the_last_entry_is_always_removed(
     """It is durable, so one that stays keeps the messages of the topic for ever."""
     other = PulsarConnectionOptions("pulsar://losing:2", operation_timeout_ms=options.operation_timeout_ms)
     assert PulsarClient(other).last_entry("t") == position_at(7, 3)
+    assert not shared_client(other).subscriptions
+
+
+@pytest.mark.usefixtures("options")
+def test_the_subscription_is_removed_although_no_attempt_returned_the_last_entry(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unanswered(self: LosingConsumer) -> Any:
+        raise pulsar.Timeout("nothing came")
+
+    monkeypatch.setattr(LosingConsumer, "get_last_message_id", unanswered)
+    monkeypatch.setattr(LosingClient, "_answer", lambda self: None)
+    other = PulsarConnectionOptions("pulsar://losing:3", operation_timeout_ms=300)
+    with pytest.raises(UnreachableError):
+        PulsarClient(other).last_entry("t")
     assert not shared_client(other).subscriptions
