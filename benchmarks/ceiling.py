@@ -1,6 +1,7 @@
-"""Measures the speed of ``flip27_kafka`` beside the ceiling: a Python source that only yields prepared Arrow batches.
+"""Measures the speed of ``flip27_kafka`` beside an upper bound: a Python source that only yields prepared Arrow
+batches.
 
-The ceiling yields what our readers emit for the same topic: the same numbers of tasks, of batches in each task and of
+This source yields what our readers emit for the same topic: the same numbers of tasks, of batches in each task and of
 rows in each batch, with the same schema and real rows. Each batch is a part of one real batch. ``python -m
 benchmarks.ceiling``
 """

@@ -1,7 +1,7 @@
 """Measures the peak memory of Spark's Python processes while they read a backlog in one micro-batch.
 
 Peaks are the kernel's own high-water marks of resident memory (``VmHWM``), which are reset before each read: this
-needs Linux. Workers live on between queries, so memory that earlier reads left occupied counts too. ``python -m
+needs Linux. Workers are reused by later queries, so the memory that earlier reads did not free counts too. ``python -m
 benchmarks.memory``
 """
 

@@ -1,4 +1,6 @@
-"""A source of one's own: a folder of files that grow by lines, which begin with their event time (ms) and a blank."""
+"""A source of one's own: a folder of files that grow by lines, each of which begins with its event time (ms) and a
+space.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ Context = api.SplitEnumeratorContext[LogFile]
 
 
 def read_lines(split: LogFile) -> Iterator[dict[str, object]]:
-    """Lines ``split.start`` up to ``split.end``. Bytes, as in ``split_ranges``: in text a lone CR ends a line, too."""
+    """Returns the lines from ``split.start`` up to ``split.end``, as bytes, as in ``split_ranges``: in text a single
+    CR ends a line, too.
+    """
     with open(split.path, "rb") as lines:
         for number, line in enumerate(islice(lines, split.start, split.end), split.start):
             ms, _, text = line.decode().removesuffix("\n").removesuffix("\r").partition(" ")

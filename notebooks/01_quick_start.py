@@ -2,9 +2,9 @@
 # MAGIC %md
 # MAGIC # Quick start: a skewed topic, without alignment and with it
 # MAGIC
-# MAGIC Spark has one watermark per query: the greatest event time it has read, less a delay. Where one partition of
-# MAGIC a topic is hours behind, the others push the watermark past it, and its rows are dropped as late. This
-# MAGIC notebook writes such a topic and counts it twice.
+# MAGIC Spark has one watermark per query: the greatest event time it has read, less a delay. If one partition of a
+# MAGIC topic is hours behind, the rows of the other partitions raise the watermark, and Spark drops the rows of that
+# MAGIC partition as late. This notebook writes such a topic and counts its records twice.
 # MAGIC
 # MAGIC Fill in the two widgets: the brokers, and a folder that Spark and the driver's Python both reach, such as a
 # MAGIC volume. The wheel of `flip27-stream` must be installed on the cluster.
@@ -31,8 +31,8 @@ folder = f"{parameter('folder', '/tmp/flip27')}/{run}"
 # MAGIC %md
 # MAGIC ## A skewed topic
 # MAGIC
-# MAGIC Three partitions with 1,200 records each. Two of them begin an hour ago, the third six hours ago: it has
-# MAGIC been down, say, and has a backlog.
+# MAGIC The topic has three partitions with 1,200 records each. Two of them begin an hour ago. The third one begins
+# MAGIC six hours ago, as after an outage of its producer, and has a backlog.
 
 # COMMAND ----------
 
@@ -58,8 +58,8 @@ for partition, hours in begun_hours_ago.items():
 # MAGIC ## Count it, without alignment and with it
 # MAGIC
 # MAGIC The query is the same, a count per window and partition. Three options turn alignment on; the fourth names
-# MAGIC the source for pictures. `max-drift` says how far in event time a partition may be read ahead of one that has
-# MAGIC run dry; the delay of `withWatermark` is longer than that, so nothing is late.
+# MAGIC the source for pictures. `max-drift` is how far in event time a partition may be read ahead of the slowest
+# MAGIC one. The delay of `withWatermark` is longer than that, so no row is late.
 
 # COMMAND ----------
 
@@ -113,8 +113,8 @@ without, aligned
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The newest windows of each partition are still open, so they are in neither count. What else is missing
-# MAGIC without alignment was dropped.
+# MAGIC The newest windows of each partition are still open, so neither count has them. All other rows that the count
+# MAGIC without alignment lacks were dropped.
 
 # COMMAND ----------
 
@@ -136,10 +136,10 @@ comparison
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## See how it went
+# MAGIC ## What each batch read
 # MAGIC
-# MAGIC Every batch left a row per partition in the split-watermark table. The partition with the backlog was read
-# MAGIC first, the others were paused until it came near.
+# MAGIC The split-watermark table has a row for each partition and each batch. The partition with the backlog was read
+# MAGIC first. The others were paused until its event times were near theirs.
 
 # COMMAND ----------
 

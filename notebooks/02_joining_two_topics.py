@@ -2,14 +2,15 @@
 # MAGIC %md
 # MAGIC # Joining two topics
 # MAGIC
-# MAGIC A stream-stream join keeps the rows of one side until the watermark says that no partner can come from the
-# MAGIC other. Spark's watermark of a join is that of the slower side. So while one topic has a long backlog, the
-# MAGIC rows of the other pile up in the state. Two sources with the same group and table are aligned with each
-# MAGIC other: the fast one waits in Kafka, where waiting costs nothing.
+# MAGIC A stream-stream join keeps the rows of one side until the watermark shows that the other side has no more
+# MAGIC matching rows. Spark's watermark of a join is that of the slower side. So while one topic has a long
+# MAGIC backlog, the rows of the other topic accumulate in the state. Two sources with the same group and table are
+# MAGIC aligned with each other: the records of the fast topic stay in Kafka until the other topic is near, and need
+# MAGIC no state.
 # MAGIC
-# MAGIC Fill in the widgets: the brokers, a folder that Spark and the driver's Python both reach, such as a volume, and
-# MAGIC a place for the split-watermark table. The two sources write to that table at the same time, which volumes do
-# MAGIC not support: so it is on the driver's disk, or in cloud storage (`s3://`, `abfss://`, `gs://`).
+# MAGIC Fill in the widgets: the brokers, a folder that Spark and the driver's Python both reach, such as a volume,
+# MAGIC and a place for the split-watermark table. The two sources write to that table at the same time, which
+# MAGIC volumes do not support: so it is on the driver's disk, or in cloud storage (`s3://`, `abfss://`, `gs://`).
 
 # COMMAND ----------
 
@@ -34,8 +35,8 @@ table = f"{parameter('place_of_table', '/tmp/flip27')}/{run}/split_watermarks"
 # MAGIC %md
 # MAGIC ## Views and clicks
 # MAGIC
-# MAGIC An hour of each, a view every two seconds and a click on every sixth view. There are few clicks: with the
-# MAGIC same number of rows per batch they are through long before the views are.
+# MAGIC Each topic has an hour of records: a view every two seconds, and a click on every sixth view. There are few
+# MAGIC clicks, so with the same number of rows per batch all clicks are read long before all views are.
 
 # COMMAND ----------
 
@@ -68,8 +69,8 @@ write_bulk(bootstrap_servers, f"{run}_clicks", 0, view_times[::EVERY] + 500, val
 # MAGIC %md
 # MAGIC ## The join
 # MAGIC
-# MAGIC A click belongs to the view with its number, up to a minute before. Nothing is lost either way; look at the
-# MAGIC rows in the state.
+# MAGIC A click belongs to the view with the same number, which is at most a minute older. No row is lost, with
+# MAGIC alignment or without it. The difference is the number of rows in the state.
 
 # COMMAND ----------
 
@@ -143,9 +144,9 @@ state
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## See how it went
+# MAGIC ## What each batch read
 # MAGIC
-# MAGIC Both sources on one axis of event time. The shaded band is how far they may drift apart.
+# MAGIC The picture shows both sources on one axis of event time. The shaded band is as wide as the allowed drift.
 
 # COMMAND ----------
 

@@ -3,8 +3,8 @@
 # MAGIC # History from a Delta table, then Kafka
 # MAGIC
 # MAGIC The history of a topic is in a Delta table, and Kafka has only the last hours. A `HybridSource` is both as
-# MAGIC one stream: it reads the table to its end, then goes on with the topic where the table ends. One query, one
-# MAGIC checkpoint, no gap and nothing twice, though both have some of the records.
+# MAGIC one stream: it reads the table to its end, then goes on with the topic where the table ends. This is one query
+# MAGIC with one checkpoint. No record is left out or read twice, although some records are in both.
 # MAGIC
 # MAGIC Fill in the two widgets: the brokers, and a folder that Spark and the driver's Python both reach, such as a
 # MAGIC volume.
@@ -31,8 +31,8 @@ folder = f"{parameter('folder', '/tmp/flip27')}/{run}"
 # MAGIC %md
 # MAGIC ## Six hours of clicks
 # MAGIC
-# MAGIC One click a second from each of two partitions. The table has the first four hours, the topic the last
-# MAGIC three: an hour is in both. The table's files are in no order, as they are after compactions.
+# MAGIC Each of two partitions has one click a second. The table has the first four hours, and the topic has the last
+# MAGIC three, so one hour is in both. The table's files are in random order, as after compactions.
 
 # COMMAND ----------
 
@@ -80,8 +80,8 @@ for partition, times in files:
 # MAGIC %md
 # MAGIC ## One stream of both
 # MAGIC
-# MAGIC The topic is made when the table has been read: `switch.start_time_ms` is the first millisecond that the
-# MAGIC table does not have. The converter leaves the columns that the table has.
+# MAGIC The source of the topic is created when the table has been read: `switch.start_time_ms` is the first
+# MAGIC millisecond that the table does not have. The converter keeps only the columns that the table has.
 
 # COMMAND ----------
 
@@ -119,8 +119,8 @@ spark.dataSource.register(flip27_stream.data_source(source, name="history_then_t
 # MAGIC %md
 # MAGIC ## Count it
 # MAGIC
-# MAGIC Aligned, so that the files are read in the order of event time and a short delay is enough. A query that
-# MAGIC goes on for ever would have no trigger; this one ends at the end of the topic.
+# MAGIC The query is aligned, so the files are read in the order of event time and a short delay is enough. A query
+# MAGIC that runs without end would have no trigger; this one ends at the end of the topic.
 
 # COMMAND ----------
 
@@ -149,9 +149,10 @@ counted.show(truncate=False)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Every window has 2 × 1,800 clicks, those at the seam (after four hours) too. The last one is still open.
+# MAGIC Every window has 2 × 1,800 clicks, also the windows where the topic follows the table (after four hours). The
+# MAGIC last window is still open.
 # MAGIC
-# MAGIC ## See how it went
+# MAGIC ## What each batch read
 # MAGIC
 # MAGIC Splits that begin with `0:` are files of the table, those with `1:` are partitions of the topic.
 

@@ -2,9 +2,9 @@
 # MAGIC %md
 # MAGIC # Writing your own source
 # MAGIC
-# MAGIC A source is three small things. An *enumerator* finds splits and says how far each can be read. A *reader*
-# MAGIC reads a split from one position to another. A *source* makes both, and says what rows look like. Restarts,
-# MAGIC alignment and the table of split watermarks come with it.
+# MAGIC You write three small classes. An *enumerator* finds splits and returns how far each can be read. A *reader*
+# MAGIC reads a split from one position to another. A *source* creates both, and has the schema of the rows. Restarts,
+# MAGIC alignment and the split-watermark table need no code of yours.
 # MAGIC
 # MAGIC Fill in the widget: a folder that Spark and the driver's Python both reach, such as a volume. No broker is
 # MAGIC needed.
@@ -30,8 +30,8 @@ folder = f"{parameter('folder', '/tmp/flip27')}/{run}"
 # MAGIC %md
 # MAGIC ## Splits: sensors
 # MAGIC
-# MAGIC A sensor sends a reading every so many seconds, so reading number `n` has a time, and no server is needed to
-# MAGIC try this out. A position is the number of a reading. The reader is a generator of rows.
+# MAGIC A sensor takes a reading at a fixed interval (in seconds), so the time of reading `n` can be calculated, and
+# MAGIC no server is needed. A position is the number of a reading. The reader is a generator of rows.
 
 # COMMAND ----------
 
@@ -71,8 +71,8 @@ def readings(sensor: Sensor) -> Iterator[dict[str, object]]:
 # MAGIC %md
 # MAGIC ## The enumerator and the source
 # MAGIC
-# MAGIC The enumerator assigns all sensors at once and has an hour of readings of each. What it must remember, its
-# MAGIC checkpoint, is whether it has assigned them.
+# MAGIC The enumerator assigns all sensors at once, and has an hour of readings of each. Its state in the checkpoint
+# MAGIC is whether it has assigned them.
 
 # COMMAND ----------
 
@@ -131,8 +131,8 @@ class Sensors(Source[Sensor, Assigned]):
 # MAGIC %md
 # MAGIC ## Read it
 # MAGIC
-# MAGIC The rows of a batch are divided among the sensors, so the slow sensors would be an hour ahead soon. Aligned,
-# MAGIC each waits for the boiler, which has most readings.
+# MAGIC The rows of a batch are divided among the sensors. A sensor with few readings would soon be an hour ahead.
+# MAGIC With alignment each sensor waits for the boiler, which has the most readings.
 
 # COMMAND ----------
 
@@ -169,10 +169,10 @@ read.show()
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## See how it went
+# MAGIC ## What each batch read
 # MAGIC
-# MAGIC A source that can tell where an event time lies (`SupportsEventTimePositions`) is cut exactly there. This
-# MAGIC one cannot: its sensors are paused by what was read of them, after they have run ahead.
+# MAGIC If an enumerator can find the position of an event time (`SupportsEventTimePositions`), a batch ends exactly
+# MAGIC at that position. This one cannot. Its sensors are paused after tasks have reported that they are ahead.
 
 # COMMAND ----------
 

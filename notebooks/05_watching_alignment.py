@@ -2,9 +2,9 @@
 # MAGIC %md
 # MAGIC # Watching and debugging alignment
 # MAGIC
-# MAGIC A query that is aligned stops where its slowest partition stops. That is what it is for, and also what you
-# MAGIC will be asked about: why does it not go on? This notebook lets a partition fall silent, and shows where to
-# MAGIC look.
+# MAGIC If the slowest partition of an aligned query gets no records, the query reads no more of the other
+# MAGIC partitions. Alignment is meant to do that, but users will ask you why the query stops. In this notebook a
+# MAGIC partition gets no more records, and you see where the cause is shown.
 # MAGIC
 # MAGIC Fill in the two widgets: the brokers, and a folder that Spark and the driver's Python both reach, such as a
 # MAGIC volume.
@@ -31,7 +31,7 @@ folder = f"{parameter('folder', '/tmp/flip27')}/{run}"
 # MAGIC %md
 # MAGIC ## A topic with a silent partition
 # MAGIC
-# MAGIC Three partitions, a record a second. Partition 2 has fallen silent 40 minutes ago.
+# MAGIC The topic has three partitions with a record each second. Partition 2 has had no record for 40 minutes.
 
 # COMMAND ----------
 
@@ -61,9 +61,10 @@ write(2, 60, until=40)
 # MAGIC %md
 # MAGIC ## A listener that says what is wrong
 # MAGIC
-# MAGIC `StatusListener` logs a line per batch, and warns once each of rows that were dropped as late, of a split
-# MAGIC that stalls the others, of too much drift, and of reports that do not come. It warns of a stall after a
-# MAGIC minute, while Spark finds the query idle, which it says every 10 seconds; here both are sooner.
+# MAGIC `StatusListener` logs a line per batch. It warns once of each of these: rows that were dropped as late, a
+# MAGIC split that stalls the others, too much drift, and missing reports. It warns of a stall after a minute, when
+# MAGIC Spark tells it that the query is idle, which Spark does every 10 seconds. In this notebook both times are
+# MAGIC shorter.
 
 # COMMAND ----------
 
@@ -114,9 +115,9 @@ query = (
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Why does it not go on?
+# MAGIC ## Why does the query not go on?
 # MAGIC
-# MAGIC The listener names the partition, and what to do.
+# MAGIC The listener names the partition and the remedy.
 
 # COMMAND ----------
 
@@ -128,9 +129,9 @@ print(*said, sep="\n")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The table has where each split stands. `split_status` is a DataFrame of it, for a dashboard. `python -m
-# MAGIC watermark_alignment status TABLE --watch` shows the same on a terminal. Partitions 0 and 1 have been read to
-# MAGIC 10 minutes beyond the silent one, and their next records lie above that.
+# MAGIC The table shows how far each split was read. `split_status` returns a DataFrame of it, for a dashboard.
+# MAGIC `python -m watermark_alignment status TABLE --watch` shows the same on a terminal. Partitions 0 and 1 have
+# MAGIC been read up to 10 minutes after the last record of partition 2. Their next records are later than that.
 
 # COMMAND ----------
 
@@ -145,11 +146,12 @@ stalled_at = {row["split"]: row["watermark"] for row in stalled.collect()}
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Two cures
+# MAGIC ## Two remedies
 # MAGIC
-# MAGIC Either the partition counts as idle sooner: here `scan.watermark.idle-timeout` is an hour, by default it is
-# MAGIC a minute. What it brings later can be late then. Or the producer comes back, as now: the others go on with
-# MAGIC it.
+# MAGIC There are two remedies. You can let the partition become idle sooner: `scan.watermark.idle-timeout` is an
+# MAGIC hour in this notebook, and a minute by default. Records that the partition gets after that can be late. Or
+# MAGIC the producer of the partition writes again, as in the next cell: then the other partitions are read further,
+# MAGIC too.
 
 # COMMAND ----------
 
@@ -168,7 +170,7 @@ log.removeHandler(keep)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## The whole story in a picture
+# MAGIC ## A picture of all batches
 # MAGIC
 # MAGIC The band is how far partitions may be read ahead of the slowest one.
 

@@ -72,9 +72,9 @@ put(0, 500)
 # MAGIC %md
 # MAGIC ## Read it, split a shard, read on
 # MAGIC
-# MAGIC Both runs have one checkpoint. The second goes on where the first ended: it reads the rest of the split shard,
-# MAGIC then its two children from their first records. With `consumerMode` `efo` and a `consumerName`, tasks would
-# MAGIC subscribe to the shards (enhanced fan-out), which AWS bills.
+# MAGIC Both runs have the same checkpoint. The second run goes on where the first one ended: it reads the rest of
+# MAGIC the split shard, then its two children from their first records. With `consumerMode` `efo` and a
+# MAGIC `consumerName`, tasks would subscribe to the shards (enhanced fan-out), which AWS bills.
 
 # COMMAND ----------
 
@@ -138,7 +138,7 @@ by_shard, distinct
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## See how it went
+# MAGIC ## What each batch read
 
 # COMMAND ----------
 

@@ -3,7 +3,8 @@
 # MAGIC # A declarative pipeline
 # MAGIC
 # MAGIC This notebook is the source of a pipeline. It defines two streaming tables, which one alignment group keeps
-# MAGIC together, and a view that counts both by the hour. A pipeline runs it; cell by cell it does nothing.
+# MAGIC together, and a view that counts both by the hour. A pipeline runs the notebook. If you run its cells
+# MAGIC yourself, they have no effect.
 # MAGIC
 # MAGIC The pipeline's configuration has three entries:
 # MAGIC
@@ -33,8 +34,8 @@ table = f"{spark.conf.get('shop.place_of_table')}/split_watermarks"
 # MAGIC %md
 # MAGIC ## Two aligned tables
 # MAGIC
-# MAGIC Each table is a query of its own. Both name the same group and the same split-watermark table, so neither reads
-# MAGIC more than ten minutes of event time ahead of the other.
+# MAGIC Each table is a query of its own. Both name the same group and the same split-watermark table, so neither
+# MAGIC reads more than ten minutes of event time ahead of the other.
 
 # COMMAND ----------
 

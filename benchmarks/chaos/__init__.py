@@ -14,8 +14,8 @@ are reached through a faulty network.
 ``disruptions`` carries out the planned acts
 ``agenda``      does each act at its time
 ``judge``       whether a query may end with such an error at such a moment
-``account``     the rows that must be in the sinks, and those that are
-``run``         repeats a storm, a quiet spell and an account
+``account``     the rows that the sinks must have, and those that they have
+``run``         repeats a storm (faults), a quiet spell (no faults) and an account (a check of rows)
 =============== ======================================================================
 
 **The account.** A quiet spell begins when all faults are healed, and all stopped and killed processes run again. Then
@@ -25,10 +25,10 @@ be in its sink, once. No row may be doubled. Drift in the group must have stayed
 ended must have ended with a documented error, at a time when there was a reason for it.
 
 **What changes of files and tables mean for the account.** Files are touched (they get another modification time) or
-removed only when an account had all of their rows, and that changes nothing. While the folder is hidden no files are
-written. Rows of the Delta table are deleted only when an account had them, and the query ignores the deletion
-(``ignoreDeletes``); compaction changes nothing. Between an account and the next storm the table may be dropped and
-created again. It is another table then: the query has to fail with an error of the project's own, and is started with a
-new checkpoint; its rows are those of both tables. The hybrid source may be replaced by one with a new history and a new
-topic, without an error.
+removed only after an account has found all of their rows in the sink, so the expected rows stay the same. While the
+folder is hidden no files are written. Rows of the Delta table are deleted only after an account has found them in the
+sink, and the query ignores the deletion (``ignoreDeletes``); compaction does not change the rows. Between an account
+and the next storm the table may be dropped and created again. It is another table then: the query has to fail with an
+error of the project's own, and is started with a new checkpoint; its rows are those of both tables. The hybrid source
+may be replaced by one with a new history and a new topic, without an error.
 """

@@ -68,7 +68,7 @@ class Disruptions:
         return done
 
     def turn(self, turn: Turn) -> Done:
-        """Does a change that is allowed only directly after an account, when all rows are in the sinks."""
+        """Makes a change that is allowed only directly after an account has found all rows in the sinks."""
         world = self._world
         turns: dict[Turn, Callable[[], None]] = {
             "remake table": world.remake_table,

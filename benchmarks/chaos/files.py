@@ -58,7 +58,7 @@ class Folder:
             self._new.append(self.path / name)
 
     def accounted(self) -> None:
-        """Notes that the files were read by an account, so that they may change."""
+        """Records that an account found the rows of all files in the sink, so that the files may change."""
         with self._lock:
             self._old += self._new
             self._new = []

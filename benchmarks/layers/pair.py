@@ -10,7 +10,9 @@ from benchmarks.support.results import Result
 from benchmarks.support.turns import Pairs, milliseconds, pairs
 
 SHARE = 10
-"""Libraries make an object of each record, so these pairs get a tenth of the records that Spark gets."""
+"""Libraries make an object of each record, so these pairs read a tenth of the records that the benchmarks with Spark
+read.
+"""
 
 
 def compared(

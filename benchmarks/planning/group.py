@@ -1,8 +1,8 @@
 """Measures the additional costs of a plan whose source is a member of a group of ten. The other nine run in another
 process.
 
-The others publish another watermark every second, as queries with small batches do, so that commits of the ten meet.
-They also take turns in maintaining the table. ``python -m benchmarks.planning.group``
+The others publish another watermark every second, as queries with small batches do, so that commits of the ten members
+conflict. They also take turns in maintaining the table. ``python -m benchmarks.planning.group``
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Series:
         return self._median(_LAST)
 
     def growth(self) -> float:
-        """Returns the median of the last quarter divided by that of the second quarter, when all was warm.
+        """Returns the median of the last quarter divided by that of the second quarter, when caches are filled.
 
         Without samples the result is not a number, which meets no target.
         """

@@ -1,4 +1,4 @@
-"""Folders of benchmarks: checkpoints, tables and files, which are removed when the figures are there."""
+"""Folders of benchmarks: checkpoints, tables and files, which are removed after the measurement."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Pairs:
 def take_turns(contenders: Mapping[str, Contender], rounds: int, warm_up: int) -> dict[str, list[float]]:
     """Returns the times (s) of each contender, by name and round, after ``warm_up`` rounds that do not count.
 
-    The order turns around with every round, so that none always runs after the same other.
+    The order is reversed in every round, so that no contender always runs after the same other one.
     """
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for number in range(warm_up + rounds):

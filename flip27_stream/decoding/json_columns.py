@@ -142,7 +142,9 @@ class JsonColumns:
             return None
 
     def _to_parse(self) -> pa.Schema:
-        """Returns the schema for Arrow's parser. Casts are stricter than the parser about precision, days and zones."""
+        """Returns the schema that Arrow's parser uses. Times are parsed as text or numbers, and cast later: casts are
+        stricter than the parser about precision, days and zones.
+        """
         if not len(self._fields):
             return _NO_FIELDS
         kinds = {_Form.ISO_8601: INSTANT, _Form.TEXT: pa.string(), _Form.SECONDS: pa.int64()}

@@ -155,7 +155,7 @@ class Entry:
             *entry.waits,
         )
         if not all(type(t) is str for t in texts):
-            raise ValueError(f"the fields {texts} must be texts")
+            raise ValueError(f"the fields {texts} must be strings")
         return entry
 
 

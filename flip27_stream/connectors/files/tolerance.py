@@ -28,11 +28,11 @@ class Tolerance:
     missing: bool = False
 
     def allows(self, error: Exception) -> bool:
-        """Returns whether a file is skipped that raised ``error``, one of :data:`UNREADABLE`."""
+        """Returns whether to skip a file whose reading raised ``error``, one of :data:`UNREADABLE`."""
         return self.missing if isinstance(error, DataLossError) else self.corrupt
 
     def skip(self, path: str, error: Exception, metrics: MetricGroup) -> None:
-        """Logs and counts that a file is skipped. Raises ``error`` if it is not to be skipped."""
+        """Logs and counts that a file is skipped. Raises ``error`` if the file must not be skipped."""
         if not self.allows(error):
             raise error
         log.warning("File %s is skipped: %s", path, error)

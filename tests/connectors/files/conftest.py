@@ -1,4 +1,4 @@
-"""A folder of files, and the place of tables, for all tests of files."""
+"""The fixtures of all tests of files: a folder of files, and a folder for split-watermark tables."""
 
 from __future__ import annotations
 

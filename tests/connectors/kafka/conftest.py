@@ -26,7 +26,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def unhurried(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes rounds wait for every answer, however busy the machine is. The other waits are short."""
+    """Makes rounds wait for every answer, even on a very busy machine. The other waits are short."""
     monkeypatch.setattr(answer_deadlines, "FULL_S", 60.0)
     monkeypatch.setattr(answer_deadlines, "_GLANCE_S", 60.0)
 

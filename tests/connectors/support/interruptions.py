@@ -1,4 +1,4 @@
-"""Faults of the network that a client must get over by itself."""
+"""Faults of the network from which a client must recover by itself."""
 
 from __future__ import annotations
 

@@ -73,9 +73,9 @@ class NumbersReader(SplitReader[Numbers]):
     """A split reader that multiplexes its splits: each fetch has ``per_fetch`` records of every split.
 
     Args:
-        per_fetch: Records of a split in one fetch.
-        endless: Go on behind the end of the range, for ever.
-        end_apart: Say that a split is finished in a fetch of its own.
+        per_fetch: The number of records of a split in one fetch.
+        endless: Whether to return records after the end of the range, without end.
+        end_apart: Whether a separate fetch, without records, reports that a split is finished.
         on_fetch: Called at the beginning of each fetch with its number.
     """
 

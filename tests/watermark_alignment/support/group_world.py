@@ -317,7 +317,7 @@ class GroupWorld:
         return plan.held_by == GROUP and not moves
 
     def _is_answered(self, seat: Seat) -> bool:
-        """Returns whether the waiting plan ends: it continues without a member, or with an empty batch."""
+        """Returns whether the plan stops waiting: it continues without a member, or with an empty batch."""
         wait, slowest = self._wait_of(seat), seat.group_reads.slowest(self._wait_of(seat).counts)
         heard = seat.looked_at == self.now
         self._count_wait(seat, heard)

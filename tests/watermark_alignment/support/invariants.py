@@ -140,7 +140,7 @@ def checks(b: Batch, last: Batch | None) -> Iterator[str]:
 
 
 def holders(b: Batch) -> set[str]:
-    """Returns who holds the others: those whose reach, or floor, and max-drift make the cap."""
+    """Returns the splits and members that hold the others: those by whose reach or floor the cap is set."""
     return {name for name, cap in b.caps() if cap == b.cap}
 
 

@@ -125,7 +125,7 @@ def paused_without_evidence(moving_state: Any) -> Any:
 
 
 def search_gives_up(greatest_fitting: Any) -> Any:
-    """The search for a horizon returns the smallest step if that fits, and looks no further."""
+    """The search for a horizon returns the smallest step if that fits, although a greater one may fit."""
 
     def mutant(low: int, high: int, cost: int, at: PositionsAt, limit: int) -> Any:
         return greatest_fitting(low, min(low + 2, high), cost, at, limit)

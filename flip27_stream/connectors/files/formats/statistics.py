@@ -173,7 +173,7 @@ class FileStatistics:
                 except UNREADABLE as error:
                     if not self.tolerance.allows(error):
                         raise
-                    log.warning("File %s is skipped, as far as it was not read: %s", path, error)
+                    log.warning("The unread part of file %s is skipped: %s", path, error)
         return found
 
     def units_of(

@@ -95,7 +95,7 @@ class _PlannerContext(SourceReaderContext):
         return 0
 
     def send_split_request(self) -> None:
-        """Does nothing: the reader that read the ranges first has sent its requests."""
+        """Does nothing, because a task has read these ranges before, and its reader has sent its requests."""
 
     def send_source_event_to_coordinator(self, event: SourceEvent) -> None:
-        """Does nothing: the reader that read the ranges first has sent its events."""
+        """Does nothing, because a task has read these ranges before, and its reader has sent its events."""

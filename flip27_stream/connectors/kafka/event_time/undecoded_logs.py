@@ -102,7 +102,7 @@ class UndecodedLogs(Set[TopicPartition]):
 
     @property
     def answered(self) -> Set[TopicPartition]:
-        """The partitions of this object as a set of Python, in which look-ups are faster than in this object."""
+        """The partitions as a Python set, in which look-ups are faster than in this object."""
         return self._answers.keys() | self.chunks.keys() if self.chunks else self._answers.keys()
 
     def __contains__(self, tp: object) -> bool:

@@ -100,7 +100,7 @@ class GssapiExchange:
     Args:
         context: A new security context of the package ``gssapi``.
         kerberos: The credentials.
-        tickets: The name of their cache in this process; empty for tickets of the machine.
+        tickets: The name of the ticket cache in this process; empty if the tickets are those of the machine.
     """
 
     def __init__(self, context: Any, kerberos: Kerberos, tickets: str) -> None:

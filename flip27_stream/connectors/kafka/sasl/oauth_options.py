@@ -61,7 +61,7 @@ def _java_class(*names: str) -> Kind[str]:
 
 
 def token_url(provider: str) -> Kind[str]:
-    """Returns the kind of addresses of token endpoints.
+    """Returns the kind of option whose value is the URL of a token endpoint.
 
     Args:
         provider: The option that names a function in place of the endpoint.

@@ -62,7 +62,7 @@ class ShardPages:
         return replace(page, at_tip=False)
 
     def anew(self, position: int, limit: int) -> Page:
-        """Returns the page at a position, and keeps the iterator for the page after the last one.
+        """Returns the page at a position, requested with a new iterator, although one for this position may be kept.
 
         Raises:
             NotThereError: The service does not know the position any more.

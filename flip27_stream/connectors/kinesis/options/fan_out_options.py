@@ -146,7 +146,7 @@ def _named_by_us(given: Mapping[str, str], streams: Sequence[str]) -> tuple[tupl
     name = f"{CONSUMER_NAME_PREFIX.require(given).strip()}{CONSUMER_NAME.require(given).strip()}"
     if not _NAME.fullmatch(name):
         raise CONSUMER_NAME.wrong(
-            name, "Allowed: 128 letters, digits and characters of '_.-' with the prefix."
+            name, "Allowed: letters, digits, '_', '.' and '-', at most 128 with the prefix."
         )
     return tuple((stream, name) for stream in streams)
 

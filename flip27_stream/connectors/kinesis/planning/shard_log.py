@@ -167,7 +167,7 @@ class ShardLog:
         return max((record.behind for record in known), default=self._known.start)
 
     def skip_lost(self, position: int) -> None:
-        """Makes the next look begin at the first record that exists behind ``position``, whose own record is lost."""
+        """Handles a lost record at ``position``: the next range begins at the first existing record after it."""
         self._known, self._busy = KnownRecords(position), False
         asked_at, page = _now(), self._pages.anew(TRIM_HORIZON, _LOOK_AHEAD)
         is_empty = page.at_tip and not page.records

@@ -94,7 +94,10 @@ class GroupPlanner:
                 self._publish_former_watermark(self._member, start)
 
     def replay(self, start: AnyOffset | None, end: AnyOffset) -> None:
-        """Joins the group with the watermark of the former run, because the replayed batch may take long."""
+        """Joins the group before Spark runs a logged batch again, and publishes the watermark of the former run.
+
+        The batch may take long, and the other members must not pass this watermark meanwhile.
+        """
         if self._member is None:
             self._member = self._membership(end.source, end.lineage)
             self._member.look()

@@ -28,7 +28,7 @@ class TrackedSplits:
 
     @cached_property
     def views(self) -> list[SplitView]:
-        """The planner's input of each split."""
+        """The splits in the form in which the planner takes them, one object for each split."""
         return [SplitView(split, *row) for split, row in zip(self.ids, self.rows, strict=True)]
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Stands for Spark in tests of the Kafka source: contexts, and tasks that collect the rows of a reader."""
+"""Replaces Spark in tests of the Kafka source: contexts, and tasks that collect the rows of a reader."""
 
 from __future__ import annotations
 

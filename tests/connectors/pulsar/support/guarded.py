@@ -1,4 +1,4 @@
-"""A server with TLS that asks who reads: by tokens, certificates of clients, or user and password."""
+"""A server with TLS that authenticates its clients: by tokens, certificates of clients, or user and password."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def token_of(user: str, key: bytes, life_s: int | None = None) -> str:
 
 
 class Guarded:
-    """A server on which the reader may read, and a stranger, who can say who he is, may not.
+    """A server on which the role "reader" may read, and an authenticated "stranger" may not.
 
     Attributes:
         server: The server; it is to be entered.

@@ -68,9 +68,9 @@ class Partition:
     """A partition, with the calls that planning makes to it.
 
     Attributes:
-        messages: The messages that are there.
+        messages: The existing messages.
         hidden: The last entry, if it is of a transaction.
-        trims: Whether all messages are trimmed behind the next call that finds the last message.
+        trims: Whether all messages are trimmed after the next call that finds the last message.
         waits_long: For each look at a partition whose last entry is hidden, whether it waited long.
     """
 

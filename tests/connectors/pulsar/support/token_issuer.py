@@ -20,7 +20,7 @@ class TokenIssuer:
     """A running issuer.
 
     Attributes:
-        password: Of all clients.
+        password: The password of all clients.
         new_token: Makes a token that expires in so many seconds.
         url: The address of the issuer.
         life_s: When tokens expire (s).
