@@ -375,7 +375,7 @@ class EventTimePositions(ABC):
     def least_to_come(self) -> int | None:
         """Returns the least event time (ms) in splits that are :meth:`~SplitEnumerator.pending`; ``None`` if unknown.
 
-        It holds back the assigned splits like the front of a split: they are read up to this time and the drift.
+        It holds back the assigned splits like the front of a split: they are read up to this time plus max-drift.
         """
         return None
 

@@ -43,7 +43,9 @@ class Screen:
             self._live.stop()
 
     def update(self, shown: RenderableType, line: str, *, is_last: bool = False) -> None:
-        """Shows ``shown`` on a terminal, or prints ``line`` elsewhere, at most every 3 s but for the last one."""
+        """Shows ``shown`` on a terminal, or prints ``line`` elsewhere, at most one every 3 s, and always the last
+        one.
+        """
         if self._live is not None:
             self._live.update(shown)
         elif is_last or self._clock() >= self._due:

@@ -50,7 +50,7 @@ class FunctionSource:
             if key in self._parameters:
                 raise ValueError(
                     f"Parameters '{self._parameters[key][0].name}' and '{parameter.name}' of the function for format "
-                    f"'{name}' differ in case only, in which names of options do not differ. Rename one of them."
+                    f"'{name}' differ in case only, which names of options ignore. Rename one of them."
                 )
             self._parameters[key] = parameter, kind
 

@@ -50,7 +50,7 @@ class Entry:
         progress: The number of its newest batch that moved a split; it increases even if the watermark does not, as
             with many rows of one event time. ``None`` before the first batch, and in entries of older releases.
         waits: The ids of the splits that wait; if ``waits_all_but`` is set, those of the splits that do not wait. If
-            both kinds are more than 100, 100 of the splits that wait.
+            more than 100 splits wait and more than 100 do not, 100 of those that wait.
         waits_all_but: See ``waits``.
         reads: A short name of the topics or paths that are read; empty in entries of older releases.
     """
@@ -109,7 +109,7 @@ class Entry:
         return bool(self.waits) and (split in self.waits) != self.waits_all_but
 
     def again(self) -> Entry:
-        """Returns the same entry with the next ``beat``."""
+        """Returns the same entry, to be published once more: its ``beat`` is greater by 1."""
         return replace(self, beat=self.beat + 1)
 
     def leaving(self) -> Entry:

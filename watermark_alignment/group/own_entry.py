@@ -17,7 +17,8 @@ A new member reads only the entries of a limited time, and must find all live me
 
 
 class OwnEntry:
-    """The newest entry of a member, and whether it has to be published. The caller holds a lock where threads meet.
+    """The newest entry of a member, and whether it has to be published. If several threads use it, the caller holds a
+    lock.
 
     Args:
         entry: The first entry of the member, without a watermark.
@@ -54,11 +55,11 @@ class OwnEntry:
 
         Args:
             last: The newest entry of the member in the group; ``None`` if it has none.
-            watermark: As the further arguments, a field of :class:`Entry`.
-            waiting: See there.
-            held_by: See there.
-            progress: See there.
-            waits: See there.
+            watermark: The field of :class:`Entry` with this name; so are the further arguments.
+            waiting: See :class:`Entry`.
+            held_by: See :class:`Entry`.
+            progress: See :class:`Entry`.
+            waits: See :class:`Entry`.
         """
         entry = self.entry
         said = (entry.watermark, entry.waiting, entry.held_by, entry.progress)
@@ -71,7 +72,7 @@ class OwnEntry:
         return True
 
     def leave(self) -> None:
-        """Makes the last entry, with which the member leaves the group, if it is in it."""
+        """Creates the last entry, with which the member leaves the group. Does nothing if the member has not joined."""
         if self.has_joined:
             self.entry = self.entry.leaving()
             self.is_unpublished = True

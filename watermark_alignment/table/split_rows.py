@@ -50,7 +50,7 @@ class SplitRow:
 
 
 def as_table(rows: Sequence[SplitRow]) -> pa.Table:
-    """Returns the rows in the columns of the table, which take less than half the memory."""
+    """Returns the rows as an Arrow table, which takes less than half the memory."""
     return _table({name: [getattr(row, name) for row in rows] for name in SCHEMA.names})
 
 

@@ -49,7 +49,7 @@ class FileSource(Source[FileSplit, FilesState]):
     Args:
         options: The options, with names in any case; see the options page.
         strategy: The event time of records. With alignment, files are read in the order of event time from the first
-            file on. Without a strategy, the source gets it when the first micro-batch is planned.
+            file on. If none is given, the first plan passes the event time of the query to the source.
         bounded: Whether to read only the files or rows that exist when reading begins.
         schema: The columns to read; by default those of the Delta table, or of the first file by name.
         inferred: Whether ``schema`` is that default, found when the query was defined.

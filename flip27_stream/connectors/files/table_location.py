@@ -107,8 +107,8 @@ def _check(name: str, details: Mapping[str, str], path: str, kind: str) -> None:
     if kind not in _FORMATS:
         raise _cannot(
             name,
-            f"it is a table of format '{kind or 'unknown'}', and only those of {', '.join(_FORMATS)} tell by "
-            f"themselves how they are read; give its location ({path or 'unknown'}) and its options to flip27_files",
+            f"it is a table of format '{kind or 'unknown'}', and only tables of {', '.join(_FORMATS)} can be "
+            f"read without further options; give its location ({path or 'unknown'}) and its options to flip27_files",
         )
     if not path:
         raise _cannot(name, "the catalog does not have its location")

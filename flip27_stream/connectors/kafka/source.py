@@ -45,7 +45,7 @@ class KafkaSource(LogSource[KafkaPartitionSplit, KafkaEnumeratorState]):
         options: The options, with names in any case; see the options page.
         strategy: The event time of records, and its disorder. If event time is not the timestamp of the record,
             positions by event time are found by reading records.
-        bounded: Whether reading ends at the ending offsets, by default those at the start (a batch read).
+        bounded: Whether this is a batch read, which ends at the ending offsets; by default the log ends when it begins.
         schema: The wanted columns, by default those of Spark's source; with ``value.format`` json or avro also fields
             of the value.
 

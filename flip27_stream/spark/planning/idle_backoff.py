@@ -58,9 +58,9 @@ class IdleBackoff:
         self._cpu_s += cost_s
 
     def delay_answer(self) -> None:
-        """Sleeps before the answer that there is nothing to read; longer only while the whole query is idle.
+        """Sleeps before Spark gets the answer that there is nothing to read, because each answer costs processor time.
 
-        An answer costs processor time too: most of it is spent on the text of offsets.
+        The sleep stays short unless all sources of the query are idle.
         """
         cost_s = time.process_time() - self._cpu_s
         before, most = (0.0, 0.0) if self._is_busy else (self._answer_delay_s, cost_s / _CPU_SHARE)

@@ -83,7 +83,7 @@ class QueryRun:
             plan_input: What the batch was planned from.
             planned: The batch.
             states: The states of the splits after the batch, by split id.
-            has_silent: Whether it is unknown of a split what can be read of it.
+            has_silent: Whether there is a split without an answer, so that it is unknown how far it can be read.
         """
         if plan_input.final:
             if self._frozen is None:

@@ -138,7 +138,7 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, Any]) -> None:
         """Records that Spark has logged this offset and runs a batch.
 
-        The start offset of the next plan shows earlier that everything before it is processed.
+        This call does not show that the batch is processed. The start offset of the next plan shows that.
         """
         self._planning().committed(end)
 

@@ -225,7 +225,8 @@ class BatchRecorder:
 
 
 def _prepare_columns() -> None:
-    """Makes a column in a thread: PyArrow imports pandas for its first one, for some tenths of a second.
+    """Creates a column in a thread, because PyArrow imports pandas for its first column, which takes tenths of a
+    second.
 
     Spark runs the first batch meanwhile. Otherwise the plan of the second batch would wait for it.
     """

@@ -83,7 +83,7 @@ def _serve(listening: socket.socket, session: weakref.ref[SparkSession]) -> None
                     asked = json.load(question)
                 connection.sendall(_answer(session(), asked["end"], asked["definition"]).encode())
             except Exception as error:  # noqa: BLE001 - of the JVM and of any file system
-                log.warning("Where a first batch begins was not found out: %s", error)
+                log.warning("The begin of a first batch could not be found: %s", error)
 
 
 def _answer(spark: SparkSession | None, end: Any, definition: str) -> str:
@@ -92,7 +92,7 @@ def _answer(spark: SparkSession | None, end: Any, definition: str) -> str:
 
 
 def _begins(spark: SparkSession, end: Any, definition: str) -> Iterator[str]:
-    """Yields, as JSON, where the first batches begin that end at ``end``, of queries that have not committed it."""
+    """Yields, as JSON, the start offsets of first batches that end at ``end`` and are not committed by their query."""
     for query in spark.streams.active:
         running: Any = query._jsq.streamingQuery()
         root = running.resolvedCheckpointRoot()

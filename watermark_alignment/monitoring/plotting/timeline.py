@@ -77,7 +77,7 @@ def _starts_between(times: Times, starts: Times) -> Times:
 
 
 def starts(commits: Iterable[Mapping[str, Any]], member: Member) -> Times:
-    """Returns the times at which the query of a source was started that are in the log of its table.
+    """Returns the times in the log of a table at which the query of a source was started.
 
     Args:
         commits: The commits of the table.

@@ -163,8 +163,8 @@ class AwayBucket(NamedTuple):
     """The files of a bucket that a listing lacks, if no others were added to it.
 
     Attributes:
-        after: The files were modified after this time (ms) ...
-        until: ... and up to this time (ms).
+        after: All files of the bucket were modified after this time (ms).
+        until: No file of the bucket was modified after this time (ms).
         files: The number and the digest of these files.
     """
 

@@ -153,7 +153,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         return now
 
     def _first_look(self) -> list[Generation]:
-        """Returns the first generation; or the unfinished one of the checkpoint, and the files of later versions."""
+        """Returns the first generation; after a restart, that of the checkpoint and those of later versions."""
         now, state = self._same_table(), self._state
         self._first_seen = now.version
         self._read_by(now)
@@ -305,7 +305,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         return taken
 
     def _keys(self, files: Sequence[Waiting], by: str | None) -> Mapping[str, OrderKey | None]:
-        """Returns the places of files in an order, by name; ``None`` for a file that cannot be read and is skipped."""
+        """Returns each file's place in reading order, by its name; ``None`` if the file is unreadable and skipped."""
         if by is None:
             return {one.name: (one.file.modified, one.name) for one in files}
         told: dict[str, OrderKey | None] = {}

@@ -65,7 +65,7 @@ class LegacyCalendar:
 
     @staticmethod
     def of(parquet: pq.ParquetFile, columns: Sequence[str]) -> LegacyCalendar | None:
-        """Returns the converter of these columns of a file; ``None`` if the file needs no conversion."""
+        """Returns the converter for the columns to read; ``None`` if the file needs no conversion."""
         metadata: Mapping[bytes, bytes] = parquet.metadata.metadata or {}
         version = metadata.get(_VERSION)
         if version is None:

@@ -117,7 +117,10 @@ def _decoded(tail: bytes, postscript: _Message) -> OrcFooter:
 
 
 def _is_julian(footer: _Message) -> bool:
-    """Returns whether the footer names the calendar of the time, or none and ORC's writer in Java wrote the file."""
+    """Returns whether dates before 1582-10-15 are Julian.
+
+    The footer says so; if it does not name a calendar, they are Julian in files of ORC's writer in Java.
+    """
     calendar, writer = footer.number(11), footer.number(9)
     return calendar == _JULIAN or (calendar == _UNKNOWN and writer == _JAVA)
 

@@ -39,5 +39,5 @@ PLAIN = FileLayout()
 
 
 def version_name(path: str, deletion: DeletionVector | None) -> str:
-    """Returns a name for a data file with its deletion vector. Another vector makes another name."""
+    """Returns a name for a data file that differs between its deletion vectors."""
     return path if deletion is None else f"{path}~{deletion.mark}"

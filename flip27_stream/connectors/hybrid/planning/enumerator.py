@@ -246,7 +246,7 @@ class HybridSourceSplitEnumerator(
         self._child.admit(self._active.source.read_limits if limited else self._limits)
 
     def _tell_event_time(self) -> None:
-        """Passes the event-time column to the source before it assigns splits, which it does in that order."""
+        """Passes the event-time column to the active source, which assigns its splits in the order of this column."""
         if self._active.event_time is not None and isinstance(self._child, SupportsEventTimePositions):
             request = PositioningRequest(timestamp_assigner=self._active.event_time)
             self._child.event_time_positions(request)

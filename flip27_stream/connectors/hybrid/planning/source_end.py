@@ -37,8 +37,8 @@ class SourceEnd:
     Attributes:
         greatest: The greatest event time (ms) that was planned to be read; ``None`` if no event time was found.
         blind: Whether rows may have been read whose event times were not checked.
-        tail: The splits with rows in the overlap, by id in their source. For an exact seam, the splits whose rows from
-            ``begin`` on no task has reported.
+        tail: The splits with rows in the overlap, by id in their source. For an exact seam, the splits with rows that
+            no task has reported; these are the rows from ``begin`` on.
         ends: For an exact seam, the greatest reported position plus one, by split of the next source. ``None`` if the
             next source has no exact seam.
     """

@@ -192,7 +192,7 @@ def fetched_partitions(
 
 
 def unsure_topics(response: Any) -> dict[str, str]:
-    """Returns the names of the errors of topics in a MetadataResponse that have a retriable error, by topic."""
+    """Returns the names of the retriable errors in a MetadataResponse, by topic."""
     return {
         topic.name: kafka_errors.for_code(topic.error_code).__name__
         for topic in response.topics or ()

@@ -104,7 +104,7 @@ class EventTimeCache:
     def first(self, low: int, high: int, at_least: int, at_most: int | None) -> Hit:
         """Returns the first record with ``low`` <= offset < ``high`` whose event time fits the bounds.
 
-        If there is no such record before the first unknown offset, the hit is at that offset, or at ``high``, without a
+        If there is no such record before the first unknown offset, the result has that offset, or ``high``, and no
         time.
 
         Args:

@@ -150,7 +150,7 @@ class SplitSearch:
     def known(self, low: int, high: int, event_time: int) -> Hit:
         """Returns the first known record at or above ``event_time`` (ms) from offset ``low`` up to ``high``.
 
-        Without such a record before the first unknown offset, the hit is at that offset, or at ``high``, without a
+        If there is no such record before the first unknown offset, the result has that offset, or ``high``, and no
         time.
         """
         return self.cache.first(low, high, event_time, self.plausible_until)
@@ -158,8 +158,8 @@ class SplitSearch:
     def scan(self, low: int, high: int, event_time: int) -> Search[Hit]:
         """Reads forward from ``low`` and returns the first record at or above ``event_time`` (ms).
 
-        If there is no such record, the hit is at ``high``, without a time. If the leader gave no answer, the hit is at
-        the first offset that is not known, without a time.
+        If there is no such record, the result has the offset ``high`` and no time. If the leader gave no answer, it has
+        the first unknown offset and no time.
         """
         size = PROBE_BYTES
         while True:

@@ -196,7 +196,7 @@ class Fetcher:
         return self._failed.pop(0) if self._failed else None
 
     def partitions_receiving(self) -> set[TopicPartition]:
-        """Returns the partitions of responses of which the last :meth:`next_answer` received further bytes."""
+        """Returns the partitions of the unfinished responses to which the last :meth:`next_answer` has added bytes."""
         return self._grown
 
     def _send(self, node: int, fetch: _Fetch) -> None:

@@ -118,7 +118,7 @@ def decode(
 def _with_rest(
     records: RecordColumns, rest: LocatedRecords | None, end: int, source: str, most_bytes: int
 ) -> Decoded:
-    """Returns records and the way to those of ``rest``; ``end`` is the offset of the fetch after these."""
+    """Returns ``records``, with a function that decodes those of ``rest``. ``end`` is the offset of the next fetch."""
     offset = None if rest is None else rest.next_offset
     if rest is None or offset is None:
         return Decoded(records, end)
@@ -199,7 +199,7 @@ def _is_abort_marker(view: memoryview, batch: BatchHeader, source: str) -> bool:
 
 
 def _alike(batches: list[BatchHeader]) -> list[BatchHeader]:
-    """Returns the first of ``batches`` that one decoder can read together."""
+    """Returns the leading ones of ``batches`` that have the same format, so that one decoder can read them."""
     return list(next(groupby(batches, lambda batch: batch.magic == 2))[1])
 
 

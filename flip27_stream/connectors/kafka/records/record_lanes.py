@@ -39,7 +39,7 @@ class Batches(NamedTuple):
 def _strides() -> npt.NDArray[np.int32]:
     """Returns the size of a record by its first two bytes, the lower one first.
 
-    It is 0 if these are no length, or if the length takes more bytes.
+    The size is 0 if the two bytes are not a length, or if the length has more bytes.
     """
     pair = np.arange(1 << 16, dtype=np.int32)
     low, high = pair & 0xFF, pair >> 8
@@ -55,7 +55,7 @@ STRIDES = _strides()
 def follow_in_lanes(buffer: Bytes, batches: Batches) -> Int64s | None:
     """Returns where records begin, in the order of the buffer; those of a damaged batch may be wrong.
 
-    Returns ``None`` if a loop is faster, or if the records cannot be these.
+    Returns ``None`` if a loop is faster, or if the guess is wrong: another number of records was found.
     """
     rows, size = int(batches.counts.sum()), int((batches.highs - batches.lows).sum())
     longest = int(min(batches.counts.max(), 2 * _RECORDS_OF_LANE))

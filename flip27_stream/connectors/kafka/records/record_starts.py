@@ -35,7 +35,7 @@ _FEWEST_RUNS, _SHORT_RUN = 8, 64
 
 
 def find_records(buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Int64s) -> tuple[Int64s, Int64s]:
-    """Returns where each record goes on after its length, and where it ends.
+    """Returns the position after the length of each record, and the end of each record.
 
     Args:
         buffer: The decompressed records.
@@ -78,7 +78,7 @@ def _rows_of(some: Int64s, counts: Int64s) -> slice | npt.NDArray[np.bool_]:
 
 
 def _linked(buffer: Bytes, starts: Int64s, batches: Batches) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
-    """Returns the bodies and the ends of records, and whether the records of each batch are proven to be these.
+    """Returns the bodies and the ends of records, and for each batch whether they are proven.
 
     Lengths of more than two bytes are not read, so they prove nothing.
     """

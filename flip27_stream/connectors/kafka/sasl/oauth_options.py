@@ -70,8 +70,8 @@ def token_url(provider: str) -> Kind[str]:
     def parse(text: str, option: str) -> str:
         if text.strip().lower().startswith("file:"):
             raise OptionError(
-                f"Option '{option}' names a file. Tokens are not read from files; read it in a Python function, and "
-                f"name that in option '{provider}'."
+                f"Option '{option}' names a file. Tokens are not read from files; read the file in a Python function, "
+                f"and name the function in option '{provider}'."
             )
         try:
             parts = urlsplit(text.strip())
@@ -239,7 +239,7 @@ def _needed(option: Option[str], options: Mapping[str, str], given: Mapping[str,
     if not found:
         raise OptionError(
             f"With option '{ENDPOINT.name}', option '{_JAAS}' must set {name}, such as "
-            f'{_PACKAGE}{_MODULE} required clientId="..." clientSecret="..."; or option \'{option.name}\' be given.'
+            f'{_PACKAGE}{_MODULE} required clientId="..." clientSecret="..."; or set option \'{option.name}\'.'
         )
     return found
 

@@ -178,7 +178,8 @@ def _check_meaning(
 def _guarded(schema: Any) -> Any:
     """Returns a parsed schema with which fastavro accepts no negative index; ``schema`` is changed in place.
 
-    For Python a negative index of a list counts from its end, so lists are replaced by mappings, which do not have it.
+    For Python a negative index of a list counts from its end, so lists are replaced by mappings, which have no such
+    index.
     All logical types except decimals are removed. Arrow converts the numbers of dates and times, also for years that
     Python does not support. Fields that are not wanted are then not converted.
     """

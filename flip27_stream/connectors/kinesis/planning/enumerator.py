@@ -52,8 +52,8 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
     2. A discovery lists the shards. A shard is assigned if all its parents are processed (:meth:`_assign_ready`). The
        other shards wait for their parents; :meth:`pending` returns their number. Shards of the first listing begin
        at the position in the options, later shards at their first record.
-       3. For each micro-batch :meth:`split_ranges` finds the range of each shard (:class:`ShardLog`), in threads. The
-          end of a closed shard is final once its children are listed.
+    3. For each micro-batch :meth:`split_ranges` finds the range of each shard (:class:`ShardLog`), in threads. The
+       end of a closed shard is final once its children are listed.
     4. A shard that is processed up to a final end is retired in :meth:`admit`, and its children are assigned in the
        same plan.
     5. :meth:`snapshot_state` returns the shards that are begun and done, and the identity of each stream.

@@ -73,8 +73,9 @@ class KinesisEnumeratorState:
         start_time: The time (ms) from which a new query reads shards, unless it reads them from the trim horizon;
             ``None`` before the initial discovery.
         seen_at: A time (ms) since which planning has seen that no record followed the ends of shards; ``None`` if it is
-            not known. It is renewed once an hour, since another time makes another offset, and that an empty batch.
-        cut: The ids of the splits that may be planned up to behind a record that others follow.
+            not known. It is renewed only once an hour, because a new time makes a new offset, and a new offset an empty
+            batch.
+        cut: The ids of the splits whose planned ranges may end before the ends of their shards.
     """
 
     streams: Mapping[str, StreamState] = field(default_factory=dict)
@@ -90,8 +91,8 @@ class KinesisEnumeratorState:
 
         Args:
             now: The time (ms).
-            ends: When it was seen that no record followed (ms), of each shard that is planned up to its end.
-            cut: The ids of the splits that may be planned up to behind a record that others follow.
+            ends: For each shard that is planned up to its end, the time (ms) at which no record followed that end.
+            cut: The ids of the splits whose planned ranges may end before the ends of their shards.
         """
         seen_at = self.seen_at
         if seen_at is None or abs(now - seen_at) >= _RENEWED_MS:

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Loss:
-    """A position where records are lost, or may be lost or of another stream.
+    """A position where records are lost, where they may be lost, or where they may belong to another stream.
 
     Attributes:
         split: The shard.

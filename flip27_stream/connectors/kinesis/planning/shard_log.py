@@ -47,7 +47,7 @@ class ShardLog:
         closed: Whether the shard has ended: no record follows the last one.
         bytes_per_row: The mean size of a record (bytes); 0 if it is not known.
         seen_at: A time (ms) when no record followed the end that was found then; ``None`` if it is not known.
-        is_cut: Whether the shard may be planned up to behind a record that others follow.
+        is_cut: Whether the planned range may end before the end of the shard, so that further records follow it.
     """
 
     def __init__(

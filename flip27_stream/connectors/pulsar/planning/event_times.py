@@ -142,8 +142,8 @@ class SplitEventTimes:
     def _sample(self, published: int) -> tuple[int, int] | None:
         """Returns a sample of the messages that were published at ``published`` (ms) or later.
 
-        It has the position of the first of them, and the first event time (ms) among them; it is ``None`` if none of
-        some messages has an event time.
+        The sample is the position of the first of them, and the first event time (ms) among them; it is ``None`` if
+        none of the first messages has an event time.
         """
         if published not in self._samples:
             messages = list(self._log.client.at_publish_time(self._log.topic, published, _SAMPLE))

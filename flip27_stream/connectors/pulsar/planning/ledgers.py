@@ -34,7 +34,7 @@ class Ledgers:
         self._calls = 0
 
     def begin_plan(self) -> None:
-        """Allows some calls again."""
+        """Begins a plan, which may make a limited number of calls to the broker."""
         self._calls = 0
 
     def entries_between(self, position: int, end: int) -> int:
@@ -74,9 +74,9 @@ class Ledgers:
         return max(int(density * (ledger_of(end) - ledger_of(position))), 1) + entry_of(end)
 
     def _search(self, known: int) -> _Closed | None:
-        """Returns what is found of the closed ledger that has an entry at the position ``known``.
+        """Returns the size and the successor of the closed ledger that has an entry at the position ``known``.
 
-        The result is ``None`` if this plan has made its calls, or if no message follows.
+        The result is ``None`` if this plan may make no further calls, or if no message follows.
         """
         ledger = ledger_of(known)
         if ledger not in self._closed and self._calls < _MOST_CALLS:

@@ -40,10 +40,11 @@ class GroupWait:
     """The waiting of one run, by rule 8.
 
     Spark ends the run when ``latestOffset`` returns an unchanged offset, so a waiting run must return another one. It
-    must not block until it can read either: the member that is behind may be another source of the same query, which
-    Spark asks only after this source. So the run returns an empty batch: at once if the member that holds it has moved
-    since the last batch; after a short pause if another member has moved, which may be a source of the same query;
-    otherwise after a growing pause. There is always some pause, because only the time spent in a plan counts.
+    must not block until it can read: the member that is behind may be another source of the same query, and Spark
+    asks that source only after this one has answered. So the run returns an empty batch: at once if the member that
+    holds it has moved since the last batch; after a short pause if another member has moved, which may be a source of
+    the same query; otherwise after a growing pause. There is always some pause, because only the time spent in a plan
+    counts.
 
     A member that makes no progress for longer than ``source-timeout`` is ignored until it makes progress. Only the time
     counts in which a plan waited, the group was read and the member was alive. The time in which Spark runs a batch,

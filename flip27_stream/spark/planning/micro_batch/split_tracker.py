@@ -21,7 +21,7 @@ TrackedRow = tuple[int, int, int | None, int | None, int | None, int | None, boo
 
 
 class SplitTracker:
-    """The reported event times, the next event time, and the time at which its log end was first found, of each split.
+    """Keeps for each split the reported event times, the next event time, and the time at which its log end was found.
 
     Args:
         max_out_of_orderness_ms: How far (ms) event times may fall back within a split before a warning is logged.
