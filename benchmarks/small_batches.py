@@ -25,8 +25,8 @@ from benchmarks.support.streams import BUILTIN, OURS, drain, stream
 from benchmarks.support.turns import Pairs, milliseconds, pairs
 
 _VALUE = b"v" * 100
-_WARM_UP = 2  # the first batches of a query, which meet cold caches
-_TRIES = 4  # a batch may be planned while its rows arrive, and is then repeated
+_WARM_UP = 2  # the first batches of a query, before caches are filled
+_TRIES = 4  # a batch may be planned before all its rows have arrived; then it is measured again
 _FOREVER_MS = 60_000
 
 

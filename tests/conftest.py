@@ -21,7 +21,7 @@ from tests.support.exploring import EXPLORES, examples
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# There are no deadlines, since a shared machine stalls now and then.
+# There are no deadlines for examples, since a shared machine sometimes pauses.
 settings.register_profile(
     "flip27",
     deadline=None,
@@ -32,7 +32,7 @@ settings.register_profile(
 settings.load_profile("flip27")
 
 
-# Of a test with real servers, in seconds. It ends what hangs. A busy machine can be three times as slow as an idle one.
+# The time limit (s) of a test with real servers, which ends a test that hangs. A busy machine needs longer.
 SERVERS_TIMEOUT_S = 900
 
 

@@ -16,12 +16,12 @@ Turn = Literal["remake table", "empty table", "empty folder", "remake hybrid", "
 
 _STORM_S = 45.0, 75.0
 _FAULT_S = 1.0, 15.0
-_MOST_BEFORE_QUIET_S = 8.0  # a killed driver program takes so long to run again
+_MOST_BEFORE_QUIET_S = 8.0  # the time that a killed driver program needs until it runs again
 _KILLS: Sequence[Kill] = (
     *("kill worker",) * 8,
     *("kill planner",) * 5,
     *("kill broker",) * 2,
-    "kill driver",  # takes long to run again
+    "kill driver",  # it needs a long time until it runs again
 )
 _STOPS: Sequence[Stop] = ("stop worker", "stop planner", "stop planner", "stop driver", "stop broker")
 _CHANGES: Sequence[Change] = (

@@ -154,7 +154,7 @@ class World:
         properties = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration", ROW_RETENTION)
         table.delta.alter.set_table_properties(
             dict.fromkeys(properties, _RETENTION),
-            raise_if_not_exists=False,  # the last property is not one of Delta
+            raise_if_not_exists=False,  # the last property belongs to this project and not to Delta
         )
         return table
 

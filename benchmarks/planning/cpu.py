@@ -36,7 +36,7 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-_TARGETS_MS = {1: 150, 10: 2000}  # by the factor of the environment's number of splits
+_TARGETS_MS = {1: 150, 10: 2000}  # key: the number of splits as a multiple of the environment's number
 _PLANNER_MS = 100
 
 

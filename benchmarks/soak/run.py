@@ -27,7 +27,7 @@ STEADY, KILLED = "steady", "killed"
 _PARTITIONS = 8
 _MAX_DRIFT_MS = 10_000
 _SOURCE_TIMEOUT = "2 minutes"  # a killed member returns sooner, and counts until then
-_RETENTION = "interval 2 minutes"  # in it, members publish four times, and rows are read twice
+_RETENTION = "interval 2 minutes"  # in this time, members publish four times, and rows are read twice
 _TICK_S, _LOOK_S, _TELL_S = 0.2, 2.0, 60.0
 _START_S, _DRAIN_S = 180.0, 300.0
 
@@ -128,7 +128,7 @@ class Soak:
                 ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration", ROW_RETENTION),
                 _RETENTION,
             ),
-            raise_if_not_exists=False,  # the last property is not one of Delta
+            raise_if_not_exists=False,  # the last property belongs to this project and not to Delta
         )
         self._folder, self._group, self._rows = Folder(table), Group(self._table), Rows(self._table)
         self._load = self._open.enter_context(
@@ -142,7 +142,9 @@ class Soak:
         for query in self._queries.values():
             self._open.callback(query.driver.kill)
             query.driver.start()
-        for _ in range(2):  # a member's first plan comes after what another has read by then
+        for _ in range(
+            2
+        ):  # a member's first plan only publishes, and meanwhile the other one may have read further
             time_ms = self._load.together()
             self._wait_for_all(time_ms - DISORDER_MS - 1)
         self._together_at = time.time_ns() // 1_000_000

@@ -324,7 +324,7 @@ class PositioningRequest:
 
     Attributes:
         ranges: The ranges, by split id: those that are not empty, and empty ones that only the read limits end
-            (``limited``), of which only the next event time is needed.
+            (``limited``); for these only the next event time is needed.
         plausible_until: Event times after this time (ms) are treated as if the record had none; ``None`` for no bound.
         budget: How many records of a split the micro-batch can read at most; ``None`` for no limit.
         timestamp_assigner: Finds the event time in rows of the source's schema.

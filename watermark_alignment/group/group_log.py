@@ -33,8 +33,7 @@ class GroupLog:
         horizon_ms: The age of the oldest entry that is read at first, in ms, by the store's clock and from the newest
             commit.
         most_at_once: The approximate greatest number of commits that one call of :meth:`new_entries` reads; ``None``
-        for no
-            limit.
+            for no limit.
 
     Attributes:
         is_behind: Whether the last call of :meth:`new_entries` left commits to the next call.

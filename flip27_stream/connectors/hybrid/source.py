@@ -196,7 +196,7 @@ class HybridSourceBuilder:
         Args:
             source: The source, or a factory that makes the source at the switch from a :class:`SourceSwitchContext`.
                 The factory is also called here with the end position 0, to find out columns and limits. If that call
-                    fails, the columns are checked at the switch.
+                fails, the columns are checked at the switch.
             boundedness: Whether the source that the factory makes is bounded. By default the boundedness of the source
                 that the first call returns; unbounded if that call failed.
             converter: Converts record batches of the source to the schema of the hybrid source. It runs in the reader.

@@ -86,7 +86,7 @@ def _run(notebook: str, folder: str, result: str, parameters: Mapping[str, str])
     names: dict[str, Any] = {"__name__": "__main__", "spark": spark, "folder": folder, **parameters}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        # kafka-python reads its message schemas so; Python 3.11 and 3.12 mind.
+        # kafka-python reads its message schemas with a function that Python 3.11 and 3.12 warn of.
         warnings.filterwarnings("ignore", "(read_text|open_text) is deprecated", DeprecationWarning)
         exec(compile(path.read_text(), str(path), "exec"), names)
         return eval(result, names)

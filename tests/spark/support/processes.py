@@ -40,7 +40,7 @@ def _spark_home() -> Path:
     installed = Path(str(distribution("pyspark").locate_file("pyspark")))
     home = Path(sys.prefix) / "spark-without-archive"
     if not home.exists():
-        # Another process may make it at the same time.
+        # Another process may create the folder at the same time.
         begun = home.with_name(f"{home.name}-{os.getpid()}")
         begun.mkdir()
         for entry in installed.iterdir():

@@ -205,7 +205,7 @@ def _add_title(panel: Axes, run: SourceRun, words: Sequence[str], most_lines: in
 
 
 def _at(times: NDArray[np.datetime64], run: SourceRun) -> NDArray[np.datetime64]:
-    """Returns the least watermark of a run at each of these times: the one after the last batch before the time."""
+    """Returns the least watermark of a run at each of these times, as it was after the last batch before that time."""
     places = np.searchsorted(run.times, times, side="right") - 1
     return np.where(places < 0, np.datetime64("NaT"), run.floor[np.maximum(places, 0)])
 

@@ -65,7 +65,7 @@ def deletion_vectors(log: LogFiles, version: int, what: str) -> Mapping[str, Des
 def latest_checkpoint(names: Iterable[str], version: int) -> Checkpoint | None:
     """Returns the latest complete checkpoint up to ``version``; ``None`` without such a checkpoint.
 
-    A checkpoint is one file, or several numbered files of which all must exist, or one file with a UUID in its name.
+    A checkpoint is one file, or several numbered files that must all exist, or one file with a UUID in its name.
 
     Args:
         names: The names of the files of the log.

@@ -17,7 +17,7 @@ _MOST_PAUSE_S = 0.5
 
 
 class FirstAnswer:
-    """One request to many brokers, of which the first response counts.
+    """One request that is sent to many brokers. The first response counts.
 
     Each broker has up to a second to answer before the next one is asked, too. Responses of all brokers are accepted
     until the time limit. So a broker that hangs delays the result by a second at most, and a slow broker can still

@@ -215,7 +215,7 @@ class TimestampIndex(Locator):
 
     ListOffsets answers with the first matching record of the whole log. This may be a transaction marker, an aborted
     record, a record with an implausible timestamp, or a record before the position. So the answer is only the offset at
-        which to begin reading, or shows that no record matches; the search reads the record itself before it uses it.
+    which to begin reading, or shows that no record matches; the search reads the record itself before it uses it.
     """
 
     def skip(self, search: SplitSearch, low: int, high: int, event_time: int) -> Search[int]:

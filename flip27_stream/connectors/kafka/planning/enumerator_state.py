@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AssignedTopic:
-    """A topic of which partitions were assigned.
+    """A topic with partitions that were assigned.
 
     Attributes:
         topic_id: The id that distinguishes the topic from a later topic of the same name; empty if it is not known.

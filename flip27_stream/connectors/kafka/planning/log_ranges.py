@@ -319,7 +319,7 @@ class LogRanges:
         report_data_loss(log, what, fail=self._options.fail_on_data_loss)
 
     def _with_drained(self, looked: Looked, late: Collection[TopicPartition]) -> Looked:
-        """Returns ``looked`` with the splits marked as not drained whose leaders may have more records.
+        """Returns ``looked``, where splits whose leaders may have more records are marked as not drained.
 
         A split is not known to be drained if its end comes from an earlier request. In isolation ``read_committed`` it
         is also not drained if an open transaction holds records between the last stable offset and the high watermark.

@@ -18,8 +18,8 @@ def gather(buffer: Bytes, at: Int64s, sizes: Int64s) -> pa.BinaryArray:
     """Returns the pieces of ``buffer`` as one binary column.
 
     Numpy copies pieces of one size as elements of an array of that size. For other pieces Arrow does the copy. Its
-    arrays have no gaps between values, so the values and the gaps between them form one array over the buffer, of which
-    Arrow takes every second element.
+    arrays have no gaps between values, so the values and the gaps between them form one array over the buffer. Arrow
+    takes every second element of it.
 
     Args:
         buffer: The bytes.

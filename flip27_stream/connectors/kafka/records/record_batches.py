@@ -50,7 +50,7 @@ class Decoded:
         next_offset: The offset after the last complete batch, even if that batch has no data records (markers,
             aborted or compacted records), but not above ``stop``. It is ``start`` if the data has no complete batch;
             a larger fetch may then have one.
-        more: Decodes the next part of a large batch, of which ``records`` are a part; ``None`` after the last one.
+        more: Decodes the next part of a large batch, if ``records`` are a part of one; ``None`` after the last part.
     """
 
     records: RecordColumns

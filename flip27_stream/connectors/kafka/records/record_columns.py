@@ -68,7 +68,7 @@ class RecordColumns:
 
 
 class LocatedRecords:
-    """The records of batches, of which keys, values and headers are not copied yet.
+    """The records of batches. Their keys, values and headers are not copied yet.
 
     Memory is bounded by the size of ``buffer``: a record count that does not fit in it is refused first.
 

@@ -38,7 +38,7 @@ _EXTENSION_VALUE: Final = re.compile(r"[\x21-\x7e \t\r\n]+")
 def _java_class(*names: str) -> Kind[str]:
     """Returns the kind of an option whose value is the name of a Java class.
 
-    Only ``names`` are allowed: classes of which this source has its own implementation. Package prefixes that
+    Only ``names`` are allowed: the classes that this source implements itself. Package prefixes that
     Databricks adds are ignored.
     """
 

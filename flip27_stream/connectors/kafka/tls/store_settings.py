@@ -93,7 +93,7 @@ class TrustOptions:
 def one_place(
     options: Mapping[str, str], location: Option[str], pem: Option[str]
 ) -> tuple[str | None, str | None]:
-    """Returns the path and the PEM text of a store, at most one of which may be given.
+    """Returns the path and the PEM text of a store; only one of the two may be given.
 
     Raises:
         OptionError: Both are given, or the path is PEM text.

@@ -368,7 +368,7 @@ class ShardLog:
         return self._rough_cut(found.record.behind, end) if isinstance(found, Gap) else found
 
     def _rough_cut(self, position: int, end: int) -> int:
-        """Returns the position of a cut, at most ``end``, whose next record is not known."""
+        """Returns an estimated position of a cut, at most ``end``, where the next record is not known."""
         self.is_cut = self.is_cut or self._known.start < position < end
         return min(position, end)
 

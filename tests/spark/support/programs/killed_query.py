@@ -98,7 +98,7 @@ def driver(module: str, argument: str, log: Path) -> Iterator[Callable[[Moment, 
         while not moment():
             if process.poll() is not None or time.monotonic() > deadline:
                 raise AssertionError(f"It never came to {what}:\n{log.read_text()[-4000:]}")
-            time.sleep(0.002)  # the processes to be killed need the processor
+            time.sleep(0.002)  # leaves the processor to the processes that are to be killed
         family.extend(descendants(process.pid))
         os.kill(process.pid, signal.SIGKILL)
 
