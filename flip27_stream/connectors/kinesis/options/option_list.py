@@ -34,7 +34,7 @@ STREAM_NAME: Final = Option(
 )
 STREAM_ARN: Final = Option("streamARN", _STREAMS, None, "ARNs of the streams to read, all of one region.")
 REGION: Final = Option(
-    "region", TEXT, None, "AWS region. Without it the region of the ARNs, or of boto3's configuration."
+    "region", TEXT, None, "AWS region. If not set: the region of the ARNs, or else of boto3's configuration."
 )
 ENDPOINT: Final = Option(
     "endpoint", Kind("URL", TEXT.parse), None, "URL of the service, if it is not that of AWS."
@@ -102,7 +102,7 @@ SETTLING_TIME: Final = Option(
     "settlingTime",
     POSITIVE,
     "1 s",
-    "The end of a busy shard is looked for this long before now, so results come this much later.",
+    "A busy shard is read only up to this time before now, so its records are read at least this much later.",
 )
 INCLUDE_SUB_SEQUENCE_NUMBER: Final = Option(
     "includeSubSequenceNumber",
