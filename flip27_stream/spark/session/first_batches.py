@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 import socket
 import tempfile
@@ -50,7 +51,7 @@ def _listen(spark: SparkSession) -> str:
         _ = spark.sparkContext
         folder = Path(tempfile.mkdtemp(prefix="flip27-stream-"))
         listening = socket.socket(socket.AF_UNIX)
-        weakref.finalize(spark, _stop, listening, folder)
+        weakref.finalize(spark, _stop, listening, folder, os.getpid())
         address = str(folder / "first-batches")
         listening.bind(address)
         listening.listen()
@@ -62,8 +63,10 @@ def _listen(spark: SparkSession) -> str:
     return address
 
 
-def _stop(listening: socket.socket, folder: Path) -> None:
+def _stop(listening: socket.socket, folder: Path, process: int) -> None:
     """Ends the thread of a session that is garbage-collected, or at the end of the process."""
+    if os.getpid() != process:  # A forked process shares the socket and the folder.
+        return
     with suppress(OSError):  # It was not listening.
         listening.shutdown(socket.SHUT_RDWR)
     shutil.rmtree(folder, ignore_errors=True)
