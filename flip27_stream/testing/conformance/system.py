@@ -68,7 +68,7 @@ class ExternalSystem(ABC):
         """Makes a split disappear with all its records, until :meth:`restore`.
 
         Returns:
-            The name that errors must contain for the split: an id, a file or a topic.
+            The name that errors must contain for the split, such as an id, a file or a topic.
         """
         raise _not_provided(self, "hide", "splits that vanish and come back")
 
