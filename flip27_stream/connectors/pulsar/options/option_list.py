@@ -129,7 +129,7 @@ OPERATION_TIMEOUT: Final = Option(
     "pulsar.client.operationTimeoutMs",
     whole(),
     "30000",
-    "How long (ms) a call is tried before it fails, in three attempts.",
+    "How long (ms) a call is tried before it fails: three attempts, each of which has a third of the time.",
 )
 CONNECTION_TIMEOUT: Final = Option(
     "pulsar.client.connectionTimeoutMs",
