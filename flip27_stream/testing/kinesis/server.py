@@ -113,11 +113,16 @@ class KinesisServer(Server[Child]):
         self.wait_until_active(name)
 
     def delete_stream(self, name: str) -> None:
-        """Deletes a stream. Returns when the emulator no longer lists it."""
+        """Deletes a stream. Returns when the emulator no longer has it."""
         self.client.delete_stream(StreamName=name)
 
         def is_gone() -> bool:
-            return name not in self.client.list_streams()["StreamNames"]
+            # A listing has some of the streams only.
+            try:
+                self.client.describe_stream_summary(StreamName=name)
+            except self.client.exceptions.ResourceNotFoundException:
+                return True
+            return False
 
         wait_until(is_gone, f"stream {name} to be deleted")
 

@@ -92,7 +92,7 @@ def test_topic_that_was_recreated_longer(broker: KafkaBroker, topic: MakeTopic, 
         assert lenient.move_to_ends() == {f"{name}-0": SplitRange(0, 5), f"{name}-1": SplitRange(0, 0)}
         assert lenient.ranges() == {f"{name}-0": SplitRange(5, 5), f"{name}-1": SplitRange(0, 0)}
         with pytest.raises(
-            DataLossError, match=r"wanted from offset 3, .*made again\. .* changed from 3 to 0\. "
+            DataLossError, match=r"wanted from offset 3, .*created again\. .* changed from 3 to 0\. "
         ):
             strict.ranges()
 

@@ -98,7 +98,7 @@ def test_a_checkpoint_of_other_topics_alone_is_taken_for_that_of_another_query(
     with (
         SourceQuery(source(broker, EARLIEST, subscribe=second), query.offset) as other,
         pytest.raises(
-            DataLossError, match=rf"{first}-0 .*\({second}\) does not name.*checkpointLocation of its own"
+            DataLossError, match=rf"{first}-0 .*\({second}\) does not name.*its own checkpointLocation"
         ),
     ):
         other.next_batch()
