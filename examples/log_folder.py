@@ -1,6 +1,4 @@
-"""A source of one's own: a folder of files that grow by lines, each of which begins with its event time (ms) and a
-space.
-"""
+"""A source of one's own: a folder of growing files. Each line begins with its event time (ms) and a space."""
 
 from __future__ import annotations
 
@@ -36,9 +34,7 @@ Context = api.SplitEnumeratorContext[LogFile]
 
 
 def read_lines(split: LogFile) -> Iterator[dict[str, object]]:
-    """Returns the lines from ``split.start`` up to ``split.end``, as bytes, as in ``split_ranges``: in text a single
-    CR ends a line, too.
-    """
+    """Returns the lines from ``split.start`` up to ``split.end``. Files are read as bytes: in text a CR ends a line."""
     with open(split.path, "rb") as lines:
         for number, line in enumerate(islice(lines, split.start, split.end), split.start):
             ms, _, text = line.decode().removesuffix("\n").removesuffix("\r").partition(" ")
