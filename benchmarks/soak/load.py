@@ -111,7 +111,7 @@ class Feed:
         return [int(before + step * n) - self._chance.randint(0, DISORDER_MS) for n in range(1, count + 1)]
 
     def _turn(self, now: int) -> None:
-        """Begins the next spell of the partition."""
+        """Ends the current spell (a time of constant speed and rate), and begins the next one."""
         if self._spell.is_silent and self._spell.seconds >= self._long_silence_s[0]:
             self._time = max(self._time, now + AHEAD_MS + DISORDER_MS)
         self._spell = next(self._spells)

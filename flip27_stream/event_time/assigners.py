@@ -144,7 +144,7 @@ class FunctionTimestampAssigner(TimestampAssigner):
         length = f"{len(returned)} long" if hasattr(returned, "__len__") else "without a length"
         return EventTimeError(
             f"Event-time function {self.spec!r} returned {what}, {length}; expected an Arrow or NumPy "
-            f"array of {records.num_rows} 64-bit integers (ms) or timestamps, null where there is none."
+            f"array of {records.num_rows} 64-bit integers (ms) or timestamps, null for a row without event time."
         )
 
 

@@ -8,7 +8,7 @@ import pickle
 import random
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import given
@@ -80,12 +80,15 @@ class NamesSerializer(SimpleVersionedSerializer[frozenset[str]]):
 ShardOffset = Offset[Shard, frozenset[str]]
 
 
+ShardCodec: TypeAlias = OffsetCodec[Shard, frozenset[str]]
+
+
 @pytest.fixture
-def codec() -> OffsetCodec[Shard, frozenset[str]]:
+def codec() -> ShardCodec:
     return _codec()
 
 
-def _codec() -> OffsetCodec[Shard, frozenset[str]]:
+def _codec() -> ShardCodec:
     return OffsetCodec(FINGERPRINT, ShardSerializer(), NamesSerializer())
 
 
@@ -120,7 +123,7 @@ def _with(path: list[Any], value: Any) -> dict[str, Any]:
     return document
 
 
-def test_layout_is_sorted_integers_strings_and_nulls(codec: OffsetCodec[Shard, frozenset[str]]) -> None:
+def test_layout_is_sorted_integers_strings_and_nulls(codec: ShardCodec) -> None:
     assert json.dumps(codec.to_json(_offset())) == (
         '{"batch": 12, "enumerator": [1, ["clicks", "views"]], "flip27": 1, "lineage": "9f86d081884c7d65", '
         '"plausible_until": 1700003600000, "source": "kafka subscribe=clicks,views", "split_version": 1, '
@@ -129,15 +132,13 @@ def test_layout_is_sorted_integers_strings_and_nulls(codec: OffsetCodec[Shard, f
     )
 
 
-def test_sk_35_stored_offset_of_format_version_1_is_read_for_ever(
-    codec: OffsetCodec[Shard, frozenset[str]],
-) -> None:
+def test_sk_35_stored_offset_of_format_version_1_is_read_for_ever(codec: ShardCodec) -> None:
     """CO-11, SK-35: a stored offset of format version 1 is read. The fixture is a released format; never regenerate
     it."""
     assert codec.from_json(json.loads(FIXTURE.read_text())) == _offset()
 
 
-def test_initial_is_a_constant_that_is_no_offset(codec: OffsetCodec[Shard, frozenset[str]]) -> None:
+def test_initial_is_a_constant_that_is_no_offset(codec: ShardCodec) -> None:
     """The initial offset is a constant from which no offset is read. Spark asks for it several times and does not log
     it (fact 5)."""
     assert codec.from_json(json.loads(json.dumps(INITIAL))) is None
@@ -248,9 +249,7 @@ def test_a_mutated_document_is_read_or_refused_as_a_checkpoint_error(document: A
         assert _read(_codec().to_json(outcome)) == outcome
 
 
-def test_co_11_and_ks_01_older_serializer_versions_are_read(
-    codec: OffsetCodec[Shard, frozenset[str]],
-) -> None:
+def test_co_11_and_ks_01_older_serializer_versions_are_read(codec: ShardCodec) -> None:
     document = _with(["enumerator"], [0, "clicks,views"]) | {"split_version": 0, "splits": {"clicks-0": [7]}}
     offset = codec.from_json(document)
     assert offset is not None
@@ -268,16 +267,14 @@ def test_co_11_and_ks_01_older_serializer_versions_are_read(
     ],
 )
 def test_sk_35_and_hy_16_a_newer_version_is_refused(
-    codec: OffsetCodec[Shard, frozenset[str]], path: list[Any], value: int, names: list[str]
+    codec: ShardCodec, path: list[Any], value: int, names: list[str]
 ) -> None:
     with pytest.raises(NewerCheckpointError, match="another checkpointLocation") as raised:
         codec.from_json(_with(path, value))
     assert all(name in str(raised.value) for name in names)
 
 
-def test_begins_of_splits_are_format_version_2(
-    codec: OffsetCodec[Shard, frozenset[str]],
-) -> None:
+def test_begins_of_splits_are_format_version_2(codec: ShardCodec) -> None:
     """A document with the begins of splits in earlier offsets has format version 2. Documents without them stay
     version 1, which older releases read."""
     offset = _offset(earlier_begins={"views-1": (0, 11), "clicks-0": (7, 3)})
@@ -287,14 +284,12 @@ def test_begins_of_splits_are_format_version_2(
     assert codec.from_json(json.loads(json.dumps(document))) == offset
 
 
-def test_a_newer_format_is_named_even_when_nothing_else_is_understood(
-    codec: OffsetCodec[Shard, frozenset[str]],
-) -> None:
+def test_a_newer_format_is_named_even_when_nothing_else_is_understood(codec: ShardCodec) -> None:
     with pytest.raises(NewerCheckpointError, match="version 3"):
         codec.from_json({MARKER: 3, "something": "else"})
 
 
-def test_another_source_is_refused_with_both_fingerprints(codec: OffsetCodec[Shard, frozenset[str]]) -> None:
+def test_another_source_is_refused_with_both_fingerprints(codec: ShardCodec) -> None:
     with pytest.raises(
         ForeignCheckpointError, match="Use another checkpointLocation, or the source"
     ) as raised:
@@ -360,7 +355,7 @@ def test_an_offset_of_another_format_of_spark_is_not_called_corrupt(document: An
     ],
 )
 def test_a_corrupt_field_is_named_with_its_value(
-    codec: OffsetCodec[Shard, frozenset[str]], path: list[Any], value: Any, names: list[str]
+    codec: ShardCodec, path: list[Any], value: Any, names: list[str]
 ) -> None:
     with pytest.raises(CorruptCheckpointError) as raised:
         codec.from_json(_with(path, value))
@@ -369,14 +364,14 @@ def test_a_corrupt_field_is_named_with_its_value(
 
 
 @pytest.mark.parametrize("field", sorted(_document()))
-def test_a_missing_field_is_named(codec: OffsetCodec[Shard, frozenset[str]], field: str) -> None:
+def test_a_missing_field_is_named(codec: ShardCodec, field: str) -> None:
     document = _document()
     del document[field]
     with pytest.raises(CorruptCheckpointError, match=field):
         codec.from_json(document)
 
 
-def test_values_that_cannot_be_read_back_are_not_written(codec: OffsetCodec[Shard, frozenset[str]]) -> None:
+def test_values_that_cannot_be_read_back_are_not_written(codec: ShardCodec) -> None:
     with pytest.raises(ValueError, match="the position of split 'a'"):
         SplitState(Shard("a"), -1)
     with pytest.raises(ValueError, match="begin names splits"):
@@ -394,9 +389,7 @@ def test_a_float_in_a_state_is_not_written() -> None:
         OffsetCodec(FINGERPRINT, ShardSerializer(), Floats()).to_json(_offset())
 
 
-def test_1000_partitions_of_a_long_topic_name_stay_below_120_kb(
-    codec: OffsetCodec[Shard, frozenset[str]],
-) -> None:
+def test_1000_partitions_of_a_long_topic_name_stay_below_120_kb(codec: ShardCodec) -> None:
     """The offset of 1000 partitions has less than 120 kB of text. The largest document is that of batch 0, where
     every split has a begin, if all splits were seen at their ends."""
     names = [f"prod.eu-west-1.payments.transaction-authorised.v2-{number}" for number in range(1000)]

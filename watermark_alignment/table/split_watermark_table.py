@@ -301,7 +301,7 @@ class SplitWatermarkTable:
         raise AlignmentError(f"The split-watermark table at '{self.uri}' {why}")
 
     def _last_batch(self, app_id: str) -> int:
-        """Returns the newest batch of ``app_id``, or -1 if there is none.
+        """Returns the newest batch of ``app_id``, or -1 if the table has no batch of it.
 
         The log is read only once: a commit fails if another process has since written as ``app_id``.
         """

@@ -90,7 +90,7 @@ def _idle_thread() -> SimpleQueue[Callable[[], None]]:
     """Returns the queue of a thread that has no work.
 
     Raises:
-        ConnectorError: There is none, and none can be started.
+        ConnectorError: No thread is idle, and no further thread can be started.
     """
     try:
         return _idle.pop()

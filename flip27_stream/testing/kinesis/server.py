@@ -113,7 +113,12 @@ class KinesisServer(Server[Child]):
         self.wait_until_active(name)
 
     def delete_stream(self, name: str) -> None:
-        """Deletes a stream. Returns when the emulator no longer has it."""
+        """Deletes a stream. Returns when the emulator no longer has it, and the second of the deletion is over.
+
+        Sequence numbers begin with the second in which their shard was created. The service takes longer to delete a
+        stream, so its numbers never meet those of a new stream of the same name; the emulator's could.
+        """
+        second = int(time.time())
         self.client.delete_stream(StreamName=name)
 
         def is_gone() -> bool:
@@ -125,6 +130,7 @@ class KinesisServer(Server[Child]):
             return False
 
         wait_until(is_gone, f"stream {name} to be deleted")
+        wait_until(lambda: int(time.time()) > second, "the next second")
 
     def put(
         self, stream: str, records: Iterable[tuple[int, bytes]], key: str = "key"

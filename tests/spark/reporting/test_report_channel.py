@@ -318,7 +318,7 @@ def test_the_listener_goes_on_after_a_lack_of_files(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The listener goes on after it could not open a file for a connection. It closes a connection of a client
-    without the key; if there is none, it waits and tries again."""
+    without the key; without such a client, it waits and tries again."""
     server, failures = listener._server, [errno.EMFILE, errno.ECONNABORTED, errno.ENFILE]
 
     class Exhausted:

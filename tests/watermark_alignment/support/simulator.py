@@ -158,7 +158,7 @@ class Batch:
 
     @cached_property
     def cap(self) -> float:
-        """The cap of rule 2, or infinity if there is none."""
+        """The cap of rule 2, or infinity without a cap."""
         return min((cap for _, cap in self.caps()), default=float("inf"))
 
     def front_after(self, view: SplitView) -> int | None:

@@ -99,7 +99,7 @@ def batch_headers(data: bytes | memoryview, source: str = "a fetch response") ->
 
 
 def end_of_batches(data: bytes | memoryview, source: str) -> int:
-    """Returns the greatest offset after a complete batch of ``data``; 0 if there is none.
+    """Returns the greatest offset after a complete batch of ``data``; 0 without such a batch.
 
     Raises:
         CorruptRecordError: The size or the offsets of a batch of magic 2 are impossible, or any header of another
