@@ -50,7 +50,7 @@ class Settings:
 
     @property
     def kills(self) -> int:
-        """The number of kills. No query is killed at the end of the run, since a killed query needs time to catch up."""
+        """The number of kills. The end of the run has no kill, since a killed query needs time to catch up."""
         return math.ceil(self.seconds / self.kill_every_s) - 1
 
 

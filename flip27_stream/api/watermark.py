@@ -46,7 +46,7 @@ class TimestampAssigner(ABC):
         kind = f" of {times.type}, {len(times)} long" if isinstance(times, pa.Array) else ""
         raise ContractError(
             f"{type(self).__name__}.extract_timestamps() returned {shortened(repr(times)) if not kind else 'an array'}"
-            f"{kind}; it must return a pyarrow array of {records.num_rows} int64 (ms), null for a row without event time."
+            f"{kind}; it must return a pyarrow array of {records.num_rows} int64 (ms), null for a row without one."
         )
 
 
