@@ -23,8 +23,8 @@ from pyspark.sql.streaming.datasource import (
 
 from flip27_stream.errors import Flip27Error
 from flip27_stream.spark.execution.task import SplitTask, read_task
-from flip27_stream.spark.planning.early_imports import EarlyImports
 from flip27_stream.spark.planning.micro_batch.rate_limit import UNLIMITED
+from flip27_stream.spark.planning.planning_modules import import_planning_modules
 from flip27_stream.spark.source_spec import SourceSpec
 from offsets import INITIAL
 
@@ -82,16 +82,10 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, spec: SourceSpec) -> None:
         self._spec = spec
-        self._imports: EarlyImports | None = None
         self._coordinator: SourceCoordinator | None = None
 
     def initialOffset(self) -> dict[str, Any]:
-        """Returns a constant. Spark does not log this offset, so it must not depend on anything.
-
-        Spark calls this method before the first plan of a new query, so it waits for the imports of the plan.
-        """
-        if self._imports is not None:
-            self._imports.wait()
+        """Returns a constant. Spark does not log this offset, so it must not depend on anything."""
         return dict(INITIAL)
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -100,9 +94,10 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Spark has one limit only, and ``Trigger.Once`` replaces it by "all". The number stands for all limits of the
         options. An aligned source never returns "all", so that the coordinator can recognize ``Trigger.Once``.
 
-        Spark calls this in the planning process only, before anything else.
+        Spark calls this in the planning process only, as it starts the query. So the modules of the first plan are
+        imported here, and not while the first micro-batch waits for its plan.
         """
-        self._imports = self._imports or EarlyImports(self._spec)
+        import_planning_modules(self._spec)
         limits = self._spec.limits
         if self._spec.alignment is None and {
             limits.max_rows,
@@ -149,7 +144,7 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._coordinator.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_coordinator": None, "_imports": None}
+        return self.__dict__ | {"_coordinator": None}
 
     def _planning(self) -> SourceCoordinator:
         if self._coordinator is None:
@@ -157,8 +152,7 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 signal.signal(signal.SIGTERM, _stop_once)
                 # The signal may come after Spark's loop has ended and before it calls stop.
                 atexit.register(self.stop)
-            if self._imports is not None:
-                self._imports.wait()
+            import_planning_modules(self._spec)
             from flip27_stream.spark.planning.coordinator import SourceCoordinator
 
             self._coordinator = SourceCoordinator(self._spec)

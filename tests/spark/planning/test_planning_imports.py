@@ -41,7 +41,7 @@ def test_modules_of_the_table_are_imported_while_spark_runs_the_first_batch(tmp_
 
 
 _EARLY = """
-import pickle, sys, threading
+import pickle, sys
 
 from flip27_stream.api import WatermarkStrategy
 from flip27_stream.connectors.kafka import KafkaSource
@@ -54,15 +54,12 @@ coordinator = "flip27_stream.spark.planning.coordinator"
 before = "kafka" in sys.modules or coordinator in sys.modules
 reader.getDefaultReadLimit()
 pickle.dumps(reader)
-for thread in threading.enumerate():
-    if thread.name == "flip27-imports":
-        thread.join()
 print(before, coordinator in sys.modules, "flip27_stream.connectors.kafka.planning.enumerator" in sys.modules)
 """
 
 
 def test_planning_is_imported_once_spark_has_asked_for_the_limit() -> None:
-    """Spark asks in the planning process only, and then prepares the query before it asks for offsets."""
+    """Spark asks in the planning process only, as it starts the query, and before the first micro-batch."""
     done = subprocess.run(
         [sys.executable, "-c", _EARLY], capture_output=True, text=True, timeout=120, check=True
     )
