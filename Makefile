@@ -6,8 +6,8 @@ PYTHON ?= python3
 ARGS ?=
 
 VENV_PYTHON := .venv/bin/python
-# Two at a time: a test of Spark waits as much as it computes.
-PYTEST := $(VENV_PYTHON) -m pytest --numprocesses=2 --dist=worksteal
+# Three at a time on two cores: a test of Spark or of a server waits more than it computes.
+PYTEST := $(VENV_PYTHON) -m pytest --numprocesses=3 --dist=worksteal
 # Tests start many processes. Without compiled modules each of them would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 VENV_READY := .venv/.ready

@@ -42,7 +42,7 @@ _NO_SUCH_TOPIC = (
     "nothing: the topic was deleted, or created again (if it was migrated to another cluster with its offsets kept, "
     f"see option '{TRUSTED_CLUSTER.name}')"
 )
-_DECODED_AT_ONCE = 1 << 21
+_DECODED_AT_ONCE = 1 << 22
 _GUESSED_RECORD = 1 << 10
 
 
