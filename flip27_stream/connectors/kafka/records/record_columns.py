@@ -18,7 +18,7 @@ from flip27_stream.connectors.kafka.records.batch_headers import BatchHeader
 from flip27_stream.connectors.kafka.records.binary_columns import gather
 from flip27_stream.connectors.kafka.records.record_headers import read_headers
 from flip27_stream.connectors.kafka.records.record_starts import find_records
-from flip27_stream.connectors.kafka.records.varints import Bytes, MalformedError, read_varints
+from flip27_stream.connectors.kafka.records.varints import Bytes, MalformedError, VarintCursor
 
 _LONG_VARINT = 10
 
@@ -100,14 +100,13 @@ class LocatedRecords:
         buffer = self._buffer
         counts = np.array([batch.record_count for batch in batches], np.int64)
         bodies, self._ends = find_records(buffer, spans, counts)
-        time_deltas, at = read_varints(buffer, bodies + 1, _LONG_VARINT)
-        offset_deltas, at = read_varints(buffer, at)
-        self._key_sizes, self._key_at = read_varints(buffer, at)
-        self._value_sizes, self._value_at = read_varints(
-            buffer, self._key_at + np.maximum(self._key_sizes, 0)
-        )
-        values_end = self._value_at + np.maximum(self._value_sizes, 0)
-        self._header_counts, self._headers_at = read_varints(buffer, values_end)
+        fields = VarintCursor(buffer, bodies + 1)  # The byte before them has no attributes.
+        time_deltas, offset_deltas = fields.read(_LONG_VARINT), fields.read()
+        self._key_sizes, self._key_at = fields.read(), fields.at
+        fields.skip(self._key_sizes)
+        self._value_sizes, self._value_at = fields.read(), fields.at
+        fields.skip(self._value_sizes)
+        self._header_counts, self._headers_at = fields.read(), fields.at
         _check_ends(self._header_counts, self._headers_at, self._ends)
         self._offsets = _offsets(offset_deltas, counts, batches)
         self._timestamps, self._types = _times(time_deltas, counts, batches)

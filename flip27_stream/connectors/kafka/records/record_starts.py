@@ -31,7 +31,7 @@ from flip27_stream.connectors.kafka.records.varints import (
 )
 
 _MANY = 512  # The number of records in a batch from which on a check for equal lengths saves time.
-_FEWEST_RUNS, _SHORT_RUN = 8, 64
+_FEWEST_RUNS, _SHORT_RUN, _LONG_RUN = 8, 64, 1024
 
 
 def find_records(buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Int64s) -> tuple[Int64s, Int64s]:
@@ -138,8 +138,9 @@ def _add_runs(data: Bytes, starts: Int64s) -> bool:
         most = min(len(starts) - row, (len(data) - at) // stride if length > 0 else 0)
         if most < 1:
             raise MalformedError("a record leaves its batch")
-        for window in (min(most, _SHORT_RUN), most):
-            run = _same(data[at : at + window * stride].reshape(window, stride)[:, :body])
+        for window in (_SHORT_RUN, _LONG_RUN, most):
+            rows = min(window, most)
+            run = _same(data[at : at + rows * stride].reshape(rows, stride)[:, :body])
             if run < window:
                 break
         starts[row : row + run] += np.arange(at, at + run * stride, stride)

@@ -10,12 +10,16 @@ import numpy.typing as npt
 from flip27_stream.arrays import Int64s
 
 Bytes = npt.NDArray[np.uint8]
+_Pairs = npt.NDArray[np.uint16]
 
 INT_BYTES = 5
 """The greatest number of bytes of an encoded int32; an int64 takes up to 10."""
 
-
 _LONG_BYTES = 10
+_WORD_BYTES = 8
+_NO_ROWS = np.empty(0, np.int64)
+_EXCEEDS = 0x8000
+"""What follows the last byte in its pair: the number exceeds the buffer if that byte is not its end."""
 
 
 class MalformedError(ValueError):
@@ -39,25 +43,98 @@ def read_varints(buffer: Bytes, at: Int64s, longest: int = INT_BYTES) -> tuple[I
     """
     try:
         pairs = byte_pairs(buffer)[at]
-    except IndexError:  # a number may be the last byte
-        return _read_long(buffer, at, longest)
-    raw, two, behind = pairs & 0x7F, pairs >> 7 & 1, at + 1
-    if not two.any():
-        return _unzigzag(raw).astype(np.int64), behind
-    behind += two
-    raw |= pairs >> 1 & 0x3F80 & -two
-    numbers = _unzigzag(raw).astype(np.int64)
-    longer = np.flatnonzero(pairs & 0x8080 == 0x8080)
+    except IndexError:
+        last = len(buffer) - 1
+        if not last or at.max() > last:
+            return _read_long(buffer, at, longest)
+        pairs = byte_pairs(buffer)[np.minimum(at, last - 1)]
+        pairs[at == last] = _EXCEEDS | int(buffer[last])
+    numbers, two, longer = _short(pairs)
     if 2 * len(longer) > len(at):
         return _read_long(buffer, at, longest)
+    behind = at + 1
+    if two is not None:
+        behind += two
     if len(longer):
         numbers[longer], behind[longer] = _read_long(buffer, at[longer], longest)
     return numbers, behind
 
 
-def byte_pairs(buffer: Bytes) -> npt.NDArray[np.uint16]:
+class VarintCursor:
+    """Reads numbers that follow each other, in many rows of a buffer at a time.
+
+    Access to scattered places is most of the time of :func:`read_varints`. The cursor takes eight bytes of each row at
+    once, which have the first numbers of nearly all records.
+
+    Args:
+        buffer: The bytes.
+        at: The position of the first number of each row, ascending.
+
+    Attributes:
+        at: The position of the next number of each row.
+    """
+
+    def __init__(self, buffer: Bytes, at: Int64s) -> None:
+        self.at = at
+        self._buffer = buffer
+        self._load()
+
+    def _load(self) -> None:
+        size = max(len(self._buffer) - _WORD_BYTES + 1, 0)
+        words: npt.NDArray[np.uint64] = np.ndarray((size,), "<u8", self._buffer.data, 0, (1,))
+        self._left = 0  # The number of bytes that are left in each word at least.
+        if len(self.at) and self.at[-1] < size:
+            self._words, self._left = words[self.at], _WORD_BYTES
+
+    def read(self, longest: int = INT_BYTES) -> Int64s:
+        """Returns the next number of each row.
+
+        Args:
+            longest: The greatest number of bytes of an encoded number.
+
+        Raises:
+            MalformedError: A number takes more than ``longest`` bytes, or begins in the buffer and exceeds it.
+            IndexError: A number begins behind the buffer.
+        """
+        if self._left < 2:
+            numbers, self.at = read_varints(self._buffer, self.at, longest)
+            return numbers
+        numbers, two, longer = _short(self._words.astype(np.uint16))
+        if len(longer):
+            numbers, self.at = read_varints(self._buffer, self.at, longest)
+            self._load()
+            return numbers
+        self.at = self.at + 1
+        self._words >>= np.uint64(8)
+        self._left -= 1
+        if two is not None:
+            self.at += two
+            self._words >>= two.astype(np.uint64) << np.uint64(3)
+            self._left -= 1
+        return numbers
+
+    def skip(self, sizes: Int64s) -> None:
+        """Skips bytes of each row. A negative size is that of a null, which has no bytes."""
+        if (sizes > 0).any():
+            self._left = 0
+            self.at = self.at + np.maximum(sizes, 0)
+
+
+def _short(pairs: _Pairs) -> tuple[Int64s, _Pairs | None, Int64s]:
+    """Returns the numbers that begin with pairs of bytes, whether each has a second byte (1 or 0; ``None`` if all have
+    one byte), and the rows of the numbers that have a third byte. What is returned as their number is wrong.
+    """
+    raw, two = pairs & 0x7F, pairs >> 7 & 1
+    if not two.any():
+        return _unzigzag(raw).astype(np.int64), None, _NO_ROWS
+    raw |= pairs >> 1 & 0x3F80 & -two
+    longer: Int64s = np.flatnonzero(pairs & 0x8080 == 0x8080).astype(np.int64, copy=False)
+    return _unzigzag(raw).astype(np.int64), two.astype(np.uint16, copy=False), longer
+
+
+def byte_pairs(buffer: Bytes) -> _Pairs:
     """Returns each byte of a buffer with the next one, as a number whose lower byte comes first. Nothing is copied."""
-    pairs: npt.NDArray[np.uint16] = np.ndarray((max(len(buffer) - 1, 0),), "<u2", buffer.data, 0, (1,))
+    pairs: _Pairs = np.ndarray((max(len(buffer) - 1, 0),), "<u2", buffer.data, 0, (1,))
     return pairs
 
 
