@@ -100,7 +100,7 @@ class LocatedRecords:
         buffer = self._buffer
         counts = np.array([batch.record_count for batch in batches], np.int64)
         bodies, self._ends = find_records(buffer, spans, counts)
-        fields = VarintCursor(buffer, bodies + 1)  # The byte before them has no attributes.
+        fields = VarintCursor(buffer, bodies + 1)  # The first byte, the attributes, is not used.
         time_deltas, offset_deltas = fields.read(_LONG_VARINT), fields.read()
         self._key_sizes, self._key_at = fields.read(), fields.at
         fields.skip(self._key_sizes)

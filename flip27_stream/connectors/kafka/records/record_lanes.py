@@ -74,7 +74,7 @@ def _walk(pairs: npt.NDArray[np.uint16], begins: Int64s, stops: Int64s, most: in
     The walk ends when all lanes are at their ends, or have come to more than ``most`` places.
     """
     last = len(pairs) - 1
-    stops = np.minimum(stops, last)
+    stops = np.minimum(stops, last)  # No lane comes further, also where a batch ends with the buffer.
     at, steps = begins, list[Int64s]()
     while (at < stops).any() and len(steps) * len(at) <= most:
         for _ in range(_STEPS):

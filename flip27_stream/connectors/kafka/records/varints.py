@@ -18,8 +18,10 @@ INT_BYTES = 5
 _LONG_BYTES = 10
 _WORD_BYTES = 8
 _NO_ROWS = np.empty(0, np.int64)
-_EXCEEDS = 0x8000
-"""What follows the last byte in its pair: the number exceeds the buffer if that byte is not its end."""
+_CONTINUED = 0x8000
+"""The upper byte in the pair of a buffer's last byte. It makes a number that goes on there one of three bytes, which
+:func:`_read_long` refuses because it exceeds the buffer.
+"""
 
 
 class MalformedError(ValueError):
@@ -43,12 +45,12 @@ def read_varints(buffer: Bytes, at: Int64s, longest: int = INT_BYTES) -> tuple[I
     """
     try:
         pairs = byte_pairs(buffer)[at]
-    except IndexError:
+    except IndexError:  # The last byte has no next one.
         last = len(buffer) - 1
         if not last or at.max() > last:
             return _read_long(buffer, at, longest)
         pairs = byte_pairs(buffer)[np.minimum(at, last - 1)]
-        pairs[at == last] = _EXCEEDS | int(buffer[last])
+        pairs[at == last] = _CONTINUED | int(buffer[last])
     numbers, two, longer = _short(pairs)
     if 2 * len(longer) > len(at):
         return _read_long(buffer, at, longest)
@@ -61,17 +63,17 @@ def read_varints(buffer: Bytes, at: Int64s, longest: int = INT_BYTES) -> tuple[I
 
 
 class VarintCursor:
-    """Reads numbers that follow each other, in many rows of a buffer at a time.
+    """Reads the varints of many rows, one varint of each row per call; a row is a place in a buffer.
 
-    Access to scattered places is most of the time of :func:`read_varints`. The cursor takes eight bytes of each row at
-    once, which have the first numbers of nearly all records.
+    :func:`read_varints` spends most of its time on access to memory that is far apart. The cursor therefore copies eight
+    bytes of each row once, and takes the first varints of a row from this copy.
 
     Args:
         buffer: The bytes.
-        at: The position of the first number of each row, ascending.
+        at: The position of the first varint of each row, ascending.
 
     Attributes:
-        at: The position of the next number of each row.
+        at: The position of the next varint of each row.
     """
 
     def __init__(self, buffer: Bytes, at: Int64s) -> None:
@@ -114,15 +116,21 @@ class VarintCursor:
         return numbers
 
     def skip(self, sizes: Int64s) -> None:
-        """Skips bytes of each row. A negative size is that of a null, which has no bytes."""
+        """Moves each row past as many bytes as its size says. A negative size stands for a null, which has no bytes."""
         if (sizes > 0).any():
             self._left = 0
             self.at = self.at + np.maximum(sizes, 0)
 
 
 def _short(pairs: _Pairs) -> tuple[Int64s, _Pairs | None, Int64s]:
-    """Returns the numbers that begin with pairs of bytes, whether each has a second byte (1 or 0; ``None`` if all have
-    one byte), and the rows of the numbers that have a third byte. What is returned as their number is wrong.
+    """Decodes varints of one or two bytes.
+
+    Args:
+        pairs: The first two bytes of each varint, the first one in the lower bits.
+
+    Returns:
+        The numbers; 1 for each varint with a second byte and 0 for the others (``None`` if no varint has one); and the
+        rows whose varint has a third byte, for which the number is not valid.
     """
     raw, two = pairs & 0x7F, pairs >> 7 & 1
     if not two.any():

@@ -1,4 +1,4 @@
-"""Numbers of many rows are read at once as they are read one after the other."""
+"""``read_varints`` and ``VarintCursor`` decode the same numbers as were encoded, also at the end of a buffer."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flip27_stream.arrays import Int64s
-from flip27_stream.connectors.kafka.records.record_lanes import Batches, follow_in_lanes
+from flip27_stream.connectors.kafka.records import record_lanes
 from flip27_stream.connectors.kafka.records.varints import (
     MalformedError,
     VarintCursor,
+    byte_pairs,
     read_varints,
     read_varlong,
 )
@@ -37,7 +37,7 @@ def _encoded(number: int) -> bytes:
     st.integers(0, 9),
 )
 def test_a_cursor_reads_the_numbers_of_each_row(rows: list[list[int]], behind: int) -> None:
-    """The cursor reads numbers of 1 to 10 bytes, up to the end of the buffer."""
+    """The cursor returns the encoded numbers of 1 to 10 bytes each, also if the buffer ends after the last number."""
     encoded = [b"".join(map(_encoded, row)) for row in rows]
     buffer = np.frombuffer(b"".join(encoded) + bytes(behind), np.uint8)
     ends = np.cumsum([len(row) for row in encoded])
@@ -49,7 +49,7 @@ def test_a_cursor_reads_the_numbers_of_each_row(rows: list[list[int]], behind: i
 
 @pytest.mark.parametrize("sizes", [[3, 0, -1], [-1, -1, -1], [0, 0, 0]])
 def test_a_cursor_skips_what_a_size_says(sizes: list[int]) -> None:
-    """A size of a null has no bytes behind it."""
+    """``skip`` moves a row by its size, and a row with a negative size (a null) not at all."""
     rows = [_encoded(size) + b"x" * max(size, 0) + _encoded(1000 + k) for k, size in enumerate(sizes)]
     buffer = np.frombuffer(b"".join(rows) + b"\x01" * 8, np.uint8)
     ends = np.cumsum([len(row) for row in rows])
@@ -63,7 +63,7 @@ def test_a_cursor_skips_what_a_size_says(sizes: list[int]) -> None:
 
 @pytest.mark.parametrize("number", [0, -1, 63, -64, 64, 8191, -8192, 8192, 2**31 - 1, -(2**31)])
 def test_a_number_may_end_with_the_buffer(number: int) -> None:
-    """The last byte of a buffer can be a whole number; other rows are read all the same."""
+    """``read_varints`` decodes a number that ends at the last byte of the buffer, and the number before it."""
     data = _encoded(5) + _encoded(number)
     numbers, behind = read_varints(np.frombuffer(data, np.uint8), np.array([0, 1]))
     assert numbers.tolist() == [5, number]
@@ -73,7 +73,7 @@ def test_a_number_may_end_with_the_buffer(number: int) -> None:
 
 @pytest.mark.parametrize("last", [b"\x80", b"\xff", b"\x80\x80"])
 def test_a_number_that_exceeds_the_buffer_is_refused(last: bytes) -> None:
-    """The last byte says that the number goes on."""
+    """A varint whose last byte in the buffer has the continuation bit raises MalformedError."""
     buffer = np.frombuffer(b"\x02" + last, np.uint8)
     with pytest.raises(MalformedError, match="more than 5 bytes"):
         read_varints(buffer, np.array([0, 1]))
@@ -83,29 +83,20 @@ def test_a_number_that_exceeds_the_buffer_is_refused(last: bytes) -> None:
 
 @pytest.mark.parametrize("buffer", [b"", b"\x02", b"\x02\x04", bytes(9)])
 def test_a_number_behind_the_buffer_is_refused(buffer: bytes) -> None:
-    """No byte is read twice in place of a missing one."""
+    """A position at or after the end of the buffer raises IndexError."""
     with pytest.raises(IndexError):
         read_varints(np.frombuffer(buffer, np.uint8), np.array([0, len(buffer)]))
     with pytest.raises(IndexError):
         VarintCursor(np.frombuffer(buffer, np.uint8), np.array([0, len(buffer)])).read()
 
 
-def test_lanes_stop_at_the_end_of_the_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last batch ends with the buffer: the walk takes as many steps as a batch has records, and not more."""
-    walks: list[int] = []
-    stack = np.stack
-
-    def counted(steps: list[Int64s], axis: int) -> Int64s:
-        walks.append(len(steps))
-        stacked: Int64s = stack(steps, axis=axis)
-        return stacked
-
+def test_lanes_stop_at_the_end_of_the_buffer() -> None:
+    """If the last batch ends with the buffer, the walk takes no more steps than a batch has records, rounded up to
+    :data:`record_lanes._STEPS`.
+    """
     records, lanes = 60, 120
     batch = v2([Row(k, 1_700_000_000_000 + k, None, b"v" * (40 + 7 * k % 50)) for k in range(records)])
     buffer = np.frombuffer(batch * lanes, np.uint8)
     lows = np.arange(lanes) * len(batch) + 61
-    monkeypatch.setattr(np, "stack", counted)
-    found = follow_in_lanes(buffer, Batches(lows, lows - 61 + len(batch), np.full(lanes, records)))
-    assert found is not None
-    assert len(found) == records * lanes
-    assert walks[0] <= records + 8
+    visited = record_lanes._walk(byte_pairs(buffer), lows, lows - 61 + len(batch), 4 * records * lanes)
+    assert records <= visited.shape[1] <= records + record_lanes._STEPS
