@@ -65,8 +65,8 @@ def read_varints(buffer: Bytes, at: Int64s, longest: int = INT_BYTES) -> tuple[I
 class VarintCursor:
     """Reads the varints of many rows, one varint of each row per call; a row is a place in a buffer.
 
-    :func:`read_varints` spends most of its time on access to memory that is far apart. The cursor therefore copies eight
-    bytes of each row once, and takes the first varints of a row from this copy.
+    :func:`read_varints` spends most of its time on access to memory that is far apart. The cursor therefore copies
+    eight bytes of each row once, and takes the first varints of a row from this copy.
 
     Args:
         buffer: The bytes.
