@@ -27,12 +27,12 @@ class Metered:
         return seconds
 
     def median(self, rounds: int) -> CpuTime:
-        """Returns the median, by total, of the last ``rounds`` rounds."""
-        return sorted(self._used[-rounds:], key=sum)[rounds // 2]
+        """Returns the median of the last ``rounds`` rounds, by the CPU time for rows."""
+        return sorted(self._used[-rounds:], key=lambda used: used.for_rows)[rounds // 2]
 
 
 def cpu_a_row(work: str, rows: int, beside: Metered, ours: Metered, rounds: int) -> Result:
-    """Returns the CPU time per row of both contenders, and how many times as much the other one took.
+    """Returns the CPU time per row of both contenders, and how many times as much the other one took for its rows.
 
     Args:
         work: What was measured.
@@ -42,4 +42,6 @@ def cpu_a_row(work: str, rows: int, beside: Metered, ours: Metered, rounds: int)
         rounds: The number of rounds that count, which are the last ones.
     """
     theirs, own = beside.median(rounds), ours.median(rounds)
-    return Result(f"{work}: CPU a row", theirs.per_row(rows), own.per_row(rows), [sum(theirs) / sum(own)])
+    return Result(
+        f"{work}: CPU a row", theirs.per_row(rows), own.per_row(rows), [theirs.for_rows / own.for_rows]
+    )

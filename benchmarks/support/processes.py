@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+_PLANNER = "python_streaming_source_runner"
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -16,22 +17,30 @@ class CpuTime(NamedTuple):
 
     Attributes:
         broker: The CPU time (s) of the Kafka broker.
-        python: The CPU time (s) of Spark's Python processes, which are workers and planners.
+        workers: The CPU time (s) of Spark's Python workers.
         jvm: The CPU time (s) of Spark's JVM.
+        planner: The CPU time (s) of planning processes. Most of it is their start, once a query.
     """
 
     broker: float
-    python: float
+    workers: float
     jvm: float
+    planner: float
+
+    @property
+    def for_rows(self) -> float:
+        """The CPU time (s) that grows with the number of rows, which is all but the planner's."""
+        return sum(self) - self.planner
 
     def since(self, before: CpuTime) -> CpuTime:
         """Returns what was used after ``before``."""
         return CpuTime(*(now - then for now, then in zip(self, before, strict=True)))
 
     def per_row(self, rows: int) -> str:
-        """Returns the CPU time per row as text, of the processes that used any."""
-        used = {name: 1e6 * seconds / rows for name, seconds in self._asdict().items() if seconds}
-        return ", ".join(f"{name} {microseconds:.2f}" for name, microseconds in used.items()) + " µs"
+        """Returns the CPU time per row as text, of the processes that used any, and that of the planner in all."""
+        used = {"broker": self.broker, "workers": self.workers, "jvm": self.jvm}
+        rows_of = ", ".join(f"{name} {1e6 * seconds / rows:.2f}" for name, seconds in used.items() if seconds)
+        return f"{rows_of} µs" + (f"; planner {self.planner:.1f} s in all" if self.planner else "")
 
 
 def cpu_time(broker: int | None) -> CpuTime:
@@ -49,15 +58,19 @@ def cpu_time(broker: int | None) -> CpuTime:
 
 
 def _cpu_time(broker: int | None) -> CpuTime:
-    of_broker, of_python, of_jvm = 0.0 if broker is None else sum(_own(broker)), 0.0, 0.0
+    of_broker, of_workers, of_jvm, of_planner = 0.0 if broker is None else sum(_own(broker)), 0.0, 0.0, 0.0
     for pid in below(os.getpid()):
         if pid == broker or not _is_java(pid):
             continue
         of_jvm += sum(_own(pid))
-        of_python += sum(_reaped(pid))
-        for worker in below(pid):
-            of_python += sum((*_own(worker), *_reaped(worker)))
-    return CpuTime(of_broker, of_python, of_jvm)
+        of_planner += sum(_reaped(pid))  # The daemons of workers live as long as the JVM.
+        for python in below(pid):
+            used = sum((*_own(python), *_reaped(python)))
+            if _is_planner(python):
+                of_planner += used
+            else:
+                of_workers += used
+    return CpuTime(of_broker, of_workers, of_jvm, of_planner)
 
 
 def below(pid: int) -> Iterator[int]:
@@ -83,6 +96,10 @@ def read_or_empty(path: str) -> str:
 
 def _is_java(pid: int) -> bool:
     return os.path.basename(read_or_empty(f"/proc/{pid}/cmdline").partition("\0")[0]) == "java"
+
+
+def _is_planner(pid: int) -> bool:
+    return _PLANNER in read_or_empty(f"/proc/{pid}/cmdline")
 
 
 def _own(pid: int) -> list[float]:

@@ -75,8 +75,8 @@ def test_a_mark_is_met_at_its_limit(figure: float, least: bool, most: bool) -> N
 
 def test_cpu_time_is_read_again_when_a_process_ends_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its time passes to its parent, so that it would be missed or counted twice."""
-    spark, worker = 10, 11
-    running = iter([[spark, worker], [spark, worker], [spark], [spark], [spark]])
+    spark, planner = 10, 11
+    running = iter([[spark, planner], [spark, planner], [spark], [spark], [spark]])
     now: list[list[int]] = []
 
     def below(pid: int) -> list[int]:
@@ -88,12 +88,18 @@ def test_cpu_time_is_read_again_when_a_process_ends_meanwhile(monkeypatch: pytes
     monkeypatch.setattr(processes, "_is_java", lambda pid: pid == spark)
     monkeypatch.setattr(
         processes, "_own", lambda pid: [5.0] if pid == spark else []
-    )  # the worker has just ended
+    )  # the planner has just ended
     monkeypatch.setattr(
-        processes, "_reaped", lambda pid: [2.0 * (worker not in now[-1])] if pid == spark else []
+        processes, "_reaped", lambda pid: [2.0 * (planner not in now[-1])] if pid == spark else []
     )
-    assert processes.cpu_time(None) == (0.0, 2.0, 5.0)
+    assert processes.cpu_time(None) == (0.0, 0.0, 5.0, 2.0)
     assert next(running, None) is None, "it looked again"
+
+
+def test_the_start_of_the_planner_is_no_time_of_a_row() -> None:
+    used = processes.CpuTime(broker=1.0, workers=2.0, jvm=3.0, planner=9.0)
+    assert used.for_rows == 6.0
+    assert used.per_row(1_000_000) == "broker 1.00, workers 2.00, jvm 3.00 µs; planner 9.0 s in all"
 
 
 def test_a_benchmark_keeps_its_figures_when_its_folder_cannot_be_removed(
