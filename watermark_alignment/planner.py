@@ -235,7 +235,7 @@ def search_horizon(
         return cap, {}, frozenset()
     highest = END_OF_TIME if cap is None else cap
     guess = at if sparse is None else _estimated(sparse)
-    lowest = _Step.of(highest, guess)
+    lowest = _HorizonPositions.of(highest, guess)
     if limit is None or lowest.cost <= limit:
         return cap, _ends(lowest, at, sparse), frozenset()
     earliest = min((v.next for v in readable if v.next is not None), default=highest)
@@ -244,9 +244,9 @@ def search_horizon(
         best = _greatest_fitting(earliest, min(above_all, highest), lowest.cost, guess, limit)
         if best is not None:
             return best.horizon, _ends(best, at, sparse), frozenset()
-        lowest = _Step.of(earliest + 1, guess)
+        lowest = _HorizonPositions.of(earliest + 1, guess)
     if sparse is not None:
-        lowest = _Step.of(lowest.horizon, at)
+        lowest = _HorizonPositions.of(lowest.horizon, at)
         ends = share_sparsely(readable, lowest.positions, limit, sparse)
     else:
         ends = share(readable, lowest.positions, limit)
@@ -255,7 +255,7 @@ def search_horizon(
 
 
 @dataclass(frozen=True)
-class _Step:
+class _HorizonPositions:
     """The result of ``at`` for one horizon, with the cost of all splits."""
 
     horizon: int
@@ -263,9 +263,9 @@ class _Step:
     cost: int
 
     @staticmethod
-    def of(horizon: int, at: PositionsAt) -> _Step:
+    def of(horizon: int, at: PositionsAt) -> _HorizonPositions:
         positions = at(horizon)
-        return _Step(horizon, positions, sum(cost for _, cost in positions.values()))
+        return _HorizonPositions(horizon, positions, sum(cost for _, cost in positions.values()))
 
     @property
     def ends(self) -> dict[str, int]:
@@ -277,11 +277,13 @@ def _estimated(sparse: SparsePositions) -> PositionsAt:
     return lambda horizon: {split: (0, rows) for split, rows in sparse.rows_before(horizon).items()}
 
 
-def _ends(step: _Step, at: PositionsAt, sparse: SparsePositions | None) -> dict[str, int]:
-    return step.ends if sparse is None else _Step.of(step.horizon, at).ends
+def _ends(step: _HorizonPositions, at: PositionsAt, sparse: SparsePositions | None) -> dict[str, int]:
+    return step.ends if sparse is None else _HorizonPositions.of(step.horizon, at).ends
 
 
-def _greatest_fitting(low: int, high: int, cost: int, at: PositionsAt, limit: int) -> _Step | None:
+def _greatest_fitting(
+    low: int, high: int, cost: int, at: PositionsAt, limit: int
+) -> _HorizonPositions | None:
     """Returns the step of the greatest horizon between ``low`` and ``high`` that fits ``limit``; ``None`` without one.
 
     Each call of ``at`` is a round trip to the external system, so there should be few. The search interpolates the
@@ -295,14 +297,14 @@ def _greatest_fitting(low: int, high: int, cost: int, at: PositionsAt, limit: in
         at: See :data:`PositionsAt`.
         limit: The greatest cost.
     """
-    best: _Step | None = None
+    best: _HorizonPositions | None = None
     width, spare, excess = high - low, 2 * limit + 1, 2 * (cost - limit) - 1
     fitted: bool | None = None
     guesses = 0
     while high - low > 1 and (best is None or best.cost < limit):
         slow = (high - low) << max(0, guesses - 4) // 2 > width
         part, whole = (1, 2) if slow else (spare, spare + excess)
-        step = _Step.of(min(max(low + (high - low) * part // whole, low + 1), high - 1), at)
+        step = _HorizonPositions.of(min(max(low + (high - low) * part // whole, low + 1), high - 1), at)
         fits = step.cost <= limit
         if fits:
             best, low, spare = step, step.horizon, 2 * (limit - step.cost) + 1

@@ -35,15 +35,15 @@ class PendingCommit(NamedTuple):
         return self._replace(data=stream.getvalue())
 
 
-class Batches(NamedTuple):
-    """Consecutive batches: their number, the first and the last."""
+class UnwrittenBatches(NamedTuple):
+    """Batches in a row whose commits are not written: their number, the first and the last."""
 
     number: int = 0
     first: int = 0
     last: int = 0
 
-    def and_(self, batch: int) -> Batches:
-        return Batches(self.number + 1, self.first if self.number else batch, batch)
+    def and_(self, batch: int) -> UnwrittenBatches:
+        return UnwrittenBatches(self.number + 1, self.first if self.number else batch, batch)
 
     def __str__(self) -> str:
         return f"{self.number} batches ({self.first} to {self.last})"
@@ -65,7 +65,7 @@ class PendingCommits:
         self.max_bytes = max_bytes
         self._commits: deque[PendingCommit] = deque()
         self._bytes = 0
-        self.dropped = Batches()
+        self.dropped = UnwrittenBatches()
 
     def __len__(self) -> int:
         return len(self._commits)
@@ -86,12 +86,12 @@ class PendingCommits:
         if self.first is commit:
             self._take_first()
 
-    def take_dropped(self) -> Batches:
+    def take_dropped(self) -> UnwrittenBatches:
         """Returns the batches that were dropped since the last call."""
-        dropped, self.dropped = self.dropped, Batches()
+        dropped, self.dropped = self.dropped, UnwrittenBatches()
         return dropped
 
-    def lost(self) -> Batches:
+    def lost(self) -> UnwrittenBatches:
         """Returns the batches that were dropped since the last call of :meth:`take_dropped`, and those still in the
         queue.
         """

@@ -13,7 +13,7 @@ _LEAST_LOOKS = 3
 
 
 @dataclass
-class _Silence:
+class _UnansweredPartition:
     """The state of a partition whose leader does not answer.
 
     Attributes:
@@ -41,7 +41,7 @@ class Unanswered:
     def __init__(self, longest_ms: int, why: Callable[[TopicPartition], str]) -> None:
         self._longest_s = longest_ms / 1000
         self._why = why
-        self._silences: dict[TopicPartition, _Silence] = {}
+        self._silences: dict[TopicPartition, _UnansweredPartition] = {}
 
     def note(self, asked: Collection[TopicPartition], answered: Collection[TopicPartition]) -> None:
         """Records which partitions were asked for in one round of requests, and which were answered.
@@ -59,7 +59,7 @@ class Unanswered:
             if tp not in answered and (tp in asked or silence.asked >= oldest)
         }
         for tp in [tp for tp in asked if tp not in answered]:
-            silence = self._silences.setdefault(tp, _Silence(now))
+            silence = self._silences.setdefault(tp, _UnansweredPartition(now))
             silence.lasted_s += min(now - silence.asked, self._longest_s / (_LEAST_LOOKS - 1))
             silence.asked, silence.looks = now, silence.looks + 1
             if silence.looks >= _LEAST_LOOKS and silence.lasted_s >= self._longest_s:

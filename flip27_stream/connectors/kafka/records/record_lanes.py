@@ -28,8 +28,8 @@ _STEPS = 8
 _HOPS = 6
 
 
-class Batches(NamedTuple):
-    """Batches of records in one buffer, in columns: the first byte, the end and the number of records of each."""
+class BatchSpans(NamedTuple):
+    """The places of batches of records in one buffer, in columns: the first byte, the end and the number of records."""
 
     lows: Int64s
     highs: Int64s
@@ -52,7 +52,7 @@ def _strides() -> npt.NDArray[np.int32]:
 STRIDES = _strides()
 
 
-def follow_in_lanes(buffer: Bytes, batches: Batches) -> Int64s | None:
+def follow_in_lanes(buffer: Bytes, batches: BatchSpans) -> Int64s | None:
     """Returns where records begin, in the order of the buffer; those of a damaged batch may be wrong.
 
     Returns ``None`` if a loop is faster, or if the guess is wrong: another number of records was found.
@@ -84,7 +84,7 @@ def _walk(pairs: npt.NDArray[np.uint16], begins: Int64s, stops: Int64s, most: in
     return np.stack(steps, axis=1)
 
 
-def _cut(buffer: Bytes, pairs: npt.NDArray[np.uint16], batches: Batches) -> tuple[Int64s, Int64s]:
+def _cut(buffer: Bytes, pairs: npt.NDArray[np.uint16], batches: BatchSpans) -> tuple[Int64s, Int64s]:
     """Returns the first byte and the end of each lane.
 
     Bytes that look like the beginning of a record may be something else. So a lane begins some records later: after

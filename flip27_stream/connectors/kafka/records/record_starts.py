@@ -18,7 +18,7 @@ from flip27_stream.connectors.kafka.records.record_lanes import (
     LONGEST_PAIR,
     SMALLEST_RECORD,
     STRIDES,
-    Batches,
+    BatchSpans,
     follow_in_lanes,
 )
 from flip27_stream.connectors.kafka.records.varints import (
@@ -53,7 +53,7 @@ def find_records(buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Int64s
     bodies, ends = np.empty(total, np.int64), np.empty(total, np.int64)
     missing = np.arange(len(spans))
     for guess in (_like_the_first, _runs, follow_in_lanes):
-        batches = Batches(lows[missing], highs[missing], counts[missing])
+        batches = BatchSpans(lows[missing], highs[missing], counts[missing])
         starts = guess(buffer, batches)
         if starts is not None:
             rows = _rows_of(missing, counts)
@@ -77,7 +77,9 @@ def _rows_of(some: Int64s, counts: Int64s) -> slice | npt.NDArray[np.bool_]:
     return np.repeat(chosen, counts)
 
 
-def _linked(buffer: Bytes, starts: Int64s, batches: Batches) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
+def _linked(
+    buffer: Bytes, starts: Int64s, batches: BatchSpans
+) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
     """Returns the bodies and the ends of records, and for each batch whether they are proven.
 
     Lengths of more than two bytes are not read, so they prove nothing.
@@ -94,7 +96,7 @@ def _linked(buffer: Bytes, starts: Int64s, batches: Batches) -> tuple[Int64s, In
     return starts + (1 + (pairs >> 7 & 1)), ends, proven
 
 
-def _like_the_first(buffer: Bytes, batches: Batches) -> Int64s | None:
+def _like_the_first(buffer: Bytes, batches: BatchSpans) -> Int64s | None:
     """Returns where records begin if all batches are laid out like the first one.
 
     Returns ``None`` if less than half of the batches have its size, or if its records are large or of many lengths.
@@ -114,7 +116,7 @@ def _like_the_first(buffer: Bytes, batches: Batches) -> Int64s | None:
     return starts
 
 
-def _runs(buffer: Bytes, batches: Batches) -> Int64s | None:
+def _runs(buffer: Bytes, batches: BatchSpans) -> Int64s | None:
     """Returns where records begin if the records of each batch have few different lengths, and batches are large."""
     lows, counts = batches.lows, batches.counts
     if counts.sum() < _MANY * len(counts):
