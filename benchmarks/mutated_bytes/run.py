@@ -30,8 +30,8 @@ from flip27_stream.connectors.kafka.records import (
     record_headers,
     record_lanes,
     record_starts,
+    records_scalar,
 )
-from flip27_stream.connectors.kafka.records import records_scalar as few_records
 from flip27_stream.connectors.kafka.records.record_batches import Decoded, decode
 from flip27_stream.errors import ConnectorError, CorruptRecordError
 from tests.connectors.kafka.support.batch_bytes import rows_of
@@ -252,7 +252,7 @@ def _limits(*, many: bool, large: bool) -> Iterator[None]:
     ]
     if many:
         limits += [
-            (few_records, "_FEW", 0),
+            (records_scalar, "_FEW", 0),
             (record_lanes, "_RECORDS_OF_STEP", 0),
             (record_lanes, "_RECORDS_OF_LANE", 2),
             (record_lanes, "_HOPS", 1),

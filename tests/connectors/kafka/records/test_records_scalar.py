@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flip27_stream.connectors.kafka.records import record_batches
-from flip27_stream.connectors.kafka.records import records_scalar as few_records
+from flip27_stream.connectors.kafka.records import record_batches, records_scalar
 from flip27_stream.connectors.kafka.records.record_batches import decode
 from flip27_stream.errors import CorruptRecordError
 from tests.connectors.kafka.support.batch_bytes import (
@@ -47,7 +46,7 @@ Reading = Callable[[bytes, int, int], object]
 def both(data: bytes, start: int = 0, stop: int = END, read: Reading = times) -> tuple[object, object]:
     """Returns the outcomes with and without the path for few records."""
     found = []
-    for are_few in (few_records.are_few, lambda *_: False):
+    for are_few in (records_scalar.are_few, lambda *_: False):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(record_batches, "are_few", are_few)
             try:
@@ -86,7 +85,7 @@ def test_both_paths_refuse_the_same_batches(log: tuple[bytes, int, int]) -> None
 
 def test_large_values_are_read_in_columns() -> None:
     """Large values are read in columns, for records that are read one by one are copied once more."""
-    assert len(v2(some_rows(2, value=bytes(40_000)))) > few_records._SMALL
+    assert len(v2(some_rows(2, value=bytes(40_000)))) > records_scalar._SMALL
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(record_batches, "read_few", None)
         assert rows(v2(some_rows(2, value=bytes(40_000))))
