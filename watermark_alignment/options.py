@@ -154,6 +154,16 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     SOURCE_ID,
 )
 
+_ONE_A_BATCH: Final = (
+    "splits have one watermark at the end of each micro-batch, and the trigger of the query says when that is. Leave "
+    "the option out"
+)
+REFUSED: Final[Mapping[str, str]] = {
+    "scan.watermark.emit.strategy": _ONE_A_BATCH,
+    "scan.watermark.emit.on-event.gap": _ONE_A_BATCH,
+}
+"""The options of FLIP-296 that have no meaning in Spark, each with the reason and what to do."""
+
 STORAGE_OPTION_PREFIX: Final = "scan.watermark.alignment.table.option."
 """Options with this prefix go to delta-rs as storage options, without the prefix. Their case does not matter."""
 

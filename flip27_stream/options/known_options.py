@@ -52,6 +52,21 @@ def check_known(
         raise OptionError(f"Unknown option '{name}'. {hint}")
 
 
+def check_not_refused(options: Collection[str], refused: Mapping[str, str]) -> None:
+    """Checks that no option is given that is known and cannot be honoured.
+
+    Args:
+        options: The names of the given options, in lower case.
+        refused: The reason why an option is not supported, and what to do, by the name of the option.
+
+    Raises:
+        OptionError: A refused option is given.
+    """
+    for name, reason in refused.items():
+        if name.lower() in options:
+            raise OptionError(f"Option '{name}' cannot be honoured: {reason}.")
+
+
 def check_supported(
     options: Collection[str],
     refused: Mapping[str, str],
@@ -69,9 +84,7 @@ def check_supported(
     Raises:
         OptionError: An option is not supported.
     """
-    for name, reason in refused.items():
-        if name.lower() in options:
-            raise OptionError(f"Option '{name}' cannot be honoured: {reason}.")
+    check_not_refused(options, refused)
     for name, reason in without_effect.items():
         if name.lower() in options:
             log.warning("Option '%s' has no effect: %s.", name, reason)

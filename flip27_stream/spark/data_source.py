@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from flip27_stream.api import Source, WatermarkStrategy
 from flip27_stream.errors import Flip27Error, OptionError, shortened
 from flip27_stream.event_time.assigners import timestamp_assigner
-from flip27_stream.options.known_options import check_known
+from flip27_stream.options.known_options import check_known, check_not_refused
 from flip27_stream.options.option import canonical_names
 from flip27_stream.spark.function_source import FunctionSource
 from flip27_stream.spark.planning.batch_reader import Flip27BatchReader
@@ -30,6 +30,7 @@ from flip27_stream.spark.source_spec import Driver, SourceFactory, SourceSpec
 from watermark_alignment.options import (
     EVENT_TIME,
     OPTIONS,
+    REFUSED,
     SOURCE_ID,
     STORAGE_OPTION_PREFIX,
     AlignmentOptions,
@@ -47,6 +48,7 @@ class Flip27DataSource(DataSource):
         super().__init__(options)
         given = {key.lower(): value for key, value in options.items()}
         _refuse_table(given, self.factory.name)
+        check_not_refused(given, REFUSED)
         factory = self.factory
         own, shared = dict(factory.option_names), canonical_names(OPTIONS)
         prefixes = (*factory.option_prefixes, STORAGE_OPTION_PREFIX)

@@ -48,8 +48,8 @@ from watermark_alignment.table.split_watermark_table import PROPERTIES
 
 REQUIRED = "kafka.bootstrap.servers"
 PACKAGES = "flip27_stream|watermark_alignment|offsets|benchmarks|tests"
-OF_FLINK = ("scan.startup.", "source.init.")
-"""Prefixes of options of Flink that pages name and this project does not have."""
+OF_FLINK = ("scan.startup.", "scan.watermark.emit.", "source.init.")
+"""Prefixes of options of Flink that pages name and this project does not have, or refuses by name."""
 FREE = (STORAGE_OPTION_PREFIX, STORE_OPTION_PREFIX)
 """Prefixes of options that a store defines."""
 OPTION_LISTS = (*SECTIONS.values(), kinesis.OPTIONS, pulsar.OPTIONS)

@@ -22,7 +22,7 @@ def test_known_options_and_prefixes_pass() -> None:
     [
         ("startingoffset", "Did you mean 'startingOffsets'?"),
         (f"{ALIGNMENT}maxdrift", f"Did you mean '{ALIGNMENT}max-drift'?"),
-        ("scan.watermark.emit.strategy", "Did you mean 'scan.watermark."),
+        ("scan.watermark.idletimeout", "Did you mean 'scan.watermark.idle-timeout'?"),
         (f"{ALIGNMENT}table.option.", f"Did you mean '{ALIGNMENT}table'?"),
         ("kafka.", "Known: "),
         ("zzz", "startingOffsets"),

@@ -17,6 +17,7 @@ from flip27_stream.connectors.pulsar import PulsarSourceFactory
 from flip27_stream.connectors.pulsar.options.option_list import REFUSED as OF_PULSAR
 from flip27_stream.errors import OptionError
 from flip27_stream.spark.data_source import Flip27DataSource
+from watermark_alignment.options import REFUSED as OF_ALIGNMENT
 
 FORMATS: list[tuple[Any, dict[str, str], Any]] = [
     (FileSourceFactory, {"path": "/data"}, OF_FILES),
@@ -34,6 +35,16 @@ def test_a_refused_option_is_not_called_unknown(factory: Any, options: dict[str,
     format_ = type("Format", (Flip27DataSource,), {"factory": factory()})
     with pytest.raises(OptionError, match=r"is not supported|cannot be honoured"):
         format_({**options, name: "true"})
+
+
+@pytest.mark.parametrize("name", OF_ALIGNMENT)
+@pytest.mark.parametrize(("factory", "options"), [(factory, options) for factory, options, _ in FORMATS])
+def test_op_01_when_watermarks_are_emitted_cannot_be_chosen(
+    factory: Any, options: dict[str, str], name: str
+) -> None:
+    format_ = type("Format", (Flip27DataSource,), {"factory": factory()})
+    with pytest.raises(OptionError, match=rf"^Option '{name}' cannot be honoured: .* micro-batch"):
+        format_({**options, name.upper(): "on-event"})
 
 
 @pytest.mark.parametrize(("factory", "options"), [(factory, options) for factory, options, _ in FORMATS])
