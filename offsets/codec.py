@@ -146,7 +146,7 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
     def _split_to_json(self, split_id: str, state: SplitState[SplitT], begin: JsonValue) -> list[JsonValue]:
         split = state.split
         if split.split_id != split_id:
-            raise ValueError(f"split {split.split_id!r} is stored as {split_id!r}")
+            raise ValueError(f"the split that is stored with id {split_id!r} has id {split.split_id!r}")
         entry: list[JsonValue] = [state.position, state.read_max, state.quiet_since, begin]
         data = _serialize(self._splits, split, "state", split_id)
         if data != split_id:

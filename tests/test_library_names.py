@@ -9,10 +9,15 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[1]
 
@@ -23,6 +28,11 @@ NAMES = {
     ("pyspark.sql.pandas.types", "to_arrow_schema"): {"flip27_stream/spark/session/spark_features.py"},
 }
 """The only file that uses each name, by module and name."""
+
+OBJECTS_OF_THE_JVM = {"_jsq", "_jsparkSession", "_jvm"}
+"""The attributes by which the session reaches Spark's objects in the JVM. Only :data:`REACHES_THE_JVM` uses them."""
+
+REACHES_THE_JVM = "flip27_stream/spark/session/first_batches.py"
 
 DOCUMENTED = {("deltalake.fs", "DeltaStorageHandler"), ("deltalake.transaction", "AddAction")}
 """Names in the API reference of delta-rs (pages "Storage" and "Transaction"), in modules with other names."""
@@ -79,6 +89,37 @@ def test_a_reader_of_pulsar_is_asked_without_blocking_whether_a_message_is_avail
 
     assert "._reader = " in inspect.getsource(pulsar.Client.create_reader), "pulsar.Reader._reader"
     assert hasattr(_pulsar.Reader, "has_message_available_async"), "_pulsar.Reader"
+
+
+def test_only_one_file_reaches_into_the_jvm() -> None:
+    private = re.compile(r"\._(?:jsq|jsc|jdf|jvm|jsparkSession|jseq|jreader|jwrite|gateway)\b")
+    found = {
+        str(path.relative_to(ROOT)): set(private.findall(path.read_text()))
+        for package in ("flip27_stream", "offsets", "watermark_alignment")
+        for path in (ROOT / package).rglob("*.py")
+        if private.search(path.read_text())
+    }
+    assert found == {REACHES_THE_JVM: {f".{name}" for name in OBJECTS_OF_THE_JVM}}
+
+
+@pytest.mark.jvm
+def test_the_objects_of_the_jvm_have_the_methods_that_are_called(spark: SparkSession, tmp_path: Path) -> None:
+    """The begin of a first batch is found with them (``flip27_stream/spark/session/first_batches.py``)."""
+    writer = spark.readStream.format("rate").load().writeStream.format("noop")
+    query = writer.option("checkpointLocation", str(tmp_path)).start()
+    try:
+        running: Any = query._jsq.streamingQuery()
+        query.processAllAvailable()
+        assert running.resolvedCheckpointRoot().endswith(tmp_path.name)
+        assert running.analyzedPlan().collectLeaves().apply(0).isStreaming()
+    finally:
+        query.stop()
+    jvm: Any = spark._jvm
+    assert spark._jsparkSession.sessionState().newHadoopConf().get("fs.defaultFS")
+    assert jvm.scala.Option.empty().isEmpty()
+    of_python = "org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2"
+    methods = {method.getName() for method in jvm.java.lang.Class.forName(of_python).getMethods()}
+    assert "getOrCreateDataSourceInPython" in methods
 
 
 def used(path: Path) -> Iterator[tuple[str, str]]:

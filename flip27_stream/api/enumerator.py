@@ -325,7 +325,8 @@ class PositioningRequest:
     Attributes:
         ranges: The ranges, by split id: those that are not empty, and empty ones that only the read limits end
             (``limited``); for these only the next event time is needed.
-        plausible_until: Event times after this time (ms) are treated as if the record had none; ``None`` for no bound.
+        plausible_until: Event times after this time (ms) are treated as if the record had no event time; ``None`` for
+            no bound.
         budget: How many records of a split the micro-batch can read at most; ``None`` for no limit.
         timestamp_assigner: Finds the event time in rows of the source's schema.
         max_out_of_orderness_ms: How far (ms) event times fall back within a split.
@@ -339,7 +340,7 @@ class PositioningRequest:
 
     @property
     def latest_plausible(self) -> int | None:
-        """The former name of :attr:`plausible_until`, for sources that were written before release 0.1.0."""
+        """The former name of :attr:`plausible_until`, for sources that were written for it."""
         return self.plausible_until
 
 

@@ -1,4 +1,7 @@
-"""The part of one split that a micro-batch reads: the same type in offsets, plans, tasks and reports."""
+"""The part of one split that a micro-batch reads, from the ranges between two offsets to the tasks.
+
+Reports carry it by the id of the split, as :class:`RangeKey`.
+"""
 
 from __future__ import annotations
 

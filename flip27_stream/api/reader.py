@@ -40,7 +40,8 @@ class SourceOutput(ABC):
 
         Args:
             records: Rows of the source's schema; may be empty.
-            timestamps: For each row the time (ms) that the external system gave the record; ``None`` if it gives none.
+            timestamps: For each row the time (ms) that the external system gave the record; ``None`` if it gives no
+                times.
             positions: For each row the position of the record, for errors; ``None`` if records have no positions.
         """
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
 import pyarrow as pa
 
 from flip27_stream.api import RecordTimestampAssigner, TimestampAssigner
 from flip27_stream.decoding.frames import without_frames
+from flip27_stream.decoding.json_documents import DocumentError, Number, parse_document
 from flip27_stream.errors import shortened
 from flip27_stream.event_time.assigners import ColumnTimestampAssigner, JsonTimestampAssigner
 from flip27_stream.event_time.json_pointer import JsonPointer
 
 _MOST_KEYS: Final = 20
-_KINDS: Final = {list: "an array", dict: "an object", bool: "a boolean", type(None): "null", str: "a text"}
+_KINDS: Final = {list: "an array", tuple: "an object", bool: "a boolean", type(None): "null", str: "a text"}
 
 
 def sample_of(assigner: TimestampAssigner, records: pa.RecordBatch, row: int) -> str:
@@ -56,14 +56,17 @@ def _of_document(document: bytes | None, pointer: JsonPointer) -> str:
     if document is None:
         return "The value of one of these records is null."
     try:
-        value: Any = json.loads(document)
-    except (ValueError, RecursionError):
+        value: Any = parse_document(document)
+    except DocumentError:
         return "The value of one of these records is not JSON."
-    if isinstance(value, dict) and value:
-        keys = ", ".join(repr(key) for key in list(value)[:_MOST_KEYS])
-        more = f" and {len(value) - _MOST_KEYS} more" if len(value) > _MOST_KEYS else ""
+    except RecursionError:
+        return "The value of one of these records is JSON that is nested too deeply."
+    if type(value) is tuple and value:
+        names = list(dict.fromkeys(name for name, _ in value))
+        keys = ", ".join(map(repr, names[:_MOST_KEYS]))
+        more = f" and {len(names) - _MOST_KEYS} more" if len(names) > _MOST_KEYS else ""
         said = f"The top-level keys of one of these records: {shortened(keys)}{more}."
-    elif isinstance(value, dict):
+    elif type(value) is tuple:
         return "One of them is empty: {}."
     else:
         said = f"The value of one of these records is JSON, but not an object: {_KINDS.get(type(value), 'a number')}."
@@ -74,8 +77,8 @@ def _at(pointer: JsonPointer, value: Any) -> str:
     """Returns a sentence about the value that the pointer finds in a document; "" if it finds no field at all."""
     place = ""
     for token, escaped in zip(pointer.tokens, pointer.text[1:].split("/"), strict=True):
-        if place and not isinstance(value, dict | list):
-            json_in_text = " Use module:function for JSON in a text." if isinstance(value, str) else ""
+        if place and type(value) not in (tuple, list):
+            json_in_text = " Use module:function for JSON in a text." if type(value) is str else ""
             return f"At '{place}' it has {_KINDS.get(type(value), 'a number')}, not an object.{json_in_text}"
         found, value = _step(value, token)
         above, place = place, f"{place}/{escaped}"
@@ -86,23 +89,24 @@ def _at(pointer: JsonPointer, value: Any) -> str:
 
 def _step(value: Any, token: str) -> tuple[bool, Any]:
     """Returns true and the part of ``value`` that ``token`` names, or false and ``value`` if it has no such part."""
-    if isinstance(value, dict):
-        return (token in value, value.get(token, value))
-    if isinstance(value, list) and token in map(str, range(len(value))):
+    if type(value) is tuple:
+        fields = dict(value)  # Of fields with the same name, the last one counts.
+        return (token in fields, fields.get(token, value))
+    if type(value) is list and token in map(str, range(len(value))):
         return True, value[int(token)]
     return False, value
 
 
 def _kind(value: Any) -> str:
     """Returns a description of a value that is not an event time."""
-    if isinstance(value, str):
+    if type(value) is Number:
+        if not value.removeprefix("-").isdecimal():
+            return "a number with a fraction or an exponent"
+        return "a number below 0" if value.startswith("-") else "a number of more than 64 bits"
+    if type(value) is str:
         return (
             "digits in quotes"
             if value.strip().isdecimal()
             else "a text that is not a date and time in a known form"
         )
-    if isinstance(value, float):
-        return "a number with a fraction or an exponent"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return "a number below 0" if value < 0 else "a number of more than 64 bits"
     return _KINDS[type(value)]

@@ -51,18 +51,18 @@ def one_of(allowed: Mapping[str, T], words: str | None = None) -> Kind[T]:
 
 
 def words(*allowed: str) -> Kind[str]:
-    """Returns the kind of certain words, in any case; the value is the word as it is written here."""
+    """Returns the kind of an option that takes one of these words, in any case. Its value is the word as given here."""
     return one_of({word: word for word in allowed})
 
 
 def time_unit(*allowed: str) -> Kind[str]:
-    """Returns the kind of units of time, in any spelling; the value is the short name."""
+    """Returns the kind of an option that takes one of these units, in any spelling. Its value is the short name."""
     *others, last = (f"`{unit}`" for unit in allowed)
     return Kind(f"{', '.join(others)} or {last}", lambda given, option: parse_unit(given, option, allowed))
 
 
 def text(what: str, allowed: str) -> Kind[str]:
-    """Returns the kind of texts that are not empty; the value has no white space around it.
+    """Returns the kind of an option that takes a text which is not empty. Its value has no white space around it.
 
     Args:
         what: The text of the options page.
@@ -78,7 +78,7 @@ def text(what: str, allowed: str) -> Kind[str]:
 
 
 def any_text(what: str = "text") -> Kind[str]:
-    """Returns the kind of all texts; the value is the text as it is given, and a later check says what is allowed."""
+    """Returns the kind of an option that takes any text, which a later check may refuse. Its value is that text."""
     return Kind(what, lambda given, option: given)
 
 

@@ -41,7 +41,7 @@ class IteratorSplitReader(SplitReader[SplitT]):
         self._read = read
         self._fetch_rows = fetch_rows
         self._splits: dict[str, SplitT] = {}
-        self._reading: dict[str, _Reading] = {}
+        self._reading: dict[str, _IteratedSplit] = {}
         self._woken = threading.Event()
 
     def handle_splits_changes(self, change: SplitsChange[SplitT]) -> None:
@@ -78,7 +78,7 @@ class IteratorSplitReader(SplitReader[SplitT]):
         reading = self._reading.get(split_id)
         if reading is None:
             iterator = iter(self._read(self._splits[split_id]))
-            reading = self._reading[split_id] = _Reading(split_id, iterator)
+            reading = self._reading[split_id] = _IteratedSplit(split_id, iterator)
         ended = not self._woken.is_set() and reading.advance(self._fetch_rows, self._woken)
         self._woken.clear()
         return reading.take(), ended
@@ -90,7 +90,7 @@ class IteratorSplitReader(SplitReader[SplitT]):
             reading.close()
 
 
-class _Reading:
+class _IteratedSplit:
     """The iterator of one split. It collects single rows into ``Records``; columns stay as they are."""
 
     def __init__(self, split_id: str, iterator: Iterator[Any]) -> None:

@@ -28,7 +28,8 @@ class Driver:
         parallelism: The number of tasks that can run at the same time.
         spool_root: The driver's folder for rows of tables that the session writes; empty without such a folder. See
             :mod:`watermark_alignment.table.catalog_spool`.
-        first_batches: Where the session tells where a first batch of Spark's own source begins; empty if it does not.
+        first_batches: The path of the socket at which the session answers where a first batch of Spark's own source
+            begins; empty if the session has no such socket.
             See :mod:`flip27_stream.spark.session.first_batches`.
     """
 

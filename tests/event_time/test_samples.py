@@ -57,6 +57,29 @@ def test_a_sample_describes_the_value_at_the_pointer_without_showing_it(
     )
 
 
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        (b"{'u': 1}", "The top-level keys of one of these records: 'u'."),
+        (b'{"u": "\xff"}', "The top-level keys of one of these records: 'u'."),
+        (b'{"u": 1, "u": 2}', "The top-level keys of one of these records: 'u'."),
+        (b'{"t": +INF}', "The top-level keys of one of these records: 't'. At '/t' it has a number with a"),
+        (
+            b'{"t": 5, "t": -5}',
+            "The top-level keys of one of these records: 't'. At '/t' it has a number below 0.",
+        ),
+        (b'\xef\xbb\xbf{"t": 1}', "The value of one of these records is not JSON."),
+        (b"[" * 100_000, "The value of one of these records is JSON that is nested too deeply."),
+    ],
+)
+def test_a_sample_is_parsed_as_event_times_are(document: bytes, said: str) -> None:
+    """A message that came from another parser would contradict the event times."""
+    pointer = pointer_into("value", "/t")
+    records = pa.record_batch({"value": pa.array([document], pa.binary())})
+    assert pointer.extract_timestamps(records, None).null_count == 1
+    assert sample_of(pointer, records, 0).startswith(said)
+
+
 def test_a_sample_leaves_out_the_frame_of_a_schema_registry() -> None:
     records = pa.record_batch({"value": [b"\0\0\0\0\x07" + b'{"time": 5}']})
     assert (

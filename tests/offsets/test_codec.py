@@ -376,7 +376,7 @@ def test_values_that_cannot_be_read_back_are_not_written(codec: ShardCodec) -> N
         SplitState(Shard("a"), -1)
     with pytest.raises(ValueError, match="begin names splits"):
         _offset(begin={"nowhere-0": 1})
-    with pytest.raises(ValueError, match="'a' is stored as 'b'"):
+    with pytest.raises(ValueError, match="stored with id 'b' has id 'a'"):
         codec.to_json(_offset(splits={"b": SplitState(Shard("a"), 1)}, begin={}))
 
 

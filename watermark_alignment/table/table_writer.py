@@ -79,7 +79,7 @@ class TableWriter:
                 self._wake()
 
     def look_after(self, version: int) -> None:
-        """Runs, in the thread, the maintenance that is due after another part of this process made ``version``."""
+        """Has the thread run the maintenance that is due at ``version``, which another part of this process made."""
         with self._changed:
             if self._maintenance is not None and self._maintenance.is_due(version) and not self._closing:
                 self._due.append(version)

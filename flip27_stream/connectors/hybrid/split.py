@@ -69,7 +69,7 @@ class HybridSourceSplit(SourceSplit):
 
     @cached_property
     def split(self) -> Any:
-        """The split of the source itself."""
+        """The split as its source made it, without the index of the source."""
         if self.cut is not None:
             return self.cut
         return self.active.source.split_serializer.deserialize(self.stored.version, self.stored.data)

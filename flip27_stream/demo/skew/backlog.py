@@ -90,5 +90,5 @@ class SkewedTopic:
         return int(times[position]) if position < len(times) else self.closing_time
 
     def counts(self) -> Counts:
-        """Returns the correct result."""
+        """Returns the number of rows of each window and partition if no row is lost."""
         return right_counts(self.event_times)

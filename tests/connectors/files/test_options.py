@@ -79,7 +79,7 @@ def test_an_error_names_the_wrong_option(given: dict[str, str], message: str) ->
 def test_a_variant_among_the_wanted_columns_is_refused() -> None:
     """Otherwise the fields of a struct with the names ``value`` and ``metadata`` would become one."""
     wanted = arrow_schema(StructType().add("a", ArrayType(VariantType())))
-    with pytest.raises(OptionError, match="Column 'a' of the schema is a variant, which is not read"):
+    with pytest.raises(OptionError, match="Column 'a' of the schema has type variant, which cannot be read"):
         FileSource(LEAST, schema=wanted)
 
 

@@ -359,7 +359,7 @@ class ProcessedFiles:
         return [file for file in untaken if file.modified > self._state.cut and file.path not in self._late]
 
     def _below_newest(self) -> int:
-        """Returns the highest cut at which the newest half of the window of taken files keeps its marks."""
+        """Returns the highest cut (ms) that leaves a mark for each file in the newest half of the window."""
         keep = self._window // 2
         newest = heapq.nlargest(keep + 1, (file.modified for file in self._taken.values()))
         return newest[-1] if len(newest) > keep else -1

@@ -100,13 +100,14 @@ class DeltaLog:
             OptionError: No version was committed at that time or later.
         """
         at, found = to_ms(time), self.files.versions()
-        said = of_each(self._committed_at, list(found), _THREADS)
-        times = rising(found[v] if at_ is None else at_ for v, at_ in zip(found, said, strict=True))
+        committed = of_each(self._committed_at, list(found), _THREADS)
+        times = rising(found[v] if at_ is None else at_ for v, at_ in zip(found, committed, strict=True))
         first = next((version for version, made in zip(found, times, strict=True) if made >= at), None)
         if first is None:
+            latest = max(found, default="its log has no version")
             raise OptionError(
                 f"Option 'startingTimestamp' is {time.isoformat()}, after the latest version of the Delta table "
-                f"{self.uri} ({max(found, default='none')}) was committed. Give an earlier time, or set "
+                f"{self.uri} ({latest}) was committed. Give an earlier time, or set "
                 "startingVersion to latest."
             )
         return first

@@ -30,7 +30,7 @@ def to_ms(time: datetime) -> int:
 
 
 def commit_time(among: Sequence[Action]) -> int | None:
-    """Returns the commit time (ms) in the actions of a commit, or ``None`` if they have none.
+    """Returns the commit time (ms) in the actions of a commit, or ``None`` if they have no such time.
 
     The in-commit timestamp takes precedence over the timestamp of ``commitInfo``.
     """

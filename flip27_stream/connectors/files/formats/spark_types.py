@@ -53,7 +53,10 @@ def refuse_wanted(schema: pa.Schema) -> None:
     for field in schema:
         for kind in _REFUSED:
             if any(kind.encode() in (part.metadata or {}) for part in _fields(field)):
-                raise OptionError(f"Column '{field.name}' of the schema is a {kind}, which is not read.")
+                raise OptionError(
+                    f"Column '{field.name}' of the schema has type {kind}, which cannot be read from files. Leave the "
+                    "column out of .schema(...)."
+                )
 
 
 def _refuse(name: str, kinds: list[str], what: str) -> None:

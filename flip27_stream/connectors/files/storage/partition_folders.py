@@ -28,7 +28,7 @@ class PartitionFolders:
     bases: tuple[str, ...]
 
     def __call__(self, path: str) -> Partition:
-        """Returns the columns and their values, the outermost folder first; empty if the path has none.
+        """Returns the columns and their values, the outermost folder first; empty if the path has no such folder.
 
         Only the innermost sequence of folders ``column=value`` without other folders between them counts, as in Spark.
         """

@@ -116,7 +116,7 @@ class Cluster:
         return None if self._connections is None else self._connections.address(node)
 
     def address(self, node: int) -> str:
-        """Returns the address of a broker for messages, also of a broker that has left the cluster."""
+        """Returns the address of a broker for error messages, also of a broker that has left the cluster."""
         return f"broker {node} at {self._addresses[node]}" if node in self._addresses else f"broker {node}"
 
     def why_silent(self, tp: TopicPartition) -> str:

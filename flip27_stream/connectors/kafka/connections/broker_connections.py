@@ -187,8 +187,8 @@ class BrokerConnections:
     def _connect(self, node: int, broker: _Broker) -> BrokerConnection:
         server = f"{broker.host}:{broker.port}"
         made = BrokerConnection(self._loop, node, server, self._config, self._options.security.sasl)
-        made.init_future.add_callback(lambda _: self._opened(broker))
-        made.close_future.add_both(lambda why: self._lost(broker, made, why))
+        made.on_open(lambda: self._opened(broker))
+        made.on_close(lambda why: self._lost(broker, made, why))
         options = self._options
         setup_ms = _grown(
             options.connection_setup_timeout_ms, options.connection_setup_timeout_max_ms, broker.failures
@@ -213,7 +213,7 @@ class BrokerConnections:
         if why is None or isinstance(why, kafka_errors.Cancelled):
             return
         broker.failure = why
-        if not lost.init_future.succeeded():
+        if not lost.was_open:
             options = self._options
             backoff_ms = _grown(
                 options.reconnect_backoff_ms, options.reconnect_backoff_max_ms, broker.failures

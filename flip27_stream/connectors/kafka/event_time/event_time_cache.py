@@ -54,7 +54,7 @@ class Chunk:
         return Chunk(self.start, self.stop, self.offsets[has_time], self.times[has_time])
 
     def first(self, at_least: int, at_most: int | None) -> Hit | None:
-        """Returns the first record with an event time (ms) from ``at_least`` to ``at_most``; ``None`` without one."""
+        """Returns the first record with an event time (ms) from ``at_least`` to ``at_most``, or ``None``."""
         found = self.times >= max(at_least, 0)
         if at_most is not None:
             found &= self.times <= at_most
@@ -64,7 +64,7 @@ class Chunk:
         return Hit(int(self.offsets[index]), int(self.times[index]))
 
     def last_below(self, event_time: int) -> int | None:
-        """Returns the offset of the last record with an event time below ``event_time`` (ms); ``None`` without one."""
+        """Returns the offset of the last record with an event time below ``event_time`` (ms), or ``None``."""
         found = np.flatnonzero((self.times >= 0) & (self.times < event_time))
         return int(self.offsets[found[-1]]) if len(found) else None
 
@@ -138,7 +138,7 @@ class EventTimeCache:
             yield chunk.between(low, high)
 
     def greatest(self, low: int, high: int, at_most: int | None) -> int | None:
-        """Returns the greatest known event time (ms) with ``low`` <= offset < ``high``; ``None`` without one."""
+        """Returns the greatest event time (ms) with ``low`` <= offset < ``high``; ``None`` if no time is known."""
         known = (chunk.greatest(at_most) for chunk in self.within(low, high))
         return max((time for time in known if time is not None), default=None)
 

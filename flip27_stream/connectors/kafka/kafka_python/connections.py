@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from abc import abstractmethod
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 from kafka import errors as kafka_errors
@@ -62,6 +62,19 @@ class Connection(KafkaConnection):  # type: ignore[misc] # kafka-python has no t
     @abstractmethod
     def explained(self, error: BaseException) -> BaseException:
         """Returns the error to report for an error that ended the connection before it was open."""
+
+    def on_open(self, run: Callable[[], None]) -> None:
+        """Has ``run`` called in the event loop once the connection is open and authenticated."""
+        self.init_future.add_callback(lambda _: run())
+
+    def on_close(self, run: Callable[[BaseException | None], None]) -> None:
+        """Has ``run`` called in the event loop when the connection ends, with the error; ``None`` without an error."""
+        self.close_future.add_both(run)
+
+    @property
+    def was_open(self) -> bool:
+        """Whether the connection has been open and authenticated; it may be closed by now."""
+        return bool(self.init_future.succeeded())
 
     @property
     def last_heard(self) -> float:

@@ -145,7 +145,7 @@ class GssapiExchange:
     def _answer_to(self, offer: bytes) -> bytes:
         """Returns the choice of no security layer. The broker knows the name of this client from the ticket."""
         if len(offer) != 4 or not offer[0] & _NO_LAYER:
-            raise ValueError("the broker offers no connection without a security layer")
+            raise ValueError("the broker requires GSSAPI to sign or encrypt messages, which is not supported")
         return bytes(self._context.wrap(bytes([_NO_LAYER, 0, 0, 0]), False).message)
 
 

@@ -145,7 +145,7 @@ def region_of(host: str, profile: str | None = None) -> str:
     if found is None:
         raise AuthenticationError(
             f"The name of broker '{host}' has no AWS region in it, which SASL/AWS_MSK_IAM needs, and AWS's settings "
-            "have none; the name of a broker of Amazon MSK ends with .kafka.<region>.amazonaws.com. Check option "
+            "set no region; the name of a broker of Amazon MSK ends with .kafka.<region>.amazonaws.com. Check option "
             "'kafka.bootstrap.servers', or set AWS_REGION on the driver and on the executors."
         )
     return found

@@ -59,7 +59,8 @@ def sasl_steps(broker: str, host: str, sasl: SaslCredentials, versions: BrokerVe
             answer = yield request, _version_of(request, broker, versions)
             if answer.error_code == _FAILED and sasl.refused(exchange):
                 raise CredentialsUncheckedError(
-                    f"the broker refused the {sasl.credentials}, which is renewed: {answer.error_message}"
+                    f"the broker refused the {sasl.credentials} ({answer.error_message}), so the next connection "
+                    "requests new credentials"
                 )
             _check(answer.error_code, answer.error_message, broker, sasl)
             session_ms = answer.session_lifetime_ms or 0

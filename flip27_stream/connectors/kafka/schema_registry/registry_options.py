@@ -279,7 +279,9 @@ def _check_source(options: Mapping[str, str]) -> None:
 def _refuse_together(options: Mapping[str, str], *ways: Option[Any]) -> None:
     given = [option.name for option in ways if option.is_given(options)]
     if len(given) > 1:
-        raise OptionError(f"Options '{given[0]}' and '{given[1]}' cannot be given together.")
+        raise OptionError(
+            f"Options '{given[0]}' and '{given[1]}' cannot be given together. Leave one of them out."
+        )
 
 
 def _endpoint(options: Mapping[str, str]) -> TokenEndpoint | None:

@@ -71,7 +71,7 @@ class TrustOptions:
         return self.location, self.type, self.password, self.certificates
 
     def store(self, options: Mapping[str, str]) -> TrustStore | None:
-        """Returns the trust store; ``None`` if the options name none.
+        """Returns the trust store; ``None`` if the options name no store.
 
         Args:
             options: The options of the query, by their names in lower case.

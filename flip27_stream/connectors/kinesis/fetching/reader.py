@@ -39,7 +39,7 @@ _POLL_S = 30.0
 
 
 @dataclass
-class _Reading:
+class _ShardReading:
     """A shard that is being read from ``position`` on.
 
     Attributes:
@@ -82,9 +82,9 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
         self._client = KinesisClient(options.connection, shard_limits)
         self._consumers = None if options.fan_out is None else Consumers(self._client, options.fan_out)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="flip27-kinesis")
-        self._waiting: list[_Reading] = []
-        self._fetching: dict[Future[Page], _Reading] = {}
-        self._ended: list[_Reading] = []
+        self._waiting: list[_ShardReading] = []
+        self._fetching: dict[Future[Page], _ShardReading] = {}
+        self._ended: list[_ShardReading] = []
         self._told: list[RangeRead] = []
         limit = options.limits.max_rows
         self._page_size = min(options.max_records_per_fetch, limit + 1 if limit is not None else 10_000)
@@ -95,7 +95,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
         for split in splits:
             if split.end is None:
                 raise ValueError(f"split {split.split_id} has no end; a reader reads bounded splits")
-            reading = _Reading(split, split.end, split.start)
+            reading = _ShardReading(split, split.end, split.start)
             if self._consumers is not None:
                 reading.subscription = Subscription(self._client, self._consumers, split)
             (self._waiting if split.start < split.end else self._ended).append(reading)
@@ -135,13 +135,13 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
             reading = self._waiting.pop(0)
             self._fetching[self._threads.submit(self._next_page, reading)] = reading
 
-    def _next_page(self, reading: _Reading) -> Page:
+    def _next_page(self, reading: _ShardReading) -> Page:
         page = self._fetched(reading)
         if page.records and reading.rows and not self._is_whole_since(reading):
             reading.has_gap = True
         return page
 
-    def _is_whole_since(self, reading: _Reading) -> bool:
+    def _is_whole_since(self, reading: _ShardReading) -> bool:
         """Returns whether the last record that was read still exists, so that all records after it exist, too."""
         if not self._client.is_about_to_expire(reading.split.stream, reading.last_time):
             return True
@@ -152,7 +152,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
             return False
         return pages.missing is None
 
-    def _fetched(self, reading: _Reading) -> Page:
+    def _fetched(self, reading: _ShardReading) -> Page:
         split = reading.split
         if reading.subscription is not None:
             if (pushed := reading.subscription.next_page(reading.position)) is not None:
@@ -164,7 +164,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
 
         return self._client.page(split.split_id, reading.iterator, self._page_size, make_iterator)
 
-    def _take(self, future: Future[Page], reading: _Reading, output: ReaderOutput) -> None:
+    def _take(self, future: Future[Page], reading: _ShardReading, output: ReaderOutput) -> None:
         try:
             page = future.result()
         except NotThereError as error:
@@ -188,7 +188,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
             self._waiting.append(reading)
             self._fetch()
 
-    def _go_on_after_loss(self, reading: _Reading) -> None:
+    def _go_on_after_loss(self, reading: _ShardReading) -> None:
         """Continues at the first record that the shard still has, or ends the range if reading began there."""
         if reading.position == TRIM_HORIZON:
             self._end(reading)
@@ -196,7 +196,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
             reading.floor, reading.position, reading.iterator = reading.position, TRIM_HORIZON, None
             self._waiting.append(reading)
 
-    def _check_ends(self, reading: _Reading, page: Page) -> None:
+    def _check_ends(self, reading: _ShardReading, page: Page) -> None:
         """Checks that the first and last record of the planned range still exist."""
         if not page.records:
             return
@@ -212,13 +212,13 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
         elif first > end:
             self._lose(reading, f"the next existing record has sequence number {first // 10}")
 
-    def _has_only_empty_pages(self, reading: _Reading, page: Page) -> bool:
+    def _has_only_empty_pages(self, reading: _ShardReading, page: Page) -> bool:
         """Returns whether too many pages in a row were empty, though the planned range is not read to its end."""
         reading.empty_pages = 0 if page.records else reading.empty_pages + 1
         return reading.empty_pages > _EMPTY_PAGES
 
     def _emit(
-        self, reading: _Reading, records: Sequence[Mapping[str, Any]], size: int, output: ReaderOutput
+        self, reading: _ShardReading, records: Sequence[Mapping[str, Any]], size: int, output: ReaderOutput
     ) -> None:
         rows = rows_of(records, reading.split, self._schema)
         last = records[-1]
@@ -231,7 +231,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
         self._bytes.inc(size)
         output.create_output_for_split(reading.split.split_id).collect(rows.records, rows.timestamps)
 
-    def _end(self, reading: _Reading) -> None:
+    def _end(self, reading: _ShardReading) -> None:
         _unsubscribe(reading)
         self._ended.append(reading)
         if reading.rows:
@@ -239,7 +239,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
                 RangeRead(reading.split.split_id, reading.rows, reading.first_time, reading.last_time)
             )
 
-    def _lose(self, reading: _Reading, why: str) -> None:
+    def _lose(self, reading: _ShardReading, why: str) -> None:
         what = (
             f"Records of {reading.split.split_id} were lost while they were read: wanted from "
             f"{described(reading.position)} up to {described(reading.end)}, and {why}. They are older than the "
@@ -266,6 +266,6 @@ def _index(records: Sequence[Mapping[str, Any]], position: int) -> int:
     return bisect_left(records, position, key=lambda r: before(r["SequenceNumber"]))
 
 
-def _unsubscribe(reading: _Reading) -> None:
+def _unsubscribe(reading: _ShardReading) -> None:
     if reading.subscription is not None:
         reading.subscription.close()

@@ -123,7 +123,8 @@ def parse_fan_out(given: Mapping[str, str], streams: Sequence[str]) -> FanOutOpt
         for option in _OF_FAN_OUT:
             if option.is_given(given):
                 raise OptionError(
-                    f"Option '{option.name}' needs option 'consumerMode' to be efo. Leave it out, or set that."
+                    f"Option '{option.name}' needs option 'consumerMode' to be efo. "
+                    f"Leave out '{option.name}', or set 'consumerMode' to efo."
                 )
         return None
     if CONSUMER_NAME.is_given(given) == REGISTERED_CONSUMER_ID.is_given(given):

@@ -28,8 +28,9 @@ class Loss:
         error: The error of the service; ``None`` if it went on at the first existing record.
         found: The range from that record on; ``None`` after an error.
         seen_at: When planning had last seen the end of the shard (ms); ``None`` if it is not known.
-        is_late: Whether records that came after that may have expired.
-        is_cut: Whether records may have followed the position that was planned last, whose record has expired.
+        is_late: Whether records that came after ``seen_at`` may have expired.
+        is_cut: Whether the record at the position that was planned last has expired, so that records after it may be
+            missing, too.
     """
 
     split: KinesisShardSplit

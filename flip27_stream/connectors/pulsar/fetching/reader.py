@@ -27,7 +27,7 @@ _PAUSE_S = 0.2
 
 
 @dataclass
-class _Reading:
+class _PartitionReading:
     """A partition that is being read from ``position`` on."""
 
     split: PulsarPartitionSplit
@@ -52,7 +52,7 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
     def __init__(self, context: SourceReaderContext, options: PulsarOptions) -> None:
         self._options = options
         self._client = PulsarClient(options.connection, options.role_prefix)
-        self._waiting: list[_Reading] = []
+        self._waiting: list[_PartitionReading] = []
         self._reader: Any = None
         self._wait_ms = min(_WAIT_MS, options.poll_timeout_ms)
         self._rows = context.metric_group().counter("records_in")
@@ -62,7 +62,7 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
         for split in splits:
             if split.end is None:
                 raise ValueError(f"split {split.split_id} has no end; a reader reads bounded splits")
-            self._waiting.append(_Reading(split, split.end, split.start, split.start >= split.end))
+            self._waiting.append(_PartitionReading(split, split.end, split.start, split.start >= split.end))
 
     def notify_no_more_splits(self) -> None:
         """Does nothing: all splits are added before the first poll."""
@@ -95,7 +95,7 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
             self._client.close(self._reader)
         self._reader = None
 
-    def _next_messages(self, reading: _Reading) -> tuple[list[Any], list[Any], list[bytes]]:
+    def _next_messages(self, reading: _PartitionReading) -> tuple[list[Any], list[Any], list[bytes]]:
         """Returns the next messages of the range, their ids and their data, up to some megabytes."""
         messages: list[Any] = []
         ids: list[Any] = []
@@ -124,7 +124,7 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
                 reading.position = at + 1
         return messages, ids, data
 
-    def _next_message(self, reading: _Reading) -> Any | None:
+    def _next_message(self, reading: _PartitionReading) -> Any | None:
         """Returns the next message; ``None`` if the partition has no further message."""
         if self._reader is None:
             return self._first_message(reading)
@@ -161,7 +161,7 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
         except UnreachableError:
             return True
 
-    def _first_message(self, reading: _Reading) -> Any | None:
+    def _first_message(self, reading: _PartitionReading) -> Any | None:
         """Opens the reader and returns its first message, which must be in the ledger where the range starts."""
         self._reader = self._client.open(reading.split.topic, reading.position, self._options.receiver_queue)
         message = self._next_message(reading)
@@ -172,7 +172,7 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
             self._lose(reading, f"the first existing message is at {described(found)}")
         return message
 
-    def _check_ledger(self, reading: _Reading) -> None:
+    def _check_ledger(self, reading: _PartitionReading) -> None:
         """Checks that the ledger that was read last exists.
 
         Brokers delete the oldest ledgers first, so if it exists, the reader has skipped no message behind it.
@@ -181,7 +181,7 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
         if not self._client.has_ledger(reading.split.topic, ledger):
             self._lose(reading, f"ledger {ledger} was deleted")
 
-    def _lose(self, reading: _Reading, why: str) -> None:
+    def _lose(self, reading: _PartitionReading, why: str) -> None:
         what = (
             f"Messages of {reading.split.topic} were lost while they were read: wanted from "
             f"{described(reading.position)} up to {described(reading.end)}, and {why}. They are older than the topic's "
