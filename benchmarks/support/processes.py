@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-_PLANNER = "python_streaming_source_runner"
+_DAEMON = "pyspark.daemon"
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -37,10 +37,10 @@ class CpuTime(NamedTuple):
         return CpuTime(*(now - then for now, then in zip(self, before, strict=True)))
 
     def per_row(self, rows: int) -> str:
-        """Returns the CPU time per row as text, of the processes that used any, and that of the planner in all."""
+        """Returns the CPU time per row as text, of the processes that used any, and in all that of the planner."""
         used = {"broker": self.broker, "workers": self.workers, "jvm": self.jvm}
         rows_of = ", ".join(f"{name} {1e6 * seconds / rows:.2f}" for name, seconds in used.items() if seconds)
-        return f"{rows_of} µs" + (f"; planner {self.planner:.1f} s in all" if self.planner else "")
+        return f"{rows_of} µs" + (f"; planner {self.planner:.1f} s" if self.planner else "")
 
 
 def cpu_time(broker: int | None) -> CpuTime:
@@ -64,12 +64,14 @@ def _cpu_time(broker: int | None) -> CpuTime:
             continue
         of_jvm += sum(_own(pid))
         of_planner += sum(_reaped(pid))  # The daemons of workers live as long as the JVM.
-        for python in below(pid):
+        pythons = list(below(pid))
+        workers = {worker for python in pythons if _is_daemon(python) for worker in (python, *below(python))}
+        for python in pythons:
             used = sum((*_own(python), *_reaped(python)))
-            if _is_planner(python):
-                of_planner += used
-            else:
+            if python in workers:
                 of_workers += used
+            else:
+                of_planner += used
     return CpuTime(of_broker, of_workers, of_jvm, of_planner)
 
 
@@ -98,8 +100,12 @@ def _is_java(pid: int) -> bool:
     return os.path.basename(read_or_empty(f"/proc/{pid}/cmdline").partition("\0")[0]) == "java"
 
 
-def _is_planner(pid: int) -> bool:
-    return _PLANNER in read_or_empty(f"/proc/{pid}/cmdline")
+def _is_daemon(pid: int) -> bool:
+    """Returns whether a process is a daemon that forks workers, or one of these workers.
+
+    A planning process that has just ended has no command line any more, so it cannot be told by its own.
+    """
+    return _DAEMON in read_or_empty(f"/proc/{pid}/cmdline")
 
 
 def _own(pid: int) -> list[float]:

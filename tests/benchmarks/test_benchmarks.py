@@ -96,10 +96,23 @@ def test_cpu_time_is_read_again_when_a_process_ends_meanwhile(monkeypatch: pytes
     assert next(running, None) is None, "it looked again"
 
 
+def test_a_planner_that_has_just_ended_is_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until its parent takes its time over, it has no command line by which it could be told."""
+    spark, daemon, worker, planner = 10, 11, 12, 13
+    tree = {spark: [daemon, worker, planner], daemon: [worker]}
+    lines = {daemon: "python\0-m\0pyspark.daemon", worker: "", planner: ""}
+    monkeypatch.setattr(processes, "below", lambda pid: tree.get(pid, [spark, *tree[spark]]))
+    monkeypatch.setattr(processes, "_is_java", lambda pid: pid == spark)
+    monkeypatch.setattr(processes, "read_or_empty", lambda path: lines[int(path.split("/")[2])])
+    monkeypatch.setattr(processes, "_own", lambda pid: [float(pid)])
+    monkeypatch.setattr(processes, "_reaped", lambda pid: [])
+    assert processes.cpu_time(None) == (0.0, daemon + worker, spark, planner)
+
+
 def test_the_start_of_the_planner_is_no_time_of_a_row() -> None:
     used = processes.CpuTime(broker=1.0, workers=2.0, jvm=3.0, planner=9.0)
     assert used.for_rows == 6.0
-    assert used.per_row(1_000_000) == "broker 1.00, workers 2.00, jvm 3.00 µs; planner 9.0 s in all"
+    assert used.per_row(1_000_000) == "broker 1.00, workers 2.00, jvm 3.00 µs; planner 9.0 s"
 
 
 def test_a_benchmark_keeps_its_figures_when_its_folder_cannot_be_removed(
@@ -158,7 +171,7 @@ def _run(measure: Measure, environment: Environment) -> list[Result]:
     """Runs a benchmark and returns its results. Each has a figure above zero and a line in the printed table."""
     results = list(measure(environment))
     assert all(result.figure > 0 for result in results)
-    console = Console(width=200, file=io.StringIO())
+    console = Console(width=240, file=io.StringIO())
     console.print(table(results, "tiny"))
     assert isinstance(console.file, io.StringIO)
     assert all(result.work in console.file.getvalue() for result in results)
