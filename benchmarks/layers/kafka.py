@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 
 import numpy as np
@@ -18,7 +18,11 @@ from benchmarks.support.environment import Environment
 from benchmarks.support.results import Result
 from benchmarks.support.turns import pairs, speeds
 from flip27_stream.connectors.kafka.client.client import KafkaClient
+from flip27_stream.connectors.kafka.client.fetch_round import Wanted
+from flip27_stream.connectors.kafka.client.protocol import Fetched, FetchFrom
 from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.fetching.fetcher import Fetcher
+from flip27_stream.connectors.kafka.records.batch_headers import end_of_batches
 from flip27_stream.connectors.kafka.records.record_batches import decode
 from flip27_stream.connectors.kafka.split import LATEST
 from flip27_stream.connectors.kafka.split import TopicPartition as Partition
@@ -34,10 +38,15 @@ _LARGE_BATCH = 8192
 """The records that the test kit writes in a batch."""
 
 _VALUE_BYTES = 100
+_RESPONSE_BYTES = 8 << 20
+"""The greatest size of a response, as by default (``kafka.fetch.max.bytes``)."""
+
+_TIME_LIMIT_S = 30.0
 
 
 def measure_with_broker(environment: Environment) -> Iterator[Result]:
     yield _fetching(environment)
+    yield _receiving(environment)
     yield _offsets(environment)
 
 
@@ -71,6 +80,44 @@ def _fetching(environment: Environment) -> Result:
 
     taken = pairs(beside, ours, environment.sizes.pairs, environment.sizes.warm_up)
     return speeds("a topic into Arrow, beside KafkaConsumer", backlog.records, size, taken)
+
+
+def _receiving(environment: Environment) -> Result:
+    """Measures how fast the bytes of a topic are received, without decoding: over the fetch connection of tasks, and
+    over kafka-python's connection, which planning uses.
+    """
+    backlog = Backlog(environment.sizes.records)
+    size = environment.value_bytes(backlog)
+    client = KafkaClient(ConnectionOptions(environment.broker.bootstrap_servers))
+    fetcher = Fetcher(client)
+    node = next(iter(client.leaders([Partition(backlog.topic, 0)]).values()))
+
+    def raw(wanted: Wanted) -> Mapping[Partition, Fetched]:
+        fetcher.send(node, wanted, read_committed=False, max_bytes=_RESPONSE_BYTES)
+        answer = fetcher.next_answer(_TIME_LIMIT_S)
+        return (answer and answer.fetched) or {}
+
+    def decoded(wanted: Wanted) -> Mapping[Partition, Fetched]:
+        return client.fetch(wanted, read_committed=False, max_bytes=_RESPONSE_BYTES)
+
+    with closing(client), closing(fetcher):
+        taken = compared(
+            environment,
+            backlog.records,
+            lambda: _received(decoded, backlog),
+            lambda: _received(raw, backlog),
+        )
+    return speeds("bytes of a topic, beside kafka-python's connection", backlog.records, size, taken)
+
+
+def _received(fetch: Callable[[Wanted], Mapping[Partition, Fetched]], backlog: Backlog) -> int:
+    """Fetches all records of a topic, and returns their number."""
+    ends = dict.fromkeys((Partition(backlog.topic, n) for n in range(backlog.partitions)), 0)
+    last = backlog.records // backlog.partitions
+    while left := {tp: FetchFrom(end, _RESPONSE_BYTES) for tp, end in ends.items() if end < last}:
+        for tp, fetched in fetch(left).items():
+            ends[tp] = max(ends[tp], end_of_batches(fetched.records, str(tp)))
+    return sum(ends.values())
 
 
 def _polled(consumer: KafkaConsumer, count: int) -> Iterator[pa.RecordBatch]:
