@@ -23,7 +23,7 @@ from tests.spark.support.kafka_queries import (
     KafkaQueries,
     Output,
     arrived,
-    records,
+    write_times,
 )
 from tests.spark.support.programs.killed_query import Moment, kill_python_when
 
@@ -45,10 +45,6 @@ def history(queries: KafkaQueries, topic: str, **more: object) -> History:
         checkpoint=str(output.checkpoint),
         **more,  # type: ignore[arg-type]
     )
-
-
-def write(queries: KafkaQueries, topic: str, times: Mapping[int, list[int]]) -> None:
-    queries.broker.write(topic, [record for p, ts in times.items() for record in records(p, ts)])
 
 
 def copied(query: History, times: Mapping[int, list[int]], rows_per_file: int = 30) -> None:
@@ -96,7 +92,7 @@ def test_the_seam_has_neither_gap_nor_double(queries: KafkaQueries, topic: MakeT
     query = history(queries, name, options=queries.aligned("10 s") if aligned else {})
     old, new = {0: seconds(0, 100), 1: seconds(0, 100, 2)}, {0: seconds(100, 160), 1: seconds(101, 160, 2)}
     copied(query, old)
-    write(queries, name, {p: old[p] + new[p] for p in old})
+    write_times(queries.broker, name, {p: old[p] + new[p] for p in old})
     output = queries.output()
 
     to_the_end(queries, query)
@@ -108,7 +104,7 @@ def test_the_seam_has_neither_gap_nor_double(queries: KafkaQueries, topic: MakeT
     assert all(split.startswith("1:") for split in offsets[-1]["splits"])
     assert offsets[-1]["enumerator"][1]["end"] == T0 + 99 * SECOND
     running = query.start(queries.spark, **CONTINUOUS)
-    write(queries, name, {0: seconds(160, 170), 1: []})
+    write_times(queries.broker, name, {0: seconds(160, 170), 1: []})
     try:
         wait_until(lambda: arrived(running, output, 250), "the new records", TIME_LIMIT_S)
     finally:
@@ -127,7 +123,7 @@ def test_records_of_an_overlap_are_told_apart_by_position(queries: KafkaQueries,
     options = queries.aligned("60 s", max_out_of_orderness="20 s")
     query = history(queries, name, overlap_ms=30 * SECOND, options=options)
     copied(query, old)
-    write(queries, name, times)
+    write_times(queries.broker, name, times)
 
     to_the_end(queries, query)
 
@@ -142,7 +138,7 @@ def test_an_exact_seam_is_at_offsets(queries: KafkaQueries, topic: MakeTopic) ->
     times = {p: [T0 + draw.randrange(300) * SECOND for _ in range(120)] for p in range(3)}
     query = history(queries, name, exact=True)
     copied(query, {p: [t + 3600 * SECOND for t in times[p][: 50 + 30 * p]] for p in range(2)})
-    write(queries, name, times)
+    write_times(queries.broker, name, times)
 
     to_the_end(queries, query)
 
@@ -151,7 +147,7 @@ def test_an_exact_seam_is_at_offsets(queries: KafkaQueries, topic: MakeTopic) ->
     first = next(o for o in output.offsets() if index_of(o) == 1)
     begins = {split: state[3] for split, state in first["splits"].items() if split.startswith("1:")}
     assert begins == {f"1:{name}-0": 50, f"1:{name}-1": 80, f"1:{name}-2": 0}
-    write(queries, name, {p: seconds(0, 10) for p in range(3)})
+    write_times(queries.broker, name, {p: seconds(0, 10) for p in range(3)})
     to_the_end(queries, query)
     exactly_once(output, name, dict.fromkeys(range(3), 130))
 
@@ -165,7 +161,7 @@ def test_a_query_killed_at_the_switch_neither_loses_nor_doubles(
     name = topic(2)
     query = history(queries, name, rows=40, options=queries.aligned("20 s"))
     copied(query, {p: seconds(0, 60) for p in range(2)}, rows_per_file=20)
-    write(queries, name, {p: seconds(0, 200) for p in range(2)})
+    write_times(queries.broker, name, {p: seconds(0, 200) for p in range(2)})
     output = queries.output()
 
     def planned(index: int, more: int) -> Moment:

@@ -19,7 +19,7 @@ from tests.spark.support.kafka_queries import (
     KafkaQueries,
     Output,
     finish,
-    records,
+    write_times,
 )
 from tests.spark.support.programs.driver import FOREACH_BATCH, SINK, Assignment
 from tests.spark.support.programs.killed_query import Moment, driver, kill_python_when, logged, written
@@ -36,10 +36,6 @@ def skewed() -> Times:
     """Returns the event times of each partition. Partition 0 is hours behind the others."""
     spans = {0: (T0, T0 + 6 * HOUR), 1: (T0 + 4 * HOUR, T0 + 6 * HOUR), 2: (T0 + 5 * HOUR, T0 + 6 * HOUR)}
     return {p: [a + (b - a) * i // EACH for i in range(EACH)] for p, (a, b) in spans.items()}
-
-
-def write(queries: KafkaQueries, topic: str, times: Times) -> None:
-    queries.broker.write(topic, [record for p, ts in times.items() for record in records(p, ts)])
 
 
 def positions(document: Mapping[str, object], topic: str) -> dict[int, int]:
@@ -59,7 +55,7 @@ def test_a_stopped_query_goes_on_where_it_was(queries: KafkaQueries, topic: Make
     """I3, AL-19, AS-12: a query that is stopped and started again reads each record once. It is aligned from the
     first batch after each restart on, with continuous triggers and with AvailableNow."""
     name, times = topic(3), skewed()
-    write(queries, name, times)
+    write_times(queries.broker, name, times)
     limited = queries.aligned("10 s") | {"maxOffsetsPerTrigger": "120"}
     for rows in (120, 360):
         output = queries.run_continuously(queries.stream(name, limited), rows)
@@ -111,7 +107,7 @@ def test_a_query_killed_at_any_moment_neither_loses_nor_doubles(
     """Facts 4, 5, 10, PY-09: a query reads each record once although its planner and workers are killed at seven
     moments, one after the other."""
     name, times = topic(3), skewed()
-    write(queries, name, times)
+    write_times(queries.broker, name, times)
     options = queries.aligned("10 s") | {"maxOffsetsPerTrigger": "15"}
     stream, output, kills_inside = queries.stream(name, options), queries.output(), 0
     for kill in KILLS.values():
@@ -155,7 +151,7 @@ def test_a_killed_driver_neither_loses_nor_doubles(queries: KafkaQueries, topic:
     inside batch 0 with startingOffsets latest, and when a batch of another query is in the table and not committed.
     With txnAppId and txnVersion foreachBatch writes exactly once."""
     name, times, old = topic(3), skewed(), 7
-    write(queries, name, {p: [T0 - HOUR] * old for p in range(3)})
+    write_times(queries.broker, name, {p: [T0 - HOUR] * old for p in range(3)})
     begin = json.dumps({name: {str(p): old for p in range(3)}})
     options = queries.aligned("10 s") | {"maxOffsetsPerTrigger": "30", "startingOffsets": begin}
     assignment = Assignment(queries.kafka(name, options), str(queries.folder))
@@ -164,7 +160,7 @@ def test_a_killed_driver_neither_loses_nor_doubles(queries: KafkaQueries, topic:
 
     # Only one query: Spark 4.2 refuses to start a query again that was killed while it wrote its first offset.
     _kill_inside_batch_0(replace(assignment, queries=[SINK]), outputs[SINK], log)
-    write(queries, name, times)
+    write_times(queries.broker, name, times)
     assert positions(outputs[SINK].offset(0), name) == dict.fromkeys(range(3), old)
     _kill_between_write_and_commit(assignment, outputs[FOREACH_BATCH], log)
 

@@ -23,7 +23,7 @@ from flip27_stream.connectors.hybrid.child_context import ChildContext
 from flip27_stream.errors import ContractError, CorruptCheckpointError
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.testing.source_query import SourceQuery
-from tests.spark.support.driven_query import Query
+from tests.spark.support.driven_query import Query, memory_query
 from tests.spark.support.sources.memory_source import (
     CountSerializer,
     LogEnumerator,
@@ -32,11 +32,6 @@ from tests.spark.support.sources.memory_source import (
     NameSerializer,
     World,
 )
-
-
-def query(enumerator: Callable[..., LogEnumerator] = LogEnumerator, **source: Any) -> Query:
-    world = World({"a": [1, 2, 3]})
-    return Query(world, None, source=MemorySource(world, enumerator=enumerator, **source))
 
 
 class Careless(LogEnumerator):
@@ -69,16 +64,16 @@ def test_ranges_that_no_offset_can_hold_are_refused(answer: object, why: str) ->
     """Wrong ranges of ``split_ranges`` raise an error that names the mistake. An offset with such a range could never
     be read again."""
     with pytest.raises(ContractError, match=why):
-        query(enumerator(split_ranges=answer)).step()
+        memory_query(enumerator(split_ranges=answer)).step()
     with (
         pytest.raises(ContractError, match=why),
-        SourceQuery(query(enumerator(split_ranges=answer)).source) as q,
+        SourceQuery(memory_query(enumerator(split_ranges=answer)).source) as q,
     ):
         q.read_batch()
 
 
 def test_an_end_before_the_read_position_is_refused() -> None:
-    one = query()
+    one = memory_query()
     one.step()
     one.world.logs["a"] = [1]
     with pytest.raises(ContractError, match="for split 'a' a range from position 3 up to 1"):
@@ -89,8 +84,11 @@ def test_an_end_before_the_read_position_is_refused() -> None:
 def test_a_wrong_count_of_pending_splits_is_refused(pending: object) -> None:
     why = rf"Careless.pending\(\) returned {pending!r}; it must return an int, not negative"
     with pytest.raises(ContractError, match=why):
-        query(enumerator(pending=pending)).step()
-    with pytest.raises(ContractError, match=why), SourceQuery(query(enumerator(pending=pending)).source) as q:
+        memory_query(enumerator(pending=pending)).step()
+    with (
+        pytest.raises(ContractError, match=why),
+        SourceQuery(memory_query(enumerator(pending=pending)).source) as q,
+    ):
         q.read_batch()
 
 
@@ -109,7 +107,7 @@ def test_a_wrong_count_of_pending_splits_is_refused(pending: object) -> None:
     ],
 )
 def test_positions_that_spark_cannot_show_are_refused(answers: dict[str, object], why: str) -> None:
-    one = query(enumerator(**answers))
+    one = memory_query(enumerator(**answers))
     one.step()
     with pytest.raises(ContractError, match=f"Careless.{why}"):
         one.coordinator.report_latest_offset()
@@ -197,7 +195,7 @@ def test_serializers_of_splits_that_fail_are_named(serializer: object, why: str)
 
 
 def test_a_serializer_that_reads_nothing_any_more_is_named_at_the_restart() -> None:
-    one = query()
+    one = memory_query()
     one.step()
     one.source = BadlyStored(one.world, enumerator=LogEnumerator, serializer=ReadsNothing())
     one.restart()

@@ -22,7 +22,7 @@ from flip27_stream.errors import ContractError
 from flip27_stream.reader import IteratorSourceReader, Records, RecordsWithSplitIds
 from flip27_stream.spark.execution.task import TaskContext
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
-from tests.spark.support.driven_query import Query
+from tests.spark.support.driven_query import Query, memory_query
 from tests.spark.support.sources.memory_source import (
     SCHEMA,
     LogEnumerator,
@@ -32,18 +32,12 @@ from tests.spark.support.sources.memory_source import (
     World,
 )
 
-
-def query(enumerator: Callable[..., LogEnumerator] = LogEnumerator, **source: Any) -> Query:
-    world = World({"a": [1, 2, 3]})
-    return Query(world, None, source=MemorySource(world, enumerator=enumerator, **source))
-
-
 Poll = Callable[[MemoryReader, ReaderOutput], Any]
 
 
 def reading(poll: Poll, **methods: Any) -> Query:
     cls = type("Careless", (MemoryReader,), {"poll_next": poll, **methods})
-    return query(reader=lambda world, _: cls(world))
+    return memory_query(reader=lambda world, _: cls(world))
 
 
 def emits(into: str, records: object, **columns: Any) -> Poll:
@@ -96,7 +90,7 @@ def test_a_bounded_split_with_another_id_is_refused(monkeypatch: pytest.MonkeyPa
     with pytest.raises(
         ContractError, match=r"MemorySplit.between\(\) of split 'a' returned .* of the same id"
     ):
-        query().step()
+        memory_query().step()
 
 
 @pytest.mark.parametrize(
@@ -105,7 +99,7 @@ def test_a_bounded_split_with_another_id_is_refused(monkeypatch: pytest.MonkeyPa
 def test_splits_for_readers_with_other_ids_are_refused(monkeypatch: pytest.MonkeyPatch, made: object) -> None:
     monkeypatch.setattr(MemorySource, "splits_for_readers", lambda *_: made)
     with pytest.raises(ContractError, match=r"splits_for_readers\(\) .*returned .* must return"):
-        query().step()
+        memory_query().step()
 
 
 def test_splits_for_readers_are_made_with_the_state_in_the_offset(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +110,7 @@ def test_splits_for_readers_are_made_with_the_state_in_the_offset(monkeypatch: p
         return splits
 
     monkeypatch.setattr(MemorySource, "splits_for_readers", note)
-    running = query()
+    running = memory_query()
     assert running.step()
     assert given == [(["a"], running.offset["enumerator"][1])]
 
@@ -124,7 +118,7 @@ def test_splits_for_readers_are_made_with_the_state_in_the_offset(monkeypatch: p
 @pytest.mark.parametrize("reader", [None, "reader", MemoryReader])
 def test_a_source_that_creates_no_reader_is_refused(reader: object) -> None:
     with pytest.raises(ContractError, match=r"create_reader\(\) returned .* an object of SourceReader"):
-        query(reader=lambda *_: reader).step()
+        memory_query(reader=lambda *_: reader).step()
 
 
 ROW = pa.RecordBatch.from_pylist([{"split": "a", "event_time": 1}], SCHEMA)
@@ -201,7 +195,7 @@ class Hears(LogEnumerator):
 
 def test_splits_of_a_reader_that_cannot_be_created_are_given_back() -> None:
     """CO-06: a task whose reader cannot be created gives its splits back to the enumerator."""
-    one = query(Hears, reader=fail)
+    one = memory_query(Hears, reader=fail)
     end = one.coordinator.latest_offset(one.offset, None)
     with pytest.raises(OSError, match="disk"):
         one.run(one.offset, end)
@@ -229,7 +223,7 @@ def test_events_that_cannot_be_sent_are_refused(event: Any, why: str) -> None:
             context.send_source_event_to_coordinator(event)
 
     with pytest.raises(ContractError, match=why):
-        query(reader=Sends).step()
+        memory_query(reader=Sends).step()
     if "too large" not in why:
         with pytest.raises(ContractError, match=why):
             CoordinatorContext(1, "host").send_event_to_source_reader(0, event)

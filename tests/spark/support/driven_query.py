@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -130,3 +130,9 @@ def states(query: Query) -> dict[str, str]:
     planner.plan_batch = plan_batch  # type: ignore[method-assign]
     assert found[-1].plan is not None
     return {split: status[0] for split, status in found[-1].plan.states.items()}
+
+
+def memory_query(enumerator: Callable[..., LogEnumerator] = LogEnumerator, **source: Any) -> Query:
+    """Returns a query over one split of three records, with another enumerator or other parts of the source."""
+    world = World({"a": [1, 2, 3]})
+    return Query(world, None, source=MemorySource(world, enumerator=enumerator, **source))

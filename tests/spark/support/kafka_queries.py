@@ -36,6 +36,11 @@ def records(partition: int, times: Iterable[int], size: int = 0) -> list[KafkaRe
     return [(partition, time, None, f"{partition}:{i}".encode().ljust(size)) for i, time in enumerate(times)]
 
 
+def write_times(broker: KafkaBroker, topic: str, times: Mapping[int, Iterable[int]]) -> None:
+    """Writes one record for each event time of each partition."""
+    broker.write(topic, [record for partition, each in times.items() for record in records(partition, each)])
+
+
 @dataclass(frozen=True)
 class Output:
     """A Delta table that a query writes, and the query's checkpoint."""

@@ -65,7 +65,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
     Args:
         listing: Lists all files, by the path that the user named.
         statistics: Reads event times.
-        seen: The record of the files that were taken.
+        processed: The record of the files that were taken.
         modified: The action for files that change after they were taken.
         order: The order by event time; ``None`` for the order of modification time.
         bounded: Whether the source reads only the files of its first listing, also after a restart.
@@ -76,7 +76,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         self,
         listing: Callable[[], FoundByPath],
         statistics: FileStatistics,
-        seen: ProcessedFiles,
+        processed: ProcessedFiles,
         modified: ModifiedFiles = ModifiedFiles.IGNORE,
         order: EventTimeOrder | None = None,
         *,
@@ -86,7 +86,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         self._partition = partition
         self._listing = listing
         self._statistics = statistics
-        self._seen = seen
+        self._processed = processed
         self._modified = modified
         self._order = order
         self._bounded = bounded
@@ -110,7 +110,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
             return None
         found = {file.path: file for file in chain.from_iterable(under.values())}
         if self._bounded:
-            found = {file.path: file for file in self._seen.bound_by(found.values())}
+            found = {file.path: file for file in self._processed.bound_by(found.values())}
         listed = self._compared(found)
         self._listed, self._under = found, under
         self._pause(began)
@@ -135,7 +135,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
             The files by path. ``None`` if a first listing is empty although the checkpoint knows of files.
         """
         first = self._listed is None
-        if first and self._seen.remembers and not any(under.values()) and self._awaits_more():
+        if first and self._processed.remembers and not any(under.values()) and self._awaits_more():
             self._warn_of_nothing(under)
             return None
         empty = [path for path, files in under.items() if not files and self._under.get(path)]
@@ -161,7 +161,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         """
         if not self._bounded:
             return True
-        rest = self._seen.rest
+        rest = self._processed.rest
         if rest is not None and not rest.files:
             return False
         now = time.monotonic()
@@ -194,7 +194,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         """Returns the differences between the first listing of this process and the checkpoint."""
         doubtful: dict[str, list[str]] = {}
         for file in found:
-            for column in self._seen.orders(file):
+            for column in self._processed.orders(file):
                 doubtful.setdefault(column, []).append(file.path)
         times = {
             column: self._statistics.surely_least(paths, self._by(column), self._layouts(paths))
@@ -206,7 +206,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
                 return _key(file, file.modified)
             return _key(file, times[by][file.path]) if file.path in times[by] else None
 
-        new, changed = self._seen.recover(found, key)
+        new, changed = self._processed.recover(found, key)
         known = times.get(self._order.name, {}) if self._order is not None else {}
         return Listed(new, changed, least=self._times([*new, *changed], known))
 
@@ -236,29 +236,29 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
     # ---- in the planning thread -----------------------------------------------------------------------------------
 
     def take_in(self, look: Listed) -> None:
-        self._seen.order_by(self._order.name if self._order is not None else None)
+        self._processed.order_by(self._order.name if self._order is not None else None)
         for file in look.gone:
             self._lose(file)
-        generations = self._seen.generations
-        new = [*self._seen.without_returned(look.new), *filter(self._is_new_version, look.changed)]
+        generations = self._processed.generations
+        new = [*self._processed.without_returned(look.new), *filter(self._is_new_version, look.changed)]
         times = self._times(new, look.least)
-        self._seen.note_new(file for file in new if not self._seen.in_generation(file.path))
+        self._processed.note_new(file for file in new if not self._processed.in_generation(file.path))
         for file in new:
-            queue = self._generation if self._seen.in_generation(file.path) else self._others
+            queue = self._generation if self._processed.in_generation(file.path) else self._others
             queue.add(self._waiting(file, times.get(file.path)))
-        self._seen.settle(self._untaken)
+        self._processed.settle(self._untaken)
         self._open_generation(generations)
-        rest = self._seen.rest
+        rest = self._processed.rest
         self._is_complete = rest is None or rest.are_among(self._untaken()) or not self._awaits_more()
         if self._is_complete:
-            self._seen.settle_rest(self._untaken())
+            self._processed.settle_rest(self._untaken())
 
     def _lose(self, file: FoundFile) -> None:
         waiting = self._generation.discard(file.path) or self._others.discard(file.path)
         if waiting is not None:
-            self._seen.drop(waiting.file)
-        elif self._seen.was_taken(file.path):
-            self._seen.leave(file.path)
+            self._processed.drop(waiting.file)
+        elif self._processed.was_taken(file.path):
+            self._processed.leave(file.path)
 
     def _is_new_version(self, file: FoundFile) -> bool:
         """Returns whether to read a file that has changed.
@@ -266,7 +266,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         Raises:
             DataLossError: The file was taken, and option ``files.modified`` is ``fail``.
         """
-        if not self._seen.was_taken(file.path):
+        if not self._processed.was_taken(file.path):
             self._lose(file)
             return True
         if self._modified is ModifiedFiles.FAIL:
@@ -275,17 +275,17 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
                 "option files.modified determines the action for changed files: ignore, read or fail."
             )
         if self._modified is ModifiedFiles.READ:
-            self._seen.forget(file.path)
+            self._processed.forget(file.path)
             return True
         log.warning(
             "File %s was read and has changed since: it is not read again (option files.modified)", file.path
         )
-        self._seen.skip(file)
+        self._processed.skip(file)
         return False
 
     def order_by(self, order: EventTimeOrder) -> None:
         self._order = order
-        self._seen.order_by(order.name)
+        self._processed.order_by(order.name)
         waiting = [*self._generation, *self._others]
         times = self._times([one.file for one in waiting], {})
         ordered = [self._waiting(one.file, times.get(one.file.path)) for one in waiting]
@@ -300,7 +300,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         return self._is_complete
 
     def head(self) -> Waiting | None:
-        heads = [self._generation.head(), self._others.head() if self._seen.has_room else None]
+        heads = [self._generation.head(), self._others.head() if self._processed.has_room else None]
         return min((one for one in heads if one is not None), key=_place, default=None)
 
     def first(self, count: int) -> list[Waiting]:
@@ -314,13 +314,16 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         path = one.file.path
         if self._generation.discard(path) is None:
             self._others.discard(path)
-        generations = self._seen.generations
-        self._seen.take(one.file, one.key, self._untaken)
-        if self._seen.generations != generations:
+        generations = self._processed.generations
+        self._processed.take(one.file, one.key, self._untaken)
+        if self._processed.generations != generations:
             self._open_generation(generations)
 
     def least(self) -> int | None:
-        heads = [self._generation.first_timed(), self._others.first_timed() if self._seen.has_room else None]
+        heads = [
+            self._generation.first_timed(),
+            self._others.first_timed() if self._processed.has_room else None,
+        ]
         return min((one.least for one in heads if one is not None and one.least is not None), default=None)
 
     def __len__(self) -> int:
@@ -330,7 +333,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         return FileLayout(self._partition(split.path))
 
     def snapshot(self) -> ProcessedFilesState:
-        return self._seen.snapshot()
+        return self._processed.snapshot()
 
     def _open_generation(self, before: int) -> None:
         """Opens a generation (:class:`ProcessedFiles`) if many files wait outside, and divides the two queues.
@@ -339,14 +342,14 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
             before: The value of :attr:`ProcessedFiles.generations` when the queues were last divided.
         """
         if not len(self._generation):
-            self._seen.open_generation(self._untaken())
-        if self._seen.generations != before:
+            self._processed.open_generation(self._untaken())
+        if self._processed.generations != before:
             self._divide([*self._generation, *self._others])
 
     def _divide(self, waiting: Iterable[Waiting]) -> None:
         files = list(waiting)
-        self._generation = ReadingQueue(f for f in files if self._seen.in_generation(f.file.path))
-        self._others = ReadingQueue(f for f in files if not self._seen.in_generation(f.file.path))
+        self._generation = ReadingQueue(f for f in files if self._processed.in_generation(f.file.path))
+        self._others = ReadingQueue(f for f in files if not self._processed.in_generation(f.file.path))
 
     def _untaken(self) -> list[FoundFile]:
         return [one.file for queue in (self._generation, self._others) for one in queue]

@@ -14,7 +14,7 @@ from flip27_stream.connectors.kafka.client.protocol import (
     FetchFrom,
     fetch_request,
     fetched_partitions,
-    refused,
+    refusal,
     retriable,
 )
 from flip27_stream.connectors.kafka.client.round_context import RoundContext
@@ -116,7 +116,7 @@ class FetchRound:
         """Returns the answers of a leader by partition; an error of the whole request counts for each of them."""
         error = int(response.error_code or 0)
         if error and not retriable(error):
-            raise refused(f"a fetch by {self._cluster.address(leader)}", error)
+            raise refusal(f"a fetch by {self._cluster.address(leader)}", error)
         return (
             dict.fromkeys(wanted, Fetched(error, b"", [])) if error else fetched_partitions(response, wanted)
         )

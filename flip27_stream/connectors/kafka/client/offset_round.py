@@ -18,7 +18,7 @@ from flip27_stream.connectors.kafka.client.protocol import (
     forbidden,
     list_offsets_request,
     partition_offsets,
-    refused,
+    refusal,
     unanswerable,
 )
 from flip27_stream.connectors.kafka.client.round_context import RoundContext
@@ -192,7 +192,7 @@ class OffsetRound:
             elif unanswerable(error, self._asked[i][tp]):
                 self._answers[i][tp] = None
             elif forbidden(error):
-                raise refused(f"ListOffsets of {tp}", error)
+                raise refusal(f"ListOffsets of {tp}", error)
             else:
                 self._fail((i, tp))
 

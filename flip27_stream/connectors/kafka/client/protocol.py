@@ -103,7 +103,7 @@ class Fetched:
     preferred_replica: int = -1
 
 
-def refused(what: str, error: int) -> ConnectorError:
+def refusal(what: str, error: int) -> ConnectorError:
     """Returns the error for an error code after which a retry does not help."""
     kind = kafka_errors.for_code(error)
     return ConnectorError(
@@ -211,7 +211,7 @@ def topics_in(response: Any) -> dict[str, TopicMetadata]:
         if topic.error_code in _NO_TOPIC:
             continue
         if topic.error_code not in (0, _LEADER_NOT_AVAILABLE):
-            raise refused(f"metadata of topic '{topic.name}'", topic.error_code)
+            raise refusal(f"metadata of topic '{topic.name}'", topic.error_code)
         leaders = {p.partition_index: p.leader_id for p in topic.partitions}
         topic_id = "" if str(topic.topic_id) in (_NO_TOPIC_ID, "None") else str(topic.topic_id)
         found[topic.name] = TopicMetadata(

@@ -15,7 +15,7 @@ from flip27_stream.connectors.kafka.client.protocol import (
     OFFSET_OUT_OF_RANGE,
     Fetched,
     FetchFrom,
-    refused,
+    refusal,
     retriable,
 )
 from flip27_stream.connectors.kafka.event_time.event_time_cache import NO_EVENT_TIME, Chunk
@@ -164,7 +164,7 @@ class EventTimeProbe:
         if retriable(fetched.error):
             return None
         if fetched.error:
-            raise refused(f"a fetch of {tp} at offset {offset}", fetched.error)
+            raise refusal(f"a fetch of {tp} at offset {offset}", fetched.error)
         by_timestamp = type(self._assigner) is RecordTimestampAssigner
         decoded = decode(
             fetched.records,

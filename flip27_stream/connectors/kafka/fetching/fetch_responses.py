@@ -13,7 +13,7 @@ from flip27_stream.connectors.kafka.client.protocol import (
     FETCH_BY_TOPIC_ID,
     Fetched,
     FetchFrom,
-    refused,
+    refusal,
     retriable,
 )
 from flip27_stream.connectors.kafka.fetching.response_fields import FlexibleFields, ResponseFields
@@ -83,7 +83,7 @@ def _check(error: int) -> None:
     if error and retriable(error):
         raise ConnectionAbortedError(f"the broker refused the fetch: {kafka_errors.for_code(error).__name__}")
     if error:
-        raise refused("a fetch", error)
+        raise refusal("a fetch", error)
 
 
 def _name(fields: ResponseFields, names: Mapping[bytes, str]) -> str:

@@ -19,7 +19,7 @@ from flip27_stream.connectors.kafka.client.protocol import (
     UNKNOWN_TOPIC_ID,
     Fetched,
     FetchFrom,
-    refused,
+    refusal,
     retriable,
 )
 from flip27_stream.connectors.kafka.fetching.client_pool import FETCHERS
@@ -330,7 +330,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         elif error in (UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID):
             self._act_on_topic(tp, progress)
         elif not retriable(error):
-            raise refused(f"a fetch of {tp} at offset {progress.position}", error)
+            raise refusal(f"a fetch of {tp} at offset {progress.position}", error)
 
     def _act_on_range(self, tp: TopicPartition, progress: _Progress, *, at_end: bool = False) -> None:
         """Reports a loss if the log does not contain the position; with ``at_end``, also if it ends there.

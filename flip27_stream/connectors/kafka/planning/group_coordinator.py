@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from flip27_stream.connectors.kafka.client.client import KafkaClient
-from flip27_stream.connectors.kafka.client.protocol import refused
+from flip27_stream.connectors.kafka.client.protocol import refusal
 from flip27_stream.connectors.kafka.kafka_python.messages import FindCoordinatorRequest, OffsetFetchRequest
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.errors import UnreachableError
@@ -59,7 +59,7 @@ class GroupCoordinator:
                 self._node = node
                 return answer
             if final := sorted(failed - _LOOK_AGAIN):
-                raise refused(f"a request about consumer group '{self._group}'", final[0])
+                raise refusal(f"a request about consumer group '{self._group}'", final[0])
             self._node = None
             if answer is None:  # Brokers may have new addresses, or the coordinator may have changed.
                 self._look_for_brokers(deadline)
@@ -109,7 +109,7 @@ class GroupCoordinator:
         if answer is None or answer.error_code in _LOOK_AGAIN:
             return None
         if answer.error_code:
-            raise refused(f"to find the coordinator of consumer group '{self._group}'", answer.error_code)
+            raise refusal(f"to find the coordinator of consumer group '{self._group}'", answer.error_code)
         return int(answer.node_id)
 
     def _exchange(self, node: int, request: Any) -> Any:

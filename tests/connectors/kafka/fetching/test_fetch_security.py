@@ -6,7 +6,6 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
-from kafka.protocol.metadata import MetadataRequest
 
 from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.fetching.fetch_connection import FetchConnection
@@ -16,6 +15,7 @@ from flip27_stream.connectors.kafka.tls.key_stores import StoreType, TrustStore
 from flip27_stream.connectors.kafka.tls.ssl_options import SslOptions
 from flip27_stream.errors import AuthenticationError
 from flip27_stream.testing import KafkaBroker, SecureListener
+from tests.connectors.kafka.support.answering import answers
 
 pytestmark = pytest.mark.jvm
 
@@ -33,14 +33,6 @@ def connect(
     security = SecurityOptions(listener, tls, sasl)
     host, _, port = broker.secure.bootstrap_servers(listener).partition(":")
     return FetchConnection(host, int(port), ConnectionOptions("unused:1", security=security))
-
-
-def answers(connection: FetchConnection) -> bool:
-    """Returns whether a request gets an answer. A connection that did not authenticate gets no answer."""
-    connection.send(MetadataRequest(topics=[], allow_auto_topic_creation=False), 5)
-    while (body := connection.receive()) is None:
-        pass
-    return len(body) > 20
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

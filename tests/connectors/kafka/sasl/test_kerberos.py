@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka.protocol.metadata import MetadataRequest
 
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
@@ -26,6 +25,7 @@ from flip27_stream.connectors.kafka.security.security_options import SecurityOpt
 from flip27_stream.errors import AuthenticationError, ConnectorError
 from flip27_stream.testing import KafkaBroker, wait_until
 from flip27_stream.testing.child import free_port
+from tests.connectors.kafka.support.answering import answers
 from tests.connectors.kafka.support.kdc import REALM, Kdc, kerberos_server, krb5_conf
 
 pytest.importorskip(
@@ -90,14 +90,6 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
         with KafkaBroker(properties, listeners=["SASL_PLAINTEXT"]) as broker:
             broker.create_topic("there")
             yield Office(broker, kdc)
-
-
-def answers(connection: FetchConnection) -> bool:
-    """Returns whether a request gets an answer. A connection that did not authenticate gets no answer."""
-    connection.send(MetadataRequest(topics=[], allow_auto_topic_creation=False), 5)
-    while (body := connection.receive()) is None:
-        pass
-    return len(body) > 20
 
 
 def test_a_client_authenticates_with_a_keytab(office: Office) -> None:

@@ -15,7 +15,6 @@ import flip27_stream
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.fetching.fetch_connection import FetchConnection
-from flip27_stream.connectors.kafka.kafka_python.messages import MetadataRequest
 from flip27_stream.connectors.kafka.sasl.oauthbearer import OAuthBearer
 from flip27_stream.connectors.kafka.security.security_options import SecurityOptions
 from flip27_stream.connectors.kafka.tokens.token_cache import TOKENS
@@ -23,6 +22,7 @@ from flip27_stream.connectors.kafka.tokens.token_endpoint import TokenEndpoint
 from flip27_stream.errors import AuthenticationError, ConnectorError
 from flip27_stream.testing import KafkaBroker
 from flip27_stream.testing.waiting import wait_until
+from tests.connectors.kafka.support.answering import answers
 from tests.connectors.kafka.support.token_server import Signer, TokenServer, granted, token_server
 from tests.spark.support.kafka_queries import finish
 
@@ -87,14 +87,6 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
 def _good_tokens(cloud: Cloud) -> None:
     cloud.server.answer = lambda: granted(cloud.signer.token())
     cloud.server.asked.clear()
-
-
-def answers(connection: FetchConnection) -> bool:
-    """Returns whether a request gets an answer. A connection that did not authenticate gets no answer."""
-    connection.send(MetadataRequest(topics=[], allow_auto_topic_creation=False), 5)
-    while (body := connection.receive()) is None:
-        pass
-    return len(body) > 20
 
 
 def test_planning_and_fetches_share_a_token(cloud: Cloud) -> None:
