@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flip27_stream.api.enumerator import CheckpointT
-from flip27_stream.api.planned_range import PlannedRange
+from flip27_stream.api.planned_range import PlannedRange, RangeKey
 from flip27_stream.api.split import SplitT
 from flip27_stream.errors import CorruptCheckpointError
 from offsets.offset import Offset
@@ -31,14 +31,14 @@ def ranges(
         if start is not None:
             raise _corrupt(f"batch {start.batch} is followed by the initial offset")
         return []
-    found = sorted(spans(start, end).items())
-    return [PlannedRange(end.splits[split_id].split, *span) for split_id, span in found]
+    found = sorted(range_keys(start, end).values())
+    return [PlannedRange(end.splits[key.split_id].split, key.start, key.end) for key in found]
 
 
-def spans(
+def range_keys(
     start: Offset[SplitT, CheckpointT] | None, end: Offset[SplitT, CheckpointT]
-) -> dict[str, tuple[int, int]]:
-    """Returns the first position to read and the position after the last one of each range, by split id, unsorted."""
+) -> dict[str, RangeKey]:
+    """Returns the same ranges without their splits, by split id, unsorted."""
     if start is not None:
         _check_order(start, end)
         if start.batch == end.batch:
@@ -50,7 +50,7 @@ def spans(
         if state.position < first:
             raise _corrupt(f"split {split_id!r} would be read backwards, from {first} to {state.position}")
         if first < state.position:
-            batch[split_id] = (first, state.position)
+            batch[split_id] = RangeKey(split_id, first, state.position)
     return batch
 
 

@@ -1,4 +1,4 @@
-"""The part of one split that a micro-batch reads, from the ranges between two offsets to the tasks.
+"""The part of one split that a micro-batch reads, between two offsets, in plans, tasks and reports.
 
 Reports carry it by the id of the split, as :class:`RangeKey`.
 """

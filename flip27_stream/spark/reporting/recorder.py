@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 import pyarrow as pa
 
 from flip27_stream.api import MetricGroup
-from flip27_stream.api.planned_range import PlannedRange
+from flip27_stream.api.planned_range import PlannedRange, RangeKey
 from flip27_stream.errors import ConnectorError, shortened
 from flip27_stream.spark.reporting.observations import Observations
 from flip27_stream.spark.reporting.reports import TaskReport
@@ -95,21 +95,23 @@ class BatchRecorder:
     def plan_batch(
         self,
         end: AnyOffset,
-        moving: Mapping[str, tuple[int, int]],
+        moving: Mapping[str, RangeKey],
         states: Mapping[str, SplitStatus | None],
     ) -> None:
         """Records that the batch that ends at ``end`` is about to run.
 
         Args:
             end: The offset that ends the batch.
-            moving: The position before and after the batch of each split that it reads, by split id.
+            moving: The ranges that the batch reads, by split id.
             states: The states of its splits, by split id.
         """
         splits = {}
         for name, state in end.splits.items():
             if name in states:
-                first, last = moving.get(name) or (state.position, state.position)
-                splits[name] = PlannedSplit(first, last, states[name], state.split.positions_count_rows)
+                read = moving.get(name) or RangeKey(name, state.position, state.position)
+                splits[name] = PlannedSplit(
+                    read.start, read.end, states[name], state.split.positions_count_rows
+                )
         self._running = BatchRecord(end.batch, splits)
         if not self._has_prepared:
             self._has_prepared = True
@@ -121,7 +123,7 @@ class BatchRecorder:
         An empty batch does not replace the batch before it, whose rows are still to be written.
         """
         if self._running is None or (ranges and self._running.batch != end.batch):
-            moving = {r.split.split_id: (r.start, r.end) for r in ranges}
+            moving = {r.split.split_id: r.key for r in ranges}
             self.plan_batch(end, moving, dict.fromkeys(end.splits))
 
     def add_report(self, report: TaskReport) -> None:

@@ -6,9 +6,8 @@ The layout is record batch format v2 (KIP-98; ``DefaultRecordBatch`` and ``Defau
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
-from contextlib import closing
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -85,7 +84,9 @@ def encode_batch(
     base = int(timestamps[0])
     payload = _records(timestamps - base, values, keys)
     if compression is not None:
-        payload = _compressor(compression)(payload)
+        from flip27_stream.connectors.kafka.kafka_python.blocking_client import compressor
+
+        payload = compressor(compression)(payload)
     body = struct.pack(
         ">hiqqqhii",
         _CODEC_IDS[compression] if compression else 0,
@@ -221,22 +222,18 @@ def _batch_bounds(
         start = end
 
 
-def _compressor(codec: Codec) -> Callable[[bytes], bytes]:
-    from kafka import codec as kafka_codec
-
-    compress: Callable[[bytes], bytes] = getattr(kafka_codec, f"{codec}_encode")
-    return compress
-
-
 def _send(bootstrap_servers: str, topic: str, partition: int, batches: Iterator[bytes]) -> int:
-    from kafka.net.compat import KafkaNetClient
+    from flip27_stream.connectors.kafka.kafka_python.blocking_client import BlockingClient
 
     first = -1
-    with closing(KafkaNetClient(bootstrap_servers=bootstrap_servers)) as client:
-        leader = _leader(client, topic, partition)
+    with BlockingClient(bootstrap_servers, _METADATA_TIMEOUT_MS) as client:
+        leader = client.leader(topic, partition)
+        if leader is None:
+            raise MissingTopicError(
+                f"Partition {partition} of topic '{topic}' does not exist or has no leader."
+            )
         for batch in batches:
-            request = _produce_request(topic, partition, batch)
-            answer = client.send_and_receive(leader, request).responses[0].partition_responses[0]
+            answer = client.produce(leader, topic, partition, batch)
             if answer.error_code:
                 raise ConnectorError(
                     f"The broker at {bootstrap_servers} refused a batch for {topic}-{partition}: "
@@ -244,28 +241,3 @@ def _send(bootstrap_servers: str, topic: str, partition: int, batches: Iterator[
                 )
             first = answer.base_offset if first < 0 else first
     return first
-
-
-def _leader(client: Any, topic: str, partition: int) -> int:
-    from kafka.structs import TopicPartition
-
-    client.check_version()
-    client.poll(timeout_ms=_METADATA_TIMEOUT_MS, future=client.cluster.set_topics([topic]))
-    leader: int | None = client.cluster.leader_for_partition(TopicPartition(topic, partition))
-    if leader is None or leader < 0:
-        raise MissingTopicError(f"Partition {partition} of topic '{topic}' does not exist or has no leader.")
-    return leader
-
-
-def _produce_request(topic: str, partition: int, batch: bytes) -> Any:
-    from kafka.protocol.producer import ProduceRequest
-
-    topic_data = ProduceRequest.TopicProduceData
-    data = topic_data.PartitionProduceData(index=partition, records=batch)
-    return ProduceRequest(
-        transactional_id=None,
-        acks=-1,
-        timeout_ms=30_000,
-        topic_data=[topic_data(name=topic, partition_data=[data])],
-        max_version=9,  # Later versions name topics by id.
-    )

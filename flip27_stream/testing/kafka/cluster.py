@@ -6,7 +6,6 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -163,15 +162,13 @@ class KafkaCluster(Topics):
     def _metadata(self, *topics: str) -> Any:
         """Returns the cluster metadata from a running node, or ``None`` if it did not answer."""
         from kafka.errors import KafkaError
-        from kafka.net.compat import KafkaNetClient
-        from kafka.protocol.metadata import MetadataRequest
+
+        from flip27_stream.connectors.kafka.kafka_python.blocking_client import BlockingClient
 
         number = self.nodes[0]
-        wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
         try:
-            with closing(KafkaNetClient(bootstrap_servers=self._nodes[number].address)) as client:
-                client.get_broker_version(timeout_ms=_TIME_LIMIT_MS)
-                return client.send_and_receive(number, MetadataRequest(topics=wanted))
+            with BlockingClient(self._nodes[number].address, _TIME_LIMIT_MS) as client:
+                return client.metadata(number, topics)
         except KafkaError:
             return None
 

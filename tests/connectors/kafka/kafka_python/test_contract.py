@@ -19,7 +19,6 @@ from flip27_stream.connectors.kafka.kafka_python.transports import TcpTransport,
 
 ROOT = Path(__file__).parents[4]
 ADAPTER = "flip27_stream/connectors/kafka/kafka_python"
-KIT = {"flip27_stream/testing/kafka/bulk.py", "flip27_stream/testing/kafka/cluster.py"}
 DOCUMENTED = {"kafka", "kafka.admin", "kafka.errors", "kafka.structs"}
 
 SIGNATURES = {
@@ -31,7 +30,6 @@ SIGNATURES = {
     "kafka.future.Future.add_callback": ("f", "args", "kwargs"),
     "kafka.future.Future.failure": ("e",),
     "kafka.future.Future.succeeded": (),
-    "kafka.net.compat.KafkaNetClient.check_version": ("node_id", "timeout_ms"),
     "kafka.net.compat.KafkaNetClient.close": ("node_id",),
     "kafka.net.compat.KafkaNetClient.poll": ("timeout_ms", "future"),
     "kafka.net.compat.KafkaNetClient.send_and_receive": ("node_id", "request", "timeout_ms"),
@@ -188,9 +186,7 @@ def imports(path: Path) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
 
 
-def test_only_the_adapter_and_the_test_kit_use_undocumented_names() -> None:
-    """Only the adapter and the test kit use undocumented modules. The test kit makes records and topics with
-    kafka-python's protocol."""
+def test_only_the_adapter_uses_undocumented_names() -> None:
     users = {
         str(path.relative_to(ROOT))
         for package in ("flip27_stream", "offsets", "watermark_alignment")
@@ -198,15 +194,4 @@ def test_only_the_adapter_and_the_test_kit_use_undocumented_names() -> None:
         for name in imports(path)
         if name.partition(".")[0] == "kafka" and name not in DOCUMENTED
     }
-    assert {user for user in users if not user.startswith(ADAPTER)} == KIT
-
-
-@pytest.mark.parametrize("path", sorted(KIT))
-def test_the_contract_has_what_the_test_kit_imports(path: str) -> None:
-    found = [
-        node for node in ast.walk(ast.parse((ROOT / path).read_text())) if isinstance(node, ast.ImportFrom)
-    ]
-    undocumented = [n for n in found if (n.module or "").startswith("kafka.") and n.module not in DOCUMENTED]
-    assert undocumented
-    for node in undocumented:
-        assert {alias.name for alias in node.names} <= set(ATTRIBUTES[str(node.module)])
+    assert {user for user in users if not user.startswith(ADAPTER)} == set()
