@@ -38,7 +38,7 @@ def ranges(
 def range_keys(
     start: Offset[SplitT, CheckpointT] | None, end: Offset[SplitT, CheckpointT]
 ) -> dict[str, RangeKey]:
-    """Returns the same ranges without their splits, by split id, unsorted."""
+    """Returns the ranges that :func:`ranges` returns, without the splits: a dict by split id, not sorted."""
     if start is not None:
         _check_order(start, end)
         if start.batch == end.batch:

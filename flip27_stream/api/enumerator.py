@@ -340,7 +340,7 @@ class PositioningRequest:
 
     @property
     def latest_plausible(self) -> int | None:
-        """The former name of :attr:`plausible_until`, for sources that were written for it."""
+        """Equal to :attr:`plausible_until`. The attribute had this name before, so older sources may read it."""
         return self.plausible_until
 
 

@@ -97,7 +97,7 @@ class JsonPointer:
         return value
 
     def _time_of_deep(self, document: bytes) -> int | None:
-        """Returns the event time (ms) of a document nested too deeply for Python; ``None`` if it has no event time."""
+        """Returns the event time (ms) of a document that is too deep for Python; ``None`` without an event time."""
         documents = pa.array([document], pa.binary())
         times = self._times_at_once(documents) if plain_objects(documents)[0].as_py() else None
         return None if times is None else times[0].as_py()

@@ -79,7 +79,10 @@ class TableWriter:
                 self._wake()
 
     def look_after(self, version: int) -> None:
-        """Has the thread run the maintenance that is due at ``version``, which another part of this process made."""
+        """Tells the writer's thread that another part of this process committed ``version`` of the table.
+
+        If maintenance is due at that version, the thread runs it.
+        """
         with self._changed:
             if self._maintenance is not None and self._maintenance.is_due(version) and not self._closing:
                 self._due.append(version)

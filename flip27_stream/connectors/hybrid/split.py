@@ -69,7 +69,7 @@ class HybridSourceSplit(SourceSplit):
 
     @cached_property
     def split(self) -> Any:
-        """The split as its source made it, without the index of the source."""
+        """The split as the Kafka, file or other source inside this hybrid source made it."""
         if self.cut is not None:
             return self.cut
         return self.active.source.split_serializer.deserialize(self.stored.version, self.stored.data)

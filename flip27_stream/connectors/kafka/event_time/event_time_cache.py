@@ -54,7 +54,10 @@ class Chunk:
         return Chunk(self.start, self.stop, self.offsets[has_time], self.times[has_time])
 
     def first(self, at_least: int, at_most: int | None) -> Hit | None:
-        """Returns the first record with an event time (ms) from ``at_least`` to ``at_most``, or ``None``."""
+        """Returns the first record with an event time (ms) from ``at_least`` to ``at_most``.
+
+        Returns ``None`` if there is no such record.
+        """
         found = self.times >= max(at_least, 0)
         if at_most is not None:
             found &= self.times <= at_most
@@ -64,7 +67,10 @@ class Chunk:
         return Hit(int(self.offsets[index]), int(self.times[index]))
 
     def last_below(self, event_time: int) -> int | None:
-        """Returns the offset of the last record with an event time below ``event_time`` (ms), or ``None``."""
+        """Returns the offset of the last record with an event time below ``event_time`` (ms).
+
+        Returns ``None`` if there is no such record.
+        """
         found = np.flatnonzero((self.times >= 0) & (self.times < event_time))
         return int(self.offsets[found[-1]]) if len(found) else None
 

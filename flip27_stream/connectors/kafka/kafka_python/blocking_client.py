@@ -22,7 +22,7 @@ _PRODUCE_TIMEOUT_MS = 30_000
 
 
 def compressor(codec: str) -> Callable[[bytes], bytes]:
-    """Returns kafka-python's encoder of a codec: gzip, lz4, snappy or zstd."""
+    """Returns the function of kafka-python that compresses bytes by a codec: gzip, lz4, snappy or zstd."""
     compress: Callable[[bytes], bytes] = getattr(kafka_codec, f"{codec}_encode")
     return compress
 

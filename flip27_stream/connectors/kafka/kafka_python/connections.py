@@ -73,7 +73,7 @@ class Connection(KafkaConnection):  # type: ignore[misc] # kafka-python has no t
 
     @property
     def was_open(self) -> bool:
-        """Whether the connection has been open and authenticated; it may be closed by now."""
+        """Whether the connection was open and authenticated at any time, even if it is closed now."""
         return bool(self.init_future.succeeded())
 
     @property
