@@ -30,7 +30,7 @@ def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], no
     """
     if times and now > _YEAR_2000_MS and all(_is_no_time(time, now + _DAY_MS, unit) for time in times):
         return (
-            f"Event times are in January 1970: {event_time_text(times[0])} is read of source {source} by "
+            f"Event times are in January 1970: {event_time_text(times[0])} is read from source {source} by "
             f"{EVENT_TIME.name} '{event_time}'. If these are numbers, they are no present times in "
             f"{_NAMES[unit]} or in any other unit: perhaps they are counters. Name the place of the event time "
             f"({EVENT_TIME.name})."
@@ -46,7 +46,7 @@ def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], no
     steps, time = off
     place = UNITS.index(unit) + steps
     factor = f"1{',000' * abs(steps)} times too {'great' if steps > 0 else 'small'}"
-    what = f"{event_time_text(time)} is read of source {source} by {EVENT_TIME.name} '{event_time}'"
+    what = f"{event_time_text(time)} is read from source {source} by {EVENT_TIME.name} '{event_time}'"
     if len(found) > 1:
         return (
             f"Some event times are {factor}: {what}, and other records have another unit. Make producers write one "
@@ -54,16 +54,20 @@ def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], no
         )
     if not 0 <= place < len(UNITS):
         return f"Event times are {factor}: {what}. Set {EVENT_TIME_UNIT.name} to their unit."
-    remedy = f"set {EVENT_TIME_UNIT.name} to '{UNITS[place]}'"
-    if _is_column(event_time):
-        remedy += (
-            " if the column is a bigint. A timestamp column has a unit of its own: correct what writes it, or compute "
-            "event times with module:function. A JSON integer in a timestamp column counts seconds, as in Spark: "
-            "declare the column as bigint where it counts another unit"
-        )
     return (
         f"Event times are {factor}: {what}. They look like {_NAMES[UNITS[place]]} that are read as {_NAMES[unit]}: "
-        f"{remedy}."
+        f"{_remedy(event_time, UNITS[place])}."
+    )
+
+
+def _remedy(event_time: str, unit: str) -> str:
+    remedy = f"set {EVENT_TIME_UNIT.name} to '{unit}'"
+    if not _is_column(event_time):
+        return remedy
+    return remedy + (
+        " if the column is a bigint. A timestamp column has a unit of its own: correct what writes it, or compute "
+        "event times with module:function. A JSON integer in a timestamp column counts seconds, as in Spark: "
+        "declare the column as bigint where it counts another unit"
     )
 
 

@@ -124,20 +124,7 @@ def parse_location(text: str, option: str) -> str:
     if catalog_name(location) is not None:
         return location
     if not _ABSOLUTE.match(location):
-        quoted = _QUOTED.sub(lambda part: f"`{part[0]}`", location)
-        in_catalog = (
-            f" If it is the name of a table in a catalog, write {quoted}."
-            if _UNQUOTED_NAME.fullmatch(location)
-            else ""
-        )
-        raise OptionError.of(
-            option,
-            text,
-            "A relative path depends on the working directory of the driver. Write an absolute path such as "
-            f"/Volumes/main/streaming/files/{_file_name(location)}, or a URI such as "
-            f"s3://bucket/{_file_name(location)}; or, for a single source, the name of a table in a catalog, such as "
-            f"main.streaming.{_table_name(location)}.{in_catalog}",
-        )
+        raise OptionError.of(option, text, _relative_path_remedy(location))
     found = (_NO_URI if "://" in location else _NO_PATH).search(location)
     if found:
         advice = f"Write it as %{ord(found[0]):X}" if found[0] in "#?" else "Give a path without"
@@ -152,6 +139,19 @@ def parse_location(text: str, option: str) -> str:
             "Write the character itself, or give a path without it.",
         )
     return location
+
+
+def _relative_path_remedy(location: str) -> str:
+    remedy = (
+        "A relative path depends on the working directory of the driver. Write an absolute path such as "
+        f"/Volumes/main/streaming/files/{_file_name(location)}, or a URI such as "
+        f"s3://bucket/{_file_name(location)}; or, for a single source, the name of a table in a catalog, such as "
+        f"main.streaming.{_table_name(location)}."
+    )
+    if _UNQUOTED_NAME.fullmatch(location):
+        quoted = _QUOTED.sub(lambda part: f"`{part[0]}`", location)
+        remedy += f" If it is the name of a table in a catalog, write {quoted}."
+    return remedy
 
 
 def local_folder(location: str) -> Path | None:

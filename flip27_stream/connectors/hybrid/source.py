@@ -204,8 +204,8 @@ class HybridSourceBuilder:
             event_time: The column of event time in the source's own rows, if it differs from the query's
                 (``scan.watermark.event-time``). In a query without alignment, every source except the last one needs
                 it, because the end position is its greatest event time.
-                overlap: The overlap of the source with the previous source; ``None`` without an overlap.
-                seam: The exact seam, at which each split of the source begins after its rows in the previous source. It
+            overlap: The overlap of the source with the previous source; ``None`` without an overlap.
+            seam: The exact seam, at which each split of the source begins after its rows in the previous source. It
                 excludes ``overlap``.
 
         Raises:
@@ -224,13 +224,7 @@ class HybridSourceBuilder:
             boundedness = _agreed(boundedness, made, index)
             schema = converted_schema(made.schema, converter)
             check(schema, self._schema, f"Source {index} of the hybrid source ({made.fingerprint})")
-        if overlap is not None and seam is not None:
-            raise OptionError(
-                f"Source {index} of the hybrid source has an overlap and an exact seam. Leave one of them out: at an "
-                "exact seam no row is read twice."
-            )
-        if (told_apart := overlap or seam) is not None:
-            told_apart.check(self._schema)
+        _check_border(overlap, seam, index, self._schema)
         self._entries.append(
             SourceListEntry(
                 made,
@@ -258,12 +252,24 @@ def _check_object(source: object, index: int, *, may_be_function: bool = False) 
         )
 
 
-def _agreed(said: Boundedness | None, made: AnySource, index: int) -> Boundedness:
-    if said is Boundedness.BOUNDED and made.boundedness is not Boundedness.BOUNDED:
+def _check_border(overlap: Overlap | None, seam: ExactSeam | None, index: int, schema: pa.Schema) -> None:
+    if overlap is not None and seam is not None:
+        raise OptionError(
+            f"Source {index} of the hybrid source has an overlap and an exact seam. Leave one of them out: at an "
+            "exact seam no row is read twice."
+        )
+    if overlap is not None:
+        overlap.check(schema)
+    if seam is not None:
+        seam.check(schema)
+
+
+def _agreed(declared: Boundedness | None, made: AnySource, index: int) -> Boundedness:
+    if declared is Boundedness.BOUNDED and made.boundedness is not Boundedness.BOUNDED:
         raise OptionError(
             f"Source {index} of the hybrid source was declared bounded, but {made.fingerprint} is not."
         )
-    return said or made.boundedness
+    return declared or made.boundedness
 
 
 def _assigner(event_time: str | None, source: AnySource | None) -> TimestampAssigner | None:

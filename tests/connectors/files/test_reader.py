@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flip27_stream.api import InputStatus, WatermarkStrategy
+from flip27_stream.api import WatermarkStrategy
 from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.connectors.files.format_options import file_format
 from flip27_stream.connectors.files.reader import FileSourceReader
@@ -23,6 +23,7 @@ from flip27_stream.connectors.files.split import FileSplit
 from flip27_stream.connectors.files.storage.local_listing import local_file
 from flip27_stream.connectors.files.tolerance import Tolerance
 from flip27_stream.errors import CorruptRecordError, DataLossError, Flip27Error, RecordFormatError
+from flip27_stream.reader.drive import read_ranges
 from flip27_stream.spark.execution.task import SplitTask, TaskContext, TaskOutput
 from flip27_stream.spark.source_spec import Driver, SourceSpec
 from tests.connectors.files.support.reading import LOCAL_FS
@@ -38,8 +39,7 @@ class Task:
     ) -> None:
         self.after_first: Callable[[], object] = lambda: None
         self.context = TaskContext(0)
-        self._schema = schema
-        self._reader = FileSourceReader(
+        reader = FileSourceReader(
             self.context,
             LOCAL_FS,
             file_format(format, options, schema),
@@ -47,27 +47,18 @@ class Task:
             tolerance,
             compare_times=tolerance is None,
         )
+        self._source: Any = SimpleNamespace(schema=schema, create_reader=lambda _: reader)
 
     def read(self, splits: Sequence[FileSplit]) -> list[dict[str, Any]]:
-        source = SimpleNamespace(schema=self._schema)
-        spec = SourceSpec(source, WatermarkStrategy(), None, Driver())  # type: ignore[arg-type]
-        output = TaskOutput(spec, SplitTask(0, 1, [PlannedRange(s, s.start, s.end) for s in splits]))
+        ranges = [PlannedRange(s, s.start, s.end) for s in splits]
+        spec = SourceSpec(self._source, WatermarkStrategy(), None, Driver())
+        output = TaskOutput(spec, SplitTask(0, 1, ranges))
         rows: list[dict[str, Any]] = []
-        try:
-            self._reader.start()
-            self._reader.add_splits(splits)
-            self._reader.notify_no_more_splits()
-            status = InputStatus.MORE_AVAILABLE
-            while status is not InputStatus.END_OF_INPUT:
-                status = self._reader.poll_next(output)
-                for batch in output.drain():
-                    if not rows:
-                        self.after_first()
-                    rows += batch.to_pylist()
-                if status is InputStatus.NOTHING_AVAILABLE:
-                    self._reader.is_available().result(10)
-        finally:
-            self._reader.close()
+        for _ in read_ranges(self._source, self.context, ranges, output, timeout_s=10):
+            for batch in output.drain():
+                if not rows:
+                    self.after_first()
+                rows += batch.to_pylist()
         return rows
 
     def counts(self) -> dict[str, int]:

@@ -150,6 +150,15 @@ class ProcessedFiles:
         Raises:
             DataLossError: Files were added that cannot be distinguished from files that were read.
         """
+        new, modified, covered = self._compare_with_marks(found)
+        new += self._not_taken(covered, key)
+        self.note_new(file for file in new if file.path not in self._members)
+        return new, modified
+
+    def _compare_with_marks(
+        self, found: Iterable[FoundFile]
+    ) -> tuple[list[FoundFile], list[FoundFile], list[FoundFile]]:
+        """Returns the new files, the files in another version, and the files of which only the digest may know."""
         recent, late = (
             {mark[:NAME_BYTES]: mark for mark in marks} for marks in (self._state.recent, self._state.late)
         )
@@ -170,11 +179,18 @@ class ProcessedFiles:
             else:
                 (covered if file.modified <= self._state.bound else new).append(file)
         self._gone.add(recent.values())  # The files that are not listed.
+        return new, modified, covered
+
+    def _not_taken(
+        self, covered: list[FoundFile], key: Callable[[FoundFile, str | None], OrderKey | None]
+    ) -> list[FoundFile]:
+        """Returns those of ``covered`` that were not taken, by the digest and by their place in the order."""
         unknown_files, mismatches, away = self._digest.sort_out(covered)
         report_mismatches(mismatches, fail=self._fail)
         if self._state.until is None:  # Otherwise not all of them were taken.
             self._away.lack(away)
         unknown = {file.path for file in unknown_files}
+        new = []
         for file in covered:
             if file.path in unknown:
                 new.append(file)
@@ -183,8 +199,7 @@ class ProcessedFiles:
             else:
                 self._members.add(file.path)
                 new.append(file)
-        self.note_new(file for file in new if file.path not in self._members)
-        return new, modified
+        return new
 
     def _was_taken(self, file: FoundFile, key: Callable[[FoundFile, str | None], OrderKey | None]) -> bool:
         places = ((key(file, by), last) for by, last in self._state.frontiers)

@@ -297,11 +297,10 @@ class KinesisClient:
             if silent_tries is not None and silent >= silent_tries:
                 raise SilentError(f"{what} got no answer at {self._options.place}") from failure.error
             if tried == tries or time.monotonic() + wait > deadline:
+                span = "" if tries else f" for {self.request_timeout_s:g} s"
                 raise UnreachableError(
-                    f"{what} failed{'' if tries else f' for {self.request_timeout_s:g} s'} at "
-                    f"{self._options.place}: {failure.why}. Check that the service works, and which other programs "
-                    "read "
-                    "the stream, or raise option 'requestTimeout'."
+                    f"{what} failed{span} at {self._options.place}: {failure.why}. Check that the service works, and "
+                    "which other programs read the stream, or raise option 'requestTimeout'."
                 ) from failure.error
             time.sleep(random.uniform(0, wait))
             wait = min(2 * wait, _LONGEST_WAIT_S)

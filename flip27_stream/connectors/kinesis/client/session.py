@@ -35,7 +35,6 @@ def shared_client(options: KinesisConnectionOptions, read_timeout_s: float | Non
     try:
         import boto3
         import botocore.session
-        from botocore.config import Config
         from botocore.exceptions import BotoCoreError, NoRegionError
 
         from flip27_stream.connectors.kinesis.client.record_pages import parse_with
@@ -47,15 +46,7 @@ def shared_client(options: KinesisConnectionOptions, read_timeout_s: float | Non
     core = botocore.session.get_session()
     core.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_as_it_is)
     session = boto3.Session(botocore_session=core, region_name=options.region)
-    timeout_s = options.request_timeout_ms / 1000
-    config = Config(
-        retries={"total_max_attempts": 1},
-        max_pool_connections=THREADS,
-        connect_timeout=min(_CONNECT_TIMEOUT_S, timeout_s),
-        read_timeout=min(read_timeout_s or _READ_TIMEOUT_S, timeout_s),
-        # boto3 would build this value twice for each call, which takes a quarter of the time of a call.
-        user_agent=f"{_AGENT} Boto3/{boto3.__version__}",
-    )
+    config = _config(options, read_timeout_s)
     try:
         client = session.client(
             "kinesis", endpoint_url=options.endpoint, config=config, **_credentials(session, options)
@@ -71,6 +62,21 @@ def shared_client(options: KinesisConnectionOptions, read_timeout_s: float | Non
         ) from error
     parse_with(client)
     return client
+
+
+def _config(options: KinesisConnectionOptions, read_timeout_s: float | None) -> Any:
+    import boto3
+    from botocore.config import Config
+
+    timeout_s = options.request_timeout_ms / 1000
+    return Config(
+        retries={"total_max_attempts": 1},
+        max_pool_connections=THREADS,
+        connect_timeout=min(_CONNECT_TIMEOUT_S, timeout_s),
+        read_timeout=min(read_timeout_s or _READ_TIMEOUT_S, timeout_s),
+        # boto3 would build this value twice for each call, which takes a quarter of the time of a call.
+        user_agent=f"{_AGENT} Boto3/{boto3.__version__}",
+    )
 
 
 def _credentials(session: Any, options: KinesisConnectionOptions) -> Mapping[str, Any]:

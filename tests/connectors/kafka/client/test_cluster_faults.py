@@ -38,9 +38,7 @@ from flip27_stream.testing import (
     write_bulk,
 )
 from flip27_stream.testing.kafka.topics import Topics
-from flip27_stream.testing.task_rows import TaskRows
-from tests.connectors.kafka.support.kit import Query, check_rows, planned, running
-from tests.reader.support.kit import ReaderContext
+from tests.connectors.kafka.support.kit import Query, check_rows, polled, running
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,12 +118,8 @@ class Reading:
 
     def __init__(self, made: KafkaSource, topic: str, partitions: int) -> None:
         splits = [KafkaPartitionSplit(topic, n, 0, COUNT) for n in range(partitions)]
-        self.output = TaskRows(made.schema, [planned(split) for split in splits])
+        self.output, self.polls = polled(made, *splits)
         self.partitions = partitions
-        self.reader = made.create_reader(ReaderContext())
-        self.reader.start()
-        self.reader.add_splits(splits)
-        self.reader.notify_no_more_splits()
 
     @property
     def rows(self) -> int:
@@ -135,7 +129,7 @@ class Reading:
         """Reads until there are rows, and some partition has more to come. A slow leader holds back no
         other partition."""
         while not self._begun():
-            assert self.reader.poll_next(self.output) is not InputStatus.END_OF_INPUT
+            assert next(self.polls) is not InputStatus.END_OF_INPUT
 
     @property
     def begun(self) -> int:
@@ -146,7 +140,7 @@ class Reading:
         return [partition for partition, offsets in self._offsets().items() if len(offsets) < COUNT]
 
     def to_the_end(self) -> None:
-        while self.reader.poll_next(self.output) is not InputStatus.END_OF_INPUT:
+        for _ in self.polls:
             pass
 
     def assert_complete(self) -> None:
@@ -171,7 +165,7 @@ class Reading:
 def in_the_middle(made: KafkaSource, topic: str, partitions: int) -> Iterator[Reading]:
     """Yields a task that has read a part of a topic."""
     reading = Reading(made, topic, partitions)
-    with closing(reading.reader):
+    with closing(reading.polls):
         reading.to_the_middle()
         yield reading
 

@@ -16,7 +16,6 @@ import pytest
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest, OffsetFetchResponse
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, FindCoordinatorResponse
 
-from flip27_stream.api import InputStatus
 from flip27_stream.connectors.kafka import KafkaSource
 from flip27_stream.connectors.kafka.client import answer_deadlines, calls
 from flip27_stream.connectors.kafka.client.client import KafkaClient
@@ -28,9 +27,7 @@ from flip27_stream.connectors.kafka.planning.group_coordinator import GroupCoord
 from flip27_stream.connectors.kafka.sasl.sasl_credentials import SaslOptions
 from flip27_stream.connectors.kafka.security.security_options import SecurityOptions
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
-from flip27_stream.connectors.kafka.values.rows import SCHEMA
 from flip27_stream.errors import AuthenticationError, ConnectorError, UnreachableError
-from flip27_stream.testing.task_rows import TaskRows
 from tests.connectors.kafka.support import fake_cluster as fakes
 from tests.connectors.kafka.support.batch_bytes import some_rows, v2
 from tests.connectors.kafka.support.fake_cluster import FakeBroker, FakeCluster, fake_cluster
@@ -44,7 +41,7 @@ from tests.connectors.kafka.support.fetch_server import (
     records,
     response,
 )
-from tests.reader.support.kit import ReaderContext
+from tests.connectors.kafka.support.kit import read
 
 FIRST = TopicPartition("t", 0)
 NO_SECURITY = SecurityOptions()
@@ -196,17 +193,9 @@ def test_replicas_that_name_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
             "subscribe": "t",
             "kafkaConsumer.pollTimeoutMs": "1000",
         }
-        reader = KafkaSource(given, None).create_reader(ReaderContext())
-        reader.start()
-        reader.add_splits([KafkaPartitionSplit(*TP, 5, 9)])
         with pytest.raises(ConnectorError, match="sent no records"):
-            read_all(reader)
+            read(KafkaSource(given, None), KafkaPartitionSplit(*TP, 5, 9))
     assert next(asked) < 100
-
-
-def read_all(reader: Any) -> None:
-    while reader.poll_next(TaskRows(SCHEMA)) is not InputStatus.END_OF_INPUT:
-        pass
 
 
 def test_a_broker_that_refuses_every_version_of_api_versions_is_named(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +27,7 @@ from flip27_stream.connectors.kafka.client.client import ConnectionOptions, Kafk
 from flip27_stream.connectors.kafka.planning.enumerator import KafkaSourceEnumerator
 from flip27_stream.connectors.kafka.planning.enumerator_state import KafkaEnumeratorState
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
+from flip27_stream.reader.drive import read_ranges
 from flip27_stream.testing import KafkaBroker, wait_until
 from flip27_stream.testing.task_rows import TaskRows
 from tests.reader.support.kit import ReaderContext
@@ -134,20 +135,21 @@ class Query:
 
 def read(source: KafkaSource, *splits: KafkaPartitionSplit) -> TaskRows:
     """Returns the output of a task with these splits, which are bounded."""
-    reader = source.create_reader(ReaderContext())
-    try:
-        output = TaskRows(source.schema, [planned(split) for split in splits])
-        reader.start()
-        reader.add_splits(splits)
-        reader.notify_no_more_splits()
-        while reader.poll_next(output) is not InputStatus.END_OF_INPUT:
-            pass
-        assert sorted(output.released) == sorted(split.split_id for split in splits)
-        assert not reader.snapshot_state()
-        check_rows(output)
-        return output
-    finally:
-        reader.close()
+    output, polls = polled(source, *splits)
+    for _ in polls:
+        pass
+    assert sorted(output.released) == sorted(split.split_id for split in splits)
+    check_rows(output)
+    return output
+
+
+def polled(
+    source: KafkaSource, *splits: KafkaPartitionSplit
+) -> tuple[TaskRows, Generator[InputStatus, None, None]]:
+    """Returns the output of a task with these splits, and the iterator that reads them, poll by poll."""
+    ranges = [planned(split) for split in splits]
+    output = TaskRows(source.schema, ranges)
+    return output, read_ranges(source, ReaderContext(), ranges, output)
 
 
 def planned(split: KafkaPartitionSplit) -> PlannedRange:
