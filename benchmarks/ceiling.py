@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from benchmarks.support.backlog import Backlog
+from benchmarks.support.backlog import WrittenTopic
 from benchmarks.support.command import run
 from benchmarks.support.constant_source import constant_source
 from benchmarks.support.environment import Environment
@@ -38,7 +38,7 @@ class Emitted:
 
 
 def measure(environment: Environment) -> Iterator[Result]:
-    backlog = Backlog(environment.sizes.records)
+    backlog = WrittenTopic(environment.sizes.records)
     size = environment.value_bytes(backlog)
     reading = emitted(environment, backlog.topic)
     with temporary_folder() as folder:

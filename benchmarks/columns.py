@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
-from benchmarks.support.backlog import JSON_SCHEMA, Backlog
+from benchmarks.support.backlog import JSON_SCHEMA, WrittenTopic
 from benchmarks.support.command import run
 from benchmarks.support.environment import Environment
 from benchmarks.support.metered import Metered, cpu_a_row
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 def measure(environment: Environment) -> Iterator[Result]:
-    yield _two_columns(environment, Backlog(environment.sizes.records))
-    yield from _json(environment, Backlog(environment.sizes.records, json=True))
+    yield _two_columns(environment, WrittenTopic(environment.sizes.records))
+    yield from _json(environment, WrittenTopic(environment.sizes.records, json=True))
 
 
-def _two_columns(environment: Environment, backlog: Backlog) -> Result:
+def _two_columns(environment: Environment, backlog: WrittenTopic) -> Result:
     size = environment.value_bytes(backlog)
 
     def builtin() -> float:
@@ -43,7 +43,7 @@ def _two_columns(environment: Environment, backlog: Backlog) -> Result:
     return speeds("value and timestamp, by schema", backlog.records, size, seconds, at_least(4))
 
 
-def _json(environment: Environment, backlog: Backlog) -> Iterator[Result]:
+def _json(environment: Environment, backlog: WrittenTopic) -> Iterator[Result]:
     size = environment.value_bytes(backlog)
     sums: dict[str, int] = {}
 

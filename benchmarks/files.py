@@ -212,7 +212,7 @@ def _alignment(table: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Told:
+class MeasuredYear:
     """The measurements of the reading of a year.
 
     Attributes:
@@ -298,7 +298,7 @@ def _write_part(path: Path, part: int, step_ms: int) -> None:
     pq.write_table(pa.table(columns), path, row_group_size=_ROWS_OF_PART // 2)
 
 
-def _count(stream: DataFrame, delay: str) -> Told:
+def _count(stream: DataFrame, delay: str) -> MeasuredYear:
     """Counts the rows of windows of an hour and of users."""
     from pyspark.sql.functions import count, window
 
@@ -316,7 +316,7 @@ def _count(stream: DataFrame, delay: str) -> Told:
         done = query.recentProgress
     state = max(p.stateOperators[0].numRowsTotal for p in done if p.stateOperators)
     plans = [p.durationMs["latestOffset"] / 1000 for p in done if "latestOffset" in p.durationMs]
-    return Told(time.perf_counter() - began, sum(counted.values()), state, plans)
+    return MeasuredYear(time.perf_counter() - began, sum(counted.values()), state, plans)
 
 
 if __name__ == "__main__":

@@ -212,16 +212,16 @@ def _add_pairs(table: Table, title: str, server: Service, *, spark: bool, rounds
         )
 
 
-class _Measured(NamedTuple):
+class _MeasuredStream(NamedTuple):
     rows: int
     seconds: float
     cpu: float
 
 
-def _measured(contender: Callable[[Any], tuple[int, float]], server: Service) -> _Measured:
+def _measured(contender: Callable[[Any], tuple[int, float]], server: Service) -> _MeasuredStream:
     cpu = time.process_time()
     rows, took = contender(server)
-    return _Measured(rows, took, time.process_time() - cpu)
+    return _MeasuredStream(rows, took, time.process_time() - cpu)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from benchmarks.support.backlog import Backlog
+from benchmarks.support.backlog import WrittenTopic
 from benchmarks.support.command import run
 from benchmarks.support.environment import Environment
 from benchmarks.support.folders import temporary_folder
@@ -69,14 +69,14 @@ class PeakMemory:
 
 
 def measure(environment: Environment) -> Iterator[Result]:
-    small = Backlog(environment.sizes.records)
-    large = Backlog(max(4, small.records // 50), value_bytes=10_000)
+    small = WrittenTopic(environment.sizes.records)
+    large = WrittenTopic(max(4, small.records // 50), value_bytes=10_000)
     backlogs = {
         "100-byte values": small,
         "100-byte values, lz4": replace(small, compression="lz4"),
         "10 kB values": large,
         "10 kB values, batches of 50 MB": replace(large, batch_bytes=_HUGE_BATCH_BYTES),
-        "1 MB values": Backlog(max(4, small.records // 5000), value_bytes=_LARGE_BYTES),
+        "1 MB values": WrittenTopic(max(4, small.records // 5000), value_bytes=_LARGE_BYTES),
     }
     for name, backlog in backlogs.items():
         yield from _read(environment, backlog, name, {})
@@ -89,7 +89,9 @@ def measure(environment: Environment) -> Iterator[Result]:
         yield from _read(environment, small, "100-byte values, aligned", alignment)
 
 
-def _read(environment: Environment, backlog: Backlog, name: str, options: dict[str, str]) -> Iterator[Result]:
+def _read(
+    environment: Environment, backlog: WrittenTopic, name: str, options: dict[str, str]
+) -> Iterator[Result]:
     environment.value_bytes(backlog)
     with PeakMemory() as peaks:
         drain(stream(environment, OURS, backlog.topic, **options), backlog.records)

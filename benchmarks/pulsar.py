@@ -116,10 +116,10 @@ def run(arguments: Sequence[str] | None = None) -> Table:
             {name: _measured(contender) for name, contender in contenders.items()}
             for _ in range(given.rounds)
         ]
-        loop: _Measured | None = None
+        loop: _MeasuredTopic | None = None
         for name in contenders:
             found = [measured[name] for measured in rounds]
-            best = _Measured(found[0].rows, min(m.seconds for m in found), min(m.cpu for m in found))
+            best = _MeasuredTopic(found[0].rows, min(m.seconds for m in found), min(m.cpu for m in found))
             loop = loop or best
             table.add_row(name, *best.cells(loop))
         for tasks in sorted({1, given.partitions}):
@@ -130,12 +130,12 @@ def run(arguments: Sequence[str] | None = None) -> Table:
     return table
 
 
-class _Measured(NamedTuple):
+class _MeasuredTopic(NamedTuple):
     rows: int
     seconds: float
     cpu: float
 
-    def cells(self, loop: _Measured) -> Sequence[str]:
+    def cells(self, loop: _MeasuredTopic) -> Sequence[str]:
         return (
             f"{self.rows:,}",
             f"{self.seconds:.2f}",
@@ -146,10 +146,10 @@ class _Measured(NamedTuple):
         )
 
 
-def _measured(contender: Callable[[], tuple[int, float]]) -> _Measured:
+def _measured(contender: Callable[[], tuple[int, float]]) -> _MeasuredTopic:
     cpu = time.process_time()
     rows, seconds = contender()
-    return _Measured(rows, seconds, time.process_time() - cpu)
+    return _MeasuredTopic(rows, seconds, time.process_time() - cpu)
 
 
 if __name__ == "__main__":

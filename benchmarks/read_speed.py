@@ -17,7 +17,7 @@ from itertools import product
 from pathlib import Path
 
 from benchmarks.ceiling import emitted
-from benchmarks.support.backlog import Backlog
+from benchmarks.support.backlog import WrittenTopic
 from benchmarks.support.command import run
 from benchmarks.support.constant_source import constant_source
 from benchmarks.support.environment import Environment
@@ -36,17 +36,17 @@ _CEILING = "ceiling"
 
 
 @dataclass(frozen=True)
-class Shape:
+class RecordLayout:
     """How records are laid out. Batches of values of 10 kB have fewer records: brokers refuse more than a mebibyte."""
 
     value_bytes: int
     batch_records: int
     compression: Codec | None
 
-    def backlog(self, records: int) -> Backlog:
+    def backlog(self, records: int) -> WrittenTopic:
         """Returns a topic of about as many bytes as one of ``records`` values of 400 bytes, or of fewer."""
         fewer = max(1, self.value_bytes // 250)
-        return Backlog(
+        return WrittenTopic(
             4 * max(1, records // fewer // 4),
             value_bytes=self.value_bytes,
             compression=self.compression,
@@ -58,7 +58,9 @@ class Shape:
         return f"{self.value_bytes:,} B, batches of {self.batch_records:,}, {codec}"
 
 
-SHAPES = [Shape(size, batch, codec) for codec, size, batch in product(_CODECS, (100, 1000, 10_000), _BATCHES)]
+SHAPES = [
+    RecordLayout(size, batch, codec) for codec, size, batch in product(_CODECS, (100, 1000, 10_000), _BATCHES)
+]
 
 
 def measure(environment: Environment) -> Iterator[Result]:
@@ -68,7 +70,7 @@ def measure(environment: Environment) -> Iterator[Result]:
         yield _aligned(environment, SHAPES[1].backlog(environment.sizes.records), table)
 
 
-def _compare(environment: Environment, shape: Shape) -> Iterator[Result]:
+def _compare(environment: Environment, shape: RecordLayout) -> Iterator[Result]:
     backlog = shape.backlog(environment.sizes.records)
     size = environment.value_bytes(backlog)
     reading = emitted(environment, backlog.topic)
@@ -92,7 +94,7 @@ def _compare(environment: Environment, shape: Shape) -> Iterator[Result]:
     yield cpu_a_row(f"{shape}", backlog.records, builtin, ours, environment.sizes.pairs)
 
 
-def _aligned(environment: Environment, backlog: Backlog, table: str) -> Result:
+def _aligned(environment: Environment, backlog: WrittenTopic, table: str) -> Result:
     size = environment.value_bytes(backlog)
     alignment = {
         "scan.watermark.alignment.group": "benchmark",

@@ -31,7 +31,7 @@ _FOREVER_MS = 60_000
 
 
 @dataclass(frozen=True)
-class Shape:
+class SmallBatch:
     """The size of a small batch: a number of rows in each of a number of partitions."""
 
     partitions: int
@@ -46,13 +46,13 @@ class Shape:
 
 
 def measure(environment: Environment) -> Iterator[Result]:
-    few, many = Shape(4, 100), Shape(environment.sizes.many, 10)
+    few, many = SmallBatch(4, 100), SmallBatch(environment.sizes.many, 10)
     yield _fed(environment, few, 0.95)
     yield _behind(environment, few, 0.95)
     yield _behind(environment, many, 1.0)
 
 
-def _fed(environment: Environment, shape: Shape, limit: float) -> Result:
+def _fed(environment: Environment, shape: SmallBatch, limit: float) -> Result:
     topic = environment.empty_topic(shape.partitions)
     seconds = pairs(
         partial(_feed_stream, environment, BUILTIN, topic, shape),
@@ -63,7 +63,7 @@ def _fed(environment: Environment, shape: Shape, limit: float) -> Result:
     return _result(f"{shape}, fed", seconds, limit)
 
 
-def _behind(environment: Environment, shape: Shape, limit: float) -> Result:
+def _behind(environment: Environment, shape: SmallBatch, limit: float) -> Result:
     topic = environment.empty_topic(shape.partitions)
     with closing(_producer(environment)) as producer:
         for _ in range(_WARM_UP + environment.sizes.batches):
@@ -87,7 +87,7 @@ def _result(work: str, seconds: Pairs, limit: float) -> Result:
     )
 
 
-def _feed_stream(environment: Environment, fmt: str, topic: str, shape: Shape) -> float:
+def _feed_stream(environment: Environment, fmt: str, topic: str, shape: SmallBatch) -> float:
     """Returns the median time (s) of the batches of a query whose rows a producer writes batch by batch."""
     wanted = _WARM_UP + environment.sizes.batches
     frame = stream(environment, fmt, topic, startingOffsets="latest")
@@ -108,7 +108,7 @@ def _feed_stream(environment: Environment, fmt: str, topic: str, shape: Shape) -
     return statistics.median(p.durationMs["triggerExecution"] for p in batches[_WARM_UP:]) / 1000
 
 
-def _catch_up(environment: Environment, fmt: str, topic: str, shape: Shape) -> float:
+def _catch_up(environment: Environment, fmt: str, topic: str, shape: SmallBatch) -> float:
     """Returns the median time (s) of the batches of a query that catches up."""
     frame = stream(environment, fmt, topic, maxOffsetsPerTrigger=shape.total)
     batches = _WARM_UP + environment.sizes.batches
@@ -123,7 +123,7 @@ def _producer(environment: Environment) -> KafkaProducer:
     return KafkaProducer(bootstrap_servers=environment.broker.bootstrap_servers, linger_ms=_FOREVER_MS)
 
 
-def _feed(producer: KafkaProducer, topic: str, shape: Shape) -> None:
+def _feed(producer: KafkaProducer, topic: str, shape: SmallBatch) -> None:
     for _ in range(shape.rows):
         for partition in range(shape.partitions):
             producer.send(topic, _VALUE, partition=partition)

@@ -19,7 +19,7 @@ from flip27_stream.running_time import turns
 from tests.support.module_time import replace_time
 
 
-class Clock:
+class SettableClock:
     """A monotonic clock that a test sets."""
 
     def __init__(self) -> None:
@@ -30,13 +30,13 @@ class Clock:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> SettableClock:
+    clock = SettableClock()
     replace_time(monkeypatch, running_time.__name__, monotonic=clock)
     return clock
 
 
-def test_the_durations_of_turns_add_up(clock: Clock) -> None:
+def test_the_durations_of_turns_add_up(clock: SettableClock) -> None:
     began = clock.now
     for turn_s in turns(2.5):
         assert turn_s <= 1
@@ -44,7 +44,7 @@ def test_the_durations_of_turns_add_up(clock: Clock) -> None:
     assert clock.now - began == pytest.approx(2.5, abs=0.01)
 
 
-def test_a_turn_in_which_the_process_was_suspended_counts_as_a_turn(clock: Clock) -> None:
+def test_a_turn_in_which_the_process_was_suspended_counts_as_a_turn(clock: SettableClock) -> None:
     waited = []
     for turn_s in turns(3):
         waited.append(turn_s)
@@ -53,7 +53,7 @@ def test_a_turn_in_which_the_process_was_suspended_counts_as_a_turn(clock: Clock
 
 
 def test_a_reader_of_a_suspended_worker_does_not_time_out(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
+    clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reader in a suspended worker does not time out, since its fetcher goes on only when the worker does."""
     available: Future[None] = Future()
@@ -78,7 +78,7 @@ def test_a_reader_that_never_has_records_times_out() -> None:
 
 
 def test_metadata_that_came_during_a_suspension_is_used(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
+    clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = SimpleNamespace(answer=None, error=None, is_done=False, node=1)
 
@@ -93,7 +93,7 @@ def test_metadata_that_came_during_a_suspension_is_used(
     assert question.get(60) == "brokers"
 
 
-def test_the_last_turn_is_no_longer_than_the_time_left(clock: Clock) -> None:
+def test_the_last_turn_is_no_longer_than_the_time_left(clock: SettableClock) -> None:
     waited = []
     for turn_s in turns(2.25):
         waited.append(turn_s)

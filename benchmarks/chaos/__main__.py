@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.chaos.run import Chaos, ChaosError, Settings, Verdict
+from benchmarks.chaos.run import Chaos, ChaosError, ChaosSettings, Verdict
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # stops all processes
     try:
-        found = Chaos(Settings(given.minutes * 60, given.seed, folder=given.folder), say).run()
+        found = Chaos(ChaosSettings(given.minutes * 60, given.seed, folder=given.folder), say).run()
     except ChaosError as error:
         print(error, file=sys.stderr)
         return 1

@@ -28,7 +28,7 @@ def rows(partition: int, first: int, count: int) -> pa.Table:
     )
 
 
-class Folder:
+class ParquetFolder:
     """A folder of Parquet files, safe to share between threads.
 
     Attributes:

@@ -22,7 +22,7 @@ from benchmarks.chaos.world import GROUP, LINKS, MAX_DRIFT_MS, World
 from benchmarks.soak import verdict
 from benchmarks.soak.load import DISORDER_MS
 from benchmarks.soak.sink import Sink
-from benchmarks.soak.watch import Group, Rows
+from benchmarks.soak.watch import CollectedRows, Group
 from benchmarks.support.folders import temporary_folder
 
 _TICK_S, _LOOK_S, _ROWS_S = 0.1, 4.0, 30.0
@@ -36,7 +36,7 @@ class ChaosError(Exception):
 
 
 @dataclass(frozen=True)
-class Settings:
+class ChaosSettings:
     """The settings of a run.
 
     Attributes:
@@ -74,7 +74,7 @@ class Chaos:
     each event.
     """
 
-    def __init__(self, settings: Settings, say: Callable[[str], None]) -> None:
+    def __init__(self, settings: ChaosSettings, say: Callable[[str], None]) -> None:
         self._settings, self._tell = settings, say
         self._began = time.monotonic()
         self._verdict = Verdict()
@@ -93,7 +93,7 @@ class Chaos:
         ):
             self._world, self._disruptions = world, Disruptions(world)
             self._endings = Endings(world.folder)
-            self._group, self._rows = Group(world.split_watermarks), Rows(world.split_watermarks)
+            self._group, self._rows = Group(world.split_watermarks), CollectedRows(world.split_watermarks)
             self._start()
             for storm in storms(self._settings.seed, LINKS, self._settings.pace, self._settings.storm_s):
                 self._strike(storm)
@@ -202,7 +202,7 @@ class Chaos:
                 self._find(
                     f"{result.work}: {result.figure:g} ms, allowed are {MAX_DRIFT_MS} ms; the rows are in {kept.name}"
                 )
-        self._rows, self._since_ms = Rows(self._world.split_watermarks), now
+        self._rows, self._since_ms = CollectedRows(self._world.split_watermarks), now
         return max(result.figure for result in found)
 
     def _look(self, every_s: float = _LOOK_S) -> None:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from benchmarks.chaos import history
 from benchmarks.chaos.account import Due
-from benchmarks.chaos.files import Folder, Table
+from benchmarks.chaos.files import ParquetFolder, Table
 from benchmarks.chaos.program import Query
 from benchmarks.chaos.store import BUCKET, Store
-from benchmarks.soak.driver import Driver
+from benchmarks.soak.driver import DriverProgram
 from benchmarks.soak.load import DISORDER_MS, Load
 from flip27_stream.testing import FaultyNetwork, KafkaCluster
 from watermark_alignment.table.maintenance import ROW_RETENTION
@@ -76,7 +76,7 @@ class World:
                 self.cluster.create_topic(topic, PARTITIONS)
             self.split_watermarks = self._split_watermark_table("split_watermarks")
             self._split_watermark_table("others")
-            self.files, self.table = Folder(self.folder / "files"), Table(self.store)
+            self.files, self.table = ParquetFolder(self.folder / "files"), Table(self.store)
             self._load = Load(self.cluster.direct_servers, GROUP, PARTITIONS, self._seed, _LONG_SILENCE_S)
             opening.enter_context(self._load)
             self.drivers = {name: self._driver(queries) for name, queries in DRIVERS.items()}
@@ -144,9 +144,9 @@ class World:
     def _orders(self) -> str:
         return f"orders-{self._hybrid}"
 
-    def _driver(self, queries: Sequence[str]) -> Driver:
+    def _driver(self, queries: Sequence[str]) -> DriverProgram:
         arguments = ["-m", "benchmarks.chaos.program", str(self.folder), *queries]
-        return Driver(arguments, self.folder / f"{'-'.join(queries)}.log", self.folder)
+        return DriverProgram(arguments, self.folder / f"{'-'.join(queries)}.log", self.folder)
 
     def _split_watermark_table(self, name: str) -> SplitWatermarkTable:
         """Returns the split-watermark table, by an address that no fault of the network affects."""

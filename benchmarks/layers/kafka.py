@@ -12,7 +12,7 @@ from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from benchmarks.layers.pair import SHARE, compared, seconds, times
-from benchmarks.support.backlog import START_MS, Backlog, word_values
+from benchmarks.support.backlog import START_MS, WrittenTopic, word_values
 from benchmarks.support.coordinators import kafka_spec
 from benchmarks.support.environment import Environment
 from benchmarks.support.results import Result
@@ -57,7 +57,7 @@ def measure(environment: Environment) -> Iterator[Result]:
 
 def _fetching(environment: Environment) -> Result:
     """Measures the reading of a topic into Arrow, by a task's planner and reader and by kafka-python's consumer."""
-    backlog = Backlog(environment.sizes.records // SHARE)
+    backlog = WrittenTopic(environment.sizes.records // SHARE)
     size = environment.value_bytes(backlog)
 
     def ours() -> float:
@@ -86,7 +86,7 @@ def _receiving(environment: Environment) -> Result:
     """Measures how fast the bytes of a topic are received, without decoding: over the fetch connection of tasks, and
     over kafka-python's connection, which planning uses.
     """
-    backlog = Backlog(environment.sizes.records)
+    backlog = WrittenTopic(environment.sizes.records)
     size = environment.value_bytes(backlog)
     client = KafkaClient(ConnectionOptions(environment.broker.bootstrap_servers))
     fetcher = Fetcher(client)
@@ -110,7 +110,7 @@ def _receiving(environment: Environment) -> Result:
     return speeds("bytes of a topic, beside kafka-python's connection", backlog.records, size, taken)
 
 
-def _received(fetch: Callable[[Wanted], Mapping[Partition, Fetched]], backlog: Backlog) -> int:
+def _received(fetch: Callable[[Wanted], Mapping[Partition, Fetched]], backlog: WrittenTopic) -> int:
     """Fetches all records of a topic, and returns their number."""
     ends = dict.fromkeys((Partition(backlog.topic, n) for n in range(backlog.partitions)), 0)
     last = backlog.records // backlog.partitions

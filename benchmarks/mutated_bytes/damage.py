@@ -9,7 +9,7 @@ import struct
 import cramjam
 from crc32c import crc32c
 
-from benchmarks.mutated_bytes.healthy import HEADER, Batch
+from benchmarks.mutated_bytes.healthy import HEADER, HealthyBatch
 from tests.connectors.kafka.support.batch_bytes import (
     GZIP,
     LOG_APPEND_TIME,
@@ -72,7 +72,7 @@ def damaged_bytes(chance: random.Random, data: bytes) -> bytes:
     return data[:at] + chance.randbytes(chance.randrange(9)) + data[behind if what == 6 else at :]
 
 
-def damaged_records(chance: random.Random, batch: Batch) -> bytes:
+def damaged_records(chance: random.Random, batch: HealthyBatch) -> bytes:
     """Returns records with one field replaced or damaged. The lengths of the records fit, unless that field is a
     length.
     """

@@ -22,7 +22,7 @@ from tests.connectors.kafka.support.batch_bytes import (
     T0,
     TRANSACTIONAL,
     ZSTD,
-    Row,
+    BatchRow,
     compressed,
     v2,
     xerial,
@@ -41,7 +41,7 @@ Pack = Callable[[bytes], bytes]
 
 
 @dataclass(frozen=True)
-class Batch:
+class HealthyBatch:
     """A record batch taken apart.
 
     Attributes:
@@ -84,7 +84,7 @@ class Frame:
         return bytes([*out, count])
 
 
-def batches(chance: random.Random, count: int) -> list[Batch]:
+def batches(chance: random.Random, count: int) -> list[HealthyBatch]:
     """Returns a number of batches, with one to six records each. Half of them are not compressed."""
     return [_batch(chance) for _ in range(count)]
 
@@ -99,26 +99,28 @@ def frames() -> list[Frame]:
     ]
 
 
-def _batch(chance: random.Random) -> Batch:
+def _batch(chance: random.Random) -> HealthyBatch:
     codec = chance.choice([0, 0, 0, 0, 0, 0, GZIP, SNAPPY, SNAPPY, LZ4, LZ4, ZSTD])
     pack: Pack = partial(compressed, codec=codec)
     if codec == SNAPPY and chance.random() < 0.5:
         pack = xerial
     kind = chance.choice([0, 0, 0, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL | TRANSACTIONAL, DELETE_HORIZON])
     producer = chance.choice([-1, PRODUCER])
-    rows = [Row(0, T0, b"\0\0\0\1", b"\0" * 6)] if kind & CONTROL else _rows(chance)
+    rows = [BatchRow(0, T0, b"\0\0\0\1", b"\0" * 6)] if kind & CONTROL else _rows(chance)
     whole = v2(rows, attributes=kind, producer=producer)
     records = whole[HEADER:]
-    return Batch(whole[:HEADER], records, fields_of(records), codec, pack, pack(records))
+    return HealthyBatch(whole[:HEADER], records, fields_of(records), codec, pack, pack(records))
 
 
-def _rows(chance: random.Random) -> list[Row]:
+def _rows(chance: random.Random) -> list[BatchRow]:
     rows, offset = [], 0
     for _ in range(chance.choice([1, 1, 2, 2, 3, 6])):
         headers = [
             (chance.choice(["", "a", "é"]), _blob(chance)) for _ in range(chance.choice([0, 0, 0, 1, 2]))
         ]
-        rows.append(Row(offset, T0 + chance.randint(-5, 1000), _blob(chance), _blob(chance), tuple(headers)))
+        rows.append(
+            BatchRow(offset, T0 + chance.randint(-5, 1000), _blob(chance), _blob(chance), tuple(headers))
+        )
         offset += chance.choice([1, 1, 1, 3])
     return rows
 

@@ -18,7 +18,7 @@ from benchmarks.support.coordinators import kafka_coordinator
 from benchmarks.support.environment import Environment
 from benchmarks.support.folders import temporary_folder
 from benchmarks.support.results import Result, at_most
-from benchmarks.support.simulated_cluster import SimulatedCluster
+from benchmarks.support.simulated_cluster import SimulatedTopic
 from flip27_stream.connectors.kafka.planning import enumerator
 from offsets import INITIAL
 from watermark_alignment.planner import Plan, SplitView, plan
@@ -119,7 +119,7 @@ def cpu_seconds(logs: SteadyLogs, plan_once: Callable[[], Plan]) -> tuple[float,
 
 def _coordinator(splits: int, rounds: int, table: str | None) -> list[float]:
     """Returns the CPU time (s) of each plan of ten new records in each split."""
-    cluster = SimulatedCluster("topic", splits)
+    cluster = SimulatedTopic("topic", splits)
     with patch.object(enumerator, "KafkaClient", lambda _: cluster):
         coordinator = kafka_coordinator("simulated:9092", "topic", table)
         offset: dict[str, Any] = dict(INITIAL)

@@ -22,7 +22,7 @@ from benchmarks.support.coordinators import kafka_coordinator
 from benchmarks.support.environment import Environment
 from benchmarks.support.folders import temporary_folder
 from benchmarks.support.results import Result, at_most
-from benchmarks.support.simulated_cluster import SimulatedCluster
+from benchmarks.support.simulated_cluster import SimulatedTopic
 from flip27_stream.connectors.kafka.planning import enumerator
 from flip27_stream.spark.planning.coordinator import SourceCoordinator
 from flip27_stream.spark.planning.group.group_planner import GroupPlanner
@@ -70,7 +70,7 @@ class Plans:
 
     def __init__(self, table: str, splits: int) -> None:
         self.seconds: list[float] = []
-        self._cluster = SimulatedCluster("topic", splits)
+        self._cluster = SimulatedTopic("topic", splits)
         self._coordinator: SourceCoordinator = kafka_coordinator("simulated:9092", "topic", table)
         self._offset: dict[str, Any] = dict(INITIAL)
 

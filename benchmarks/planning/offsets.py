@@ -18,7 +18,7 @@ NOW = 1_760_000_000_000
 
 
 @dataclass(frozen=True)
-class Partition(SourceSplit):
+class IdSplit(SourceSplit):
     """A split that consists of its id only."""
 
     name: str
@@ -27,18 +27,18 @@ class Partition(SourceSplit):
     def split_id(self) -> str:
         return self.name
 
-    def between(self, start: int, end: int) -> Partition:
+    def between(self, start: int, end: int) -> IdSplit:
         return self
 
 
-class PartitionSerializer(SimpleVersionedSerializer[Partition]):
+class PartitionSerializer(SimpleVersionedSerializer[IdSplit]):
     version = 1
 
-    def serialize(self, value: Partition) -> JsonValue:
+    def serialize(self, value: IdSplit) -> JsonValue:
         return value.name
 
-    def deserialize(self, version: int, data: JsonValue) -> Partition:
-        return Partition(str(data))
+    def deserialize(self, version: int, data: JsonValue) -> IdSplit:
+        return IdSplit(str(data))
 
 
 class NothingSerializer(SimpleVersionedSerializer[None]):
@@ -51,13 +51,13 @@ class NothingSerializer(SimpleVersionedSerializer[None]):
         return None
 
 
-def offset(splits: int, batch: int, position: int) -> Offset[Partition, None]:
+def offset(splits: int, batch: int, position: int) -> Offset[IdSplit, None]:
     """Returns an offset with partitions of one topic with a long name, all seen at their ends.
 
     In batch 0 it has a begin.
     """
     names = [f"prod.eu-west-1.payments.transaction-authorised.v2-{number}" for number in range(splits)]
-    states = {name: SplitState(Partition(name), position, NOW, NOW) for name in names}
+    states = {name: SplitState(IdSplit(name), position, NOW, NOW) for name in names}
     begin = dict.fromkeys(names, 1_200_000_000) if batch == 0 else {}
     return Offset("benchmark", "9f86d081884c7d65", batch, None, states, begin, NOW)
 

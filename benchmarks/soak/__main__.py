@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from benchmarks.soak.run import Settings, Soak, SoakError
+from benchmarks.soak.run import Soak, SoakError, SoakSettings
 from benchmarks.support.results import table
 
 _LEAST_WIDTH = 150
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # stops all processes
     try:
-        results = Soak(Settings(given.minutes * 60, given.kill_every, given.seed)).run()
+        results = Soak(SoakSettings(given.minutes * 60, given.kill_every, given.seed)).run()
     except SoakError as error:
         print(error, file=sys.stderr)
         return 1

@@ -21,7 +21,7 @@ _QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSe
 _TIME_LIMIT_S, _TICK_S = 30.0, 0.02
 
 
-class Driver:
+class DriverProgram:
     """Starts, watches and kills one driver program at a time. Its processes are found by their session.
 
     Args:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.soak import verdict
-from benchmarks.soak.driver import Driver
+from benchmarks.soak.driver import DriverProgram
 from benchmarks.soak.load import DISORDER_MS, IDLE_TIMEOUT_S, Load
 from benchmarks.soak.sink import Sink
-from benchmarks.soak.watch import Folder, Group, Rows, Series
+from benchmarks.soak.watch import CollectedRows, Group, Series, TableSize
 from benchmarks.support.folders import temporary_folder
 from benchmarks.support.results import Result
 from flip27_stream.testing import KafkaBroker
@@ -37,7 +37,7 @@ class SoakError(Exception):
 
 
 @dataclass(frozen=True)
-class Settings:
+class SoakSettings:
     """The settings of a run.
 
     These are its length (s, from when both queries are members), the mean time (s) between kills, and the random
@@ -54,7 +54,7 @@ class Settings:
         return math.ceil(self.seconds / self.kill_every_s) - 1
 
 
-class Query:
+class SoakQuery:
     """A query and the measurements of it."""
 
     def __init__(self, name: str, servers: str, table: str, folder: Path) -> None:
@@ -73,7 +73,7 @@ class Query:
             "scan.watermark.alignment.source-timeout": _SOURCE_TIMEOUT,
         }
         arguments = ["-m", "benchmarks.soak.query", json.dumps(options), str(self.sink.path)]
-        self.driver = Driver(arguments, folder / f"{name}.log", folder)
+        self.driver = DriverProgram(arguments, folder / f"{name}.log", folder)
         self.planners, self.lives = Series(), dict[int, Series]()
 
     def look(self, at_s: float) -> None:
@@ -87,7 +87,7 @@ class Query:
 class Soak:
     """One run. Everything that it starts is stopped when :meth:`run` returns or raises."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SoakSettings) -> None:
         self._settings = settings
         self._open = ExitStack()
         self._began = self._looked = self._told = 0.0
@@ -130,11 +130,15 @@ class Soak:
             ),
             raise_if_not_exists=False,  # the last property belongs to this project and not to Delta
         )
-        self._folder, self._group, self._rows = Folder(table), Group(self._table), Rows(self._table)
+        self._folder, self._group, self._rows = (
+            TableSize(table),
+            Group(self._table),
+            CollectedRows(self._table),
+        )
         self._load = self._open.enter_context(
             Load(servers, (STEADY, KILLED), _PARTITIONS, self._settings.seed)
         )
-        self._queries = {name: Query(name, servers, str(table), folder) for name in (STEADY, KILLED)}
+        self._queries = {name: SoakQuery(name, servers, str(table), folder) for name in (STEADY, KILLED)}
 
     def _start(self) -> None:
         """Starts both queries, and returns when both are members at the same event time."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.soak.sink import Delivery
-from benchmarks.soak.watch import Folder, Said, Series, last_said, lead
+from benchmarks.soak.watch import Said, Series, TableSize, last_said, lead
 from benchmarks.support.results import Result, at_least, at_most
 
 LONG_ENOUGH_S = 600
@@ -91,7 +91,7 @@ def memory(name: str, planners: Series, lives: Mapping[int, Series], *, judged: 
     return found
 
 
-def table_size(folder: Folder, *, judged: bool) -> list[Result]:
+def table_size(folder: TableSize, *, judged: bool) -> list[Result]:
     return [
         _growth("split-watermark table: size of its folder", folder.size, "MB", judged),
         _growth("split-watermark table: files of its log", folder.log_files, "", judged),

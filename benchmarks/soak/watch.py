@@ -74,7 +74,7 @@ class Series:
         return statistics.median(found or [self.newest])
 
 
-class Folder:
+class TableSize:
     """The size of a Delta table, with the files that are kept for a while after they were replaced."""
 
     def __init__(self, path: Path) -> None:
@@ -106,7 +106,7 @@ class Group:
                     told.append(Said(commit["timestamp"], greatest, greatest - entry.watermark))
 
 
-class Rows:
+class CollectedRows:
     """Collects the rows of the table repeatedly, since the table removes old ones."""
 
     def __init__(self, table: SplitWatermarkTable) -> None:

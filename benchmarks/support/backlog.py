@@ -19,7 +19,7 @@ _COUNTRIES = ("de", "fr", "in", "jp", "ke", "us")
 
 
 @dataclass(frozen=True)
-class Backlog:
+class WrittenTopic:
     """A topic whose records are written before it is read, one record a millisecond in each partition.
 
     Values are words drawn at random, which lz4 shrinks to some two thirds, or JSON objects of six fields.

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 import flip27_stream
-from benchmarks.support.backlog import Backlog
+from benchmarks.support.backlog import WrittenTopic
 from flip27_stream.testing import KafkaBroker, local_session
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Environment:
         self.sizes = sizes
         self._given = spark, broker
         self._open = ExitStack()
-        self._written: dict[Backlog, int] = {}
+        self._written: dict[WrittenTopic, int] = {}
         self._topics = 0
 
     def __enter__(self) -> Self:
@@ -84,7 +84,7 @@ class Environment:
     def broker(self) -> KafkaBroker:
         return self._given[1] or self._open.enter_context(KafkaBroker())
 
-    def value_bytes(self, backlog: Backlog) -> int:
+    def value_bytes(self, backlog: WrittenTopic) -> int:
         """Returns the size (bytes) of all values of a backlog, which it creates if necessary."""
         if backlog not in self._written:
             self._written[backlog] = backlog.write(self.broker)

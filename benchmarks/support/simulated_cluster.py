@@ -30,7 +30,7 @@ _MOST_RECORDS = 100
 T = TypeVar("T")
 
 
-class SimulatedCluster:
+class SimulatedTopic:
     """One topic; the record at an offset has a timestamp that follows from it, the same in each partition.
 
     Attributes:

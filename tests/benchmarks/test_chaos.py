@@ -14,11 +14,11 @@ from deltalake import write_deltalake
 from benchmarks.chaos.account import Due, faults
 from benchmarks.chaos.agenda import Agenda
 from benchmarks.chaos.disruptions import Done
-from benchmarks.chaos.files import Folder
+from benchmarks.chaos.files import ParquetFolder
 from benchmarks.chaos.judge import Circumstances, Endings, fault_with
 from benchmarks.chaos.plan import Disruption, Pace, Storm, storms
 from benchmarks.chaos.program import ENDINGS, Ending, Query
-from benchmarks.chaos.run import Chaos, Settings
+from benchmarks.chaos.run import Chaos, ChaosSettings
 from benchmarks.soak.sink import Sink
 from flip27_stream.testing import wait_until
 
@@ -84,7 +84,7 @@ def numbers(folder: Path) -> list[int]:
 
 
 def test_files_change_only_when_they_are_accounted_for(tmp_path: Path) -> None:
-    folder = Folder(tmp_path / "files")
+    folder = ParquetFolder(tmp_path / "files")
     for _ in range(3):
         folder.write()
     assert numbers(folder.path) == list(range(folder.written)) == list(range(60))
@@ -182,7 +182,9 @@ def test_a_query_is_written_to_a_file_and_read_back(tmp_path: Path) -> None:
 def test_a_short_storm_has_no_findings() -> None:
     """One storm and its account, with real brokers, a real store and two driver programs, have no findings."""
     said: list[str] = []
-    settings = Settings(0, seed=6, pace=Pace(fault_s=3, kill_s=5, stop_s=8, change_s=5), storm_s=(15, 20))
+    settings = ChaosSettings(
+        0, seed=6, pace=Pace(fault_s=3, kill_s=5, stop_s=8, change_s=5), storm_s=(15, 20)
+    )
     found = Chaos(settings, said.append).run()
     assert found.findings == [], "\n".join(said)
     assert found.accounts == 1

@@ -17,12 +17,12 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from benchmarks.soak.driver import Driver, session
+from benchmarks.soak.driver import DriverProgram, session
 from benchmarks.soak.load import AHEAD_MS, DISORDER_MS, IDLE_TIMEOUT_S, SHORT_SILENCE_S, Feed
-from benchmarks.soak.run import Settings
+from benchmarks.soak.run import SoakSettings
 from benchmarks.soak.sink import Delivery, Sink
 from benchmarks.soak.verdict import drifts
-from benchmarks.soak.watch import Rows, Said, Series
+from benchmarks.soak.watch import CollectedRows, Said, Series
 from benchmarks.support.results import at_most
 from flip27_stream.testing import wait_until
 from watermark_alignment.table.split_rows import SCHEMA, SplitRow
@@ -60,7 +60,7 @@ def test_a_partition_that_was_idle_comes_back_ahead_of_the_clock(seed: int) -> N
 
 def test_rows_that_the_table_has_deleted_still_count(tmp_path: Path) -> None:
     table = SplitWatermarkTable(str(tmp_path / "table"), {})
-    rows = Rows(table)
+    rows = CollectedRows(table)
     for batch in range(3):
         told = SplitRow("g", "s", "p", batch, "0", "1", 1, 0, 0, "ACTIVE", 0, T0 + batch)
         assert table.append("s/1", batch, [told], {})
@@ -78,7 +78,7 @@ def test_partitions_are_skewed_by_more_than_the_drift() -> None:
 
 @pytest.mark.parametrize(("seconds", "kills"), [(60, 2), (61, 3), (20, 0), (1800, 14)])
 def test_no_process_is_killed_at_the_end(seconds: float, kills: int) -> None:
-    assert Settings(seconds, 120 if seconds == 1800 else 20, 1).kills == kills
+    assert SoakSettings(seconds, 120 if seconds == 1800 else 20, 1).kills == kills
 
 
 def test_lost_doubled_and_foreign_rows_are_found(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_driver_ends_with_all_that_it_started(tmp_path: Path) -> None:
         f"import pathlib, subprocess, sys, time; subprocess.run([sys.executable, '-c', {child!r}]); "
         f"pathlib.Path({str(left)!r}).touch(); time.sleep(60)"
     )
-    driver = Driver(["-c", program], tmp_path / "log", tmp_path / "scratch")
+    driver = DriverProgram(["-c", program], tmp_path / "log", tmp_path / "scratch")
     with marked() as mark:
         driver.start()
         try:
@@ -155,8 +155,8 @@ def test_a_driver_ends_with_all_that_it_started(tmp_path: Path) -> None:
 
 
 def test_a_process_that_computes_is_told_from_those_that_wait(tmp_path: Path) -> None:
-    driver = Driver(["-c", "while True: pass"], tmp_path / "log", tmp_path / "scratch")
-    waiting = Driver(["-c", "import time; time.sleep(60)"], tmp_path / "log", tmp_path / "scratch")
+    driver = DriverProgram(["-c", "while True: pass"], tmp_path / "log", tmp_path / "scratch")
+    waiting = DriverProgram(["-c", "import time; time.sleep(60)"], tmp_path / "log", tmp_path / "scratch")
     try:
         driver.start()
         waiting.start()

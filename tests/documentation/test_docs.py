@@ -76,7 +76,7 @@ GUARANTEE = (ROOT / "docs" / "guarantee.md").read_text()
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
+class OptionRow:
     """One row of a table of options."""
 
     name: str
@@ -91,10 +91,10 @@ class Row:
         return literal[1] if literal else None
 
 
-def rows(section: str) -> dict[str, Row]:
+def rows(section: str) -> dict[str, OptionRow]:
     text = OPTIONS_PAGE.split(f"## {section}\n")[1].split("\n## ")[0]
     cells = re.findall(r"^\| `([^`]+)` \| (.*) \| (.*) \| (.*) \|$", text, re.MULTILINE)
-    return {row[0]: Row(*row) for row in cells}
+    return {row[0]: OptionRow(*row) for row in cells}
 
 
 ALIGNMENT, KAFKA, FILES = rows("Alignment and event time"), rows("Kafka"), rows("Files")

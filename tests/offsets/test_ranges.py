@@ -15,37 +15,41 @@ from offsets import Offset, SplitState, ranges
 
 
 @dataclass(frozen=True)
-class Shard(SourceSplit):
+class PlainSplit(SourceSplit):
     name: str
 
     @property
     def split_id(self) -> str:
         return self.name
 
-    def between(self, start: int, end: int) -> Shard:
+    def between(self, start: int, end: int) -> PlainSplit:
         return self
 
 
 def _offset(
     batch: int, positions: Mapping[str, int], begin: Mapping[str, int] | None = None, lineage: str = "ab"
-) -> Offset[Shard, None]:
-    splits = {name: SplitState(Shard(name), position) for name, position in positions.items()}
+) -> Offset[PlainSplit, None]:
+    splits = {name: SplitState(PlainSplit(name), position) for name, position in positions.items()}
     return Offset("toy", lineage, batch, None, splits, begin or {}, None)
 
 
 def test_first_batch_reads_from_begin() -> None:
     end = _offset(0, {"b": 5, "a": 7, "c": 2}, {"a": 0, "b": 3, "c": 2})
-    assert ranges(None, end) == [(Shard("a"), 0, 7), (Shard("b"), 3, 5)]
+    assert ranges(None, end) == [(PlainSplit("a"), 0, 7), (PlainSplit("b"), 3, 5)]
 
 
 def test_later_batch_reads_on_and_takes_in_discovered_and_moved_splits() -> None:
     start = _offset(3, {"a": 7, "gone": 9, "lost": 4, "still": 1}, {"a": 0})
     end = _offset(4, {"new": 6, "a": 9, "lost": 20, "still": 1}, {"new": 2, "lost": 15})
-    assert ranges(start, end) == [(Shard("a"), 7, 9), (Shard("lost"), 15, 20), (Shard("new"), 2, 6)]
+    assert ranges(start, end) == [
+        (PlainSplit("a"), 7, 9),
+        (PlainSplit("lost"), 15, 20),
+        (PlainSplit("new"), 2, 6),
+    ]
 
 
 def test_a_recreated_split_may_begin_before_its_old_position() -> None:
-    assert ranges(_offset(1, {"a": 90}), _offset(2, {"a": 4}, {"a": 0})) == [(Shard("a"), 0, 4)]
+    assert ranges(_offset(1, {"a": 90}), _offset(2, {"a": 4}, {"a": 0})) == [(PlainSplit("a"), 0, 4)]
 
 
 def test_py_14_nothing_is_read_between_an_offset_and_itself() -> None:
@@ -60,7 +64,7 @@ def test_py_14_nothing_is_read_between_an_offset_and_itself() -> None:
 def test_every_position_is_read_once_over_a_lineage(steps: list[dict[str, int]]) -> None:
     """PY-14, I1: successive batches read each position of a split once and in order, from its begin to its last
     position. This holds whichever splits move in each batch."""
-    start: Offset[Shard, None] | None = None
+    start: Offset[PlainSplit, None] | None = None
     positions: dict[str, int] = {}
     read: dict[str, int] = {}
     for batch, step in enumerate(steps):
@@ -99,7 +103,7 @@ def test_every_position_is_read_once_over_a_lineage(steps: list[dict[str, int]])
     ],
 )
 def test_contradictory_offsets_are_refused(
-    start: Offset[Shard, None] | None, end: Offset[Shard, None] | None, message: str
+    start: Offset[PlainSplit, None] | None, end: Offset[PlainSplit, None] | None, message: str
 ) -> None:
     with pytest.raises(CorruptCheckpointError, match=message):
         ranges(start, end)
@@ -114,12 +118,12 @@ def test_with_gaps_in_the_log_a_batch_reaches_over_offsets_that_are_not_in_it() 
         earlier_begins={"new": (2, 4), "lost": (15, 9), "again": (0, 8), "old": (0, 3)},
     )
     assert ranges(start, end) == [
-        (Shard("a"), 7, 9),
-        (Shard("again"), 0, 200),
-        (Shard("lost"), 15, 20),
-        (Shard("new"), 2, 6),
-        (Shard("newest"), 1, 3),
-        (Shard("old"), 1, 8),
+        (PlainSplit("a"), 7, 9),
+        (PlainSplit("again"), 0, 200),
+        (PlainSplit("lost"), 15, 20),
+        (PlainSplit("new"), 2, 6),
+        (PlainSplit("newest"), 1, 3),
+        (PlainSplit("old"), 1, 8),
     ]
 
 

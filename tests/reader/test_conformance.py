@@ -39,7 +39,7 @@ class Faulty(SourceConformanceSuite):
         return MemoryLogs(self._fault)
 
 
-class Plain(ExternalSystem):
+class MinimalSystem(ExternalSystem):
     """An external system with the methods that are required, and no others."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Plain(ExternalSystem):
 
 class WithoutHooks(SourceConformanceSuite):
     def create_system(self) -> ExternalSystem:
-        return Plain()
+        return MinimalSystem()
 
 
 Check = Callable[[SourceConformanceSuite], None]
@@ -220,7 +220,7 @@ HOOKS: list[tuple[Check, str]] = [
 def test_a_check_without_its_hook_says_that_it_was_not_made(check: Check, hook: str) -> None:
     """A check says that it was not made, if the external system lacks the hook for it. That is no fault of the
     source, and no proof of its correctness either."""
-    with pytest.raises(NotProvided, match=rf"^Not checked: .* Plain does not provide {hook}\(\)"):
+    with pytest.raises(NotProvided, match=rf"^Not checked: .* MinimalSystem does not provide {hook}\(\)"):
         check(WithoutHooks())
 
 

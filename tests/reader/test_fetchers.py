@@ -24,7 +24,7 @@ from tests.reader.support.kit import (
     Numbers,
     NumbersReader,
     NumbersSourceReader,
-    Waiting,
+    WaitingReader,
     poll_until,
     read_all,
     splits,
@@ -45,7 +45,7 @@ class Exits:
         self.exited.set()
 
 
-class Watched(threading.Condition):
+class WatchedCondition(threading.Condition):
     """A condition that tells when a thread waits for it."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ def test_availability_follows_the_queue() -> None:
 def producer_of(queue: HandOverQueue[int], put: list[bool]) -> threading.Thread:
     """Fills a queue of capacity 1. Returns a thread that waits for room in it and then adds the answer of ``put`` to
     the list."""
-    queue._changed = changed = Watched()
+    queue._changed = changed = WatchedCondition()
     queue.put(1)
     producer = threading.Thread(target=lambda: put.append(queue.put(2)), daemon=True)
     producer.start()
@@ -205,7 +205,7 @@ def test_sr15_a_split_reader_is_closed_only_after_its_last_records_were_emitted(
 
 def test_added_splits_wake_a_waiting_fetch() -> None:
     """A split reader that waits for records of one split is woken up, and gets the next split at once."""
-    made = Waiting()
+    made = WaitingReader()
     reader = NumbersSourceReader(SingleThreadFetcherManager(lambda: made))
     first, second = splits((0, 9), (0, 9))
     reader.add_splits([first])

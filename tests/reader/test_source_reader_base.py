@@ -29,7 +29,7 @@ from tests.reader.support.kit import (
     NumbersReader,
     NumbersSourceReader,
     ReaderContext,
-    Waiting,
+    WaitingReader,
     poll_until,
     read_all,
     splits,
@@ -362,7 +362,7 @@ def test_an_error_in_one_of_several_threads_names_its_split() -> None:
 
 def test_closing_ends_a_fetch_that_waits() -> None:
     """Closing a reader wakes up a fetch that waits, so that a task can be ended early."""
-    made = Waiting()
+    made = WaitingReader()
     reader = NumbersSourceReader(SingleThreadFetcherManager(lambda: made))
     reader.add_splits(splits((0, 9)))
     assert reader.poll_next(TaskRows(SCHEMA)) is InputStatus.NOTHING_AVAILABLE

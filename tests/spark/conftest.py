@@ -11,9 +11,9 @@ import pytest
 import flip27_stream
 from flip27_stream.api import ReadLimits
 from flip27_stream.testing import KafkaBroker
-from tests.spark.support.driven_query import Query
+from tests.spark.support.driven_query import DrivenQuery
 from tests.spark.support.kafka_queries import KafkaQueries
-from tests.spark.support.sources.memory_source import World
+from tests.spark.support.sources.memory_source import MemoryWorld
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +34,7 @@ def queries(registered: SparkSession, broker: KafkaBroker, tmp_path: Path) -> Ka
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Callable[..., Query]:
+def make(tmp_path: Path) -> Callable[..., DrivenQuery]:
     """Returns a function that makes a query without Spark over logs in memory. The test drives the query."""
 
     def query(
@@ -42,7 +42,9 @@ def make(tmp_path: Path) -> Callable[..., Query]:
         aligned: bool = True,
         limits: ReadLimits | None = None,
         **options: str,
-    ) -> Query:
-        return Query(World(dict(logs)), tmp_path / "table" if aligned else None, limits, options=options)
+    ) -> DrivenQuery:
+        return DrivenQuery(
+            MemoryWorld(dict(logs)), tmp_path / "table" if aligned else None, limits, options=options
+        )
 
     return query

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from flip27_stream.testing.child import free_port
 from flip27_stream.testing.faulty_network.link import Through
-from flip27_stream.testing.kafka.node import PLAINTEXT, Node, Plain, node_properties
+from flip27_stream.testing.kafka.node import PLAINTEXT, Node, PlainListeners, node_properties
 from flip27_stream.testing.kafka.secure_listeners import SecureListener, SecureListeners
 from flip27_stream.testing.kafka.topics import Topics
 from flip27_stream.testing.server import Server
@@ -48,7 +48,7 @@ class KafkaBroker(Topics, Server[Node]):
         self._extra = dict(properties or {})
         self._listeners = tuple(listeners)
         self._through = through
-        self._plain = Plain(0, "127.0.0.1:0", 0)
+        self._plain = PlainListeners(0, "127.0.0.1:0", 0)
         self._secure: SecureListeners | None = None
 
     @property
@@ -69,7 +69,7 @@ class KafkaBroker(Topics, Server[Node]):
 
     def _start(self, home: Path) -> None:
         self._secure = SecureListeners(self._listeners, home, self._through)
-        self._plain = Plain.open(PLAINTEXT, self._through)
+        self._plain = PlainListeners.open(PLAINTEXT, self._through)
         ports = {**self._plain.ports, **self._secure.ports}
         advertised = {**self._plain.advertised, **self._secure.advertised}
         properties = node_properties(1, {1: free_port()}, ports, advertised)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from flip27_stream.testing.child import free_port
 from flip27_stream.testing.faulty_network.link import Through
 from flip27_stream.testing.kafka.broker import new_cluster_id
-from flip27_stream.testing.kafka.node import Node, Plain, node_properties
+from flip27_stream.testing.kafka.node import Node, PlainListeners, node_properties
 from flip27_stream.testing.kafka.topics import Topics
 from flip27_stream.testing.waiting import wait_until
 
@@ -49,7 +49,7 @@ class KafkaCluster(Topics):
         self._ids = range(1, nodes + 1)
         self._home: Path | None = None
         self._nodes: dict[int, Node] = {}
-        self._plain: dict[int, Plain] = {}
+        self._plain: dict[int, PlainListeners] = {}
 
     @property
     def bootstrap_servers(self) -> str:
@@ -147,7 +147,7 @@ class KafkaCluster(Topics):
         for number in self._ids:
             directory = home / f"node-{number}"
             directory.mkdir()
-            plain = self._plain[number] = Plain.open(f"node-{number}", self._through)
+            plain = self._plain[number] = PlainListeners.open(f"node-{number}", self._through)
             properties = node_properties(number, controllers, plain.ports, plain.advertised)
             properties |= self._extra
             self._nodes[number] = Node(directory, plain.direct_port, properties, _HEAP, scratch=home)

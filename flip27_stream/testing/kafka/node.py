@@ -87,7 +87,7 @@ def node_properties(
 
 
 @dataclass(frozen=True)
-class Plain:
+class PlainListeners:
     """The listeners of a node that need no authentication.
 
     Attributes:
@@ -101,13 +101,13 @@ class Plain:
     direct_port: int
 
     @staticmethod
-    def open(link: str, through: Through | None) -> Plain:
+    def open(link: str, through: Through | None) -> PlainListeners:
         """Returns listeners on free ports. The link gets the name ``link``."""
         port = free_port()
         address = f"127.0.0.1:{port}"
         if through is None:
-            return Plain(port, address, port)
-        return Plain(port, through(link, address).address, free_port())
+            return PlainListeners(port, address, port)
+        return PlainListeners(port, through(link, address).address, free_port())
 
     @property
     def ports(self) -> dict[str, int]:

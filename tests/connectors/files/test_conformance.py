@@ -12,19 +12,19 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from flip27_stream.connectors.files import FileSource
-from tests.connectors.files.support.conformance import COLUMNS, GROUP, STEP_MS, Folder, OfFiles
+from tests.connectors.files.support.conformance import COLUMNS, GROUP, STEP_MS, FolderSystem, OfFiles
 from tests.connectors.files.support.deletion_vectors import add, create, in_file, removed
 from tests.connectors.files.support.delta_tables import commit
 
 
-class Lines(Folder):
+class Lines(FolderSystem):
     format = "json"
 
     def _write(self, path: Path, rows: list[dict[str, Any]]) -> None:
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-class Table(Folder):
+class DeltaSystem(FolderSystem):
     """A Delta table in which each write is a commit."""
 
     format = "delta"
@@ -53,11 +53,11 @@ class Table(Folder):
         DeltaTable(self._data).restore(self._before)
 
 
-class TableWithDeletedRows(Table):
+class TableWithDeletedRows(DeltaSystem):
     """A Delta table in which each write is a file with deleted rows between the others."""
 
     def __init__(self, folder: Path) -> None:
-        Folder.__init__(self, folder)
+        FolderSystem.__init__(self, folder)
         create(self._data, COLUMNS)
         self._version = 0
         self._actions: list[dict[str, Any]] = []
@@ -87,7 +87,7 @@ class TableWithDeletedRows(Table):
 
 
 class TestParquet(OfFiles):
-    folder = Folder
+    folder = FolderSystem
     unit_ms = GROUP * STEP_MS
 
 
@@ -96,7 +96,7 @@ class TestJson(OfFiles):
 
 
 class TestDelta(OfFiles):
-    folder = Table
+    folder = DeltaSystem
 
 
 class TestDeltaWithDeletedRows(OfFiles):

@@ -46,7 +46,7 @@ def test_the_location_of_a_table_of_spark_is_found(spark: SparkSession, tmp_path
         spark.catalog.dropTempView("seen")
 
 
-class Row(tuple[Any, ...]):
+class TupleRow(tuple[Any, ...]):
     def asDict(self) -> dict[str, Any]:
         return dict(self)
 
@@ -74,7 +74,7 @@ class Databricks:
         columns = [("id", "bigint", None), ("", "", ""), ("# Detailed Table Information", "", "")]
         self._rows: list[Any] = [*columns, *self._details.items()]
         if statement.startswith("DESCRIBE DETAIL"):
-            self._rows = [Row({"format": "delta", "tableFeatures": self._features}.items())]
+            self._rows = [TupleRow({"format": "delta", "tableFeatures": self._features}.items())]
         return self
 
     def collect(self) -> list[Any]:

@@ -9,7 +9,7 @@ import pytest
 
 from flip27_stream.connectors.hybrid import HybridSource
 from flip27_stream.errors import AlignmentError
-from tests.connectors.hybrid.support.kit import SOME, HybridQuery, Made, history
+from tests.connectors.hybrid.support.kit import SOME, HybridQuery, NotingFactory, history
 from tests.spark.support.sources.memory_source import LogEnumerator
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
@@ -19,7 +19,7 @@ OLD: dict[str, list[int | None]] = {"x": list(range(1000, 1100)), "y": list(rang
 NEW: dict[str, list[int | None]] = {"a": list(range(1100, 1200)), "b": list(range(1105, 1400, 5))}
 
 
-def hybrid(made: Made) -> Callable[[], HybridSource]:
+def hybrid(made: NotingFactory) -> Callable[[], HybridSource]:
     return lambda: HybridSource.builder(history("old", OLD)).add_source(made).build()
 
 
@@ -30,7 +30,7 @@ def test_no_split_runs_ahead_before_at_or_after_the_switch(
 ) -> None:
     """I3, I4: at every batch boundary no row that was read is more than the drift ahead of any split of both sources.
     The first live batch is aligned like any other."""
-    made = Made(NEW)
+    made = NotingFactory(NEW)
     query = HybridQuery(hybrid(made), tmp_path / "table", drift_ms=DRIFT)
     logs = OLD | NEW
     while query.step(limit) is not None:
@@ -54,7 +54,7 @@ def test_no_split_runs_ahead_before_at_or_after_the_switch(
 def test_a_watermark_over_all_never_drops_a_row_of_the_live_source(tmp_path: Path) -> None:
     """I4: no row is more than the drift behind the greatest event time that was read before its batch. So a watermark
     over all splits drops no row if its delay is more than the drift."""
-    query = HybridQuery(hybrid(Made(NEW)), tmp_path / "table", drift_ms=DRIFT)
+    query = HybridQuery(hybrid(NotingFactory(NEW)), tmp_path / "table", drift_ms=DRIFT)
     greatest = 0
     while (rows := query.step(20)) is not None:
         times = [t for _, t in rows if t is not None]
@@ -65,7 +65,7 @@ def test_a_watermark_over_all_never_drops_a_row_of_the_live_source(tmp_path: Pat
 
 def test_the_table_names_splits_of_all_sources(tmp_path: Path) -> None:
     """Splits that leave the offset at the switch are in the table with their last batch."""
-    query = HybridQuery(hybrid(Made(NEW)), tmp_path / "table", drift_ms=DRIFT)
+    query = HybridQuery(hybrid(NotingFactory(NEW)), tmp_path / "table", drift_ms=DRIFT)
     query.run()
     query.coordinator.close()
     rows = SplitWatermarkTable(str(tmp_path / "table"), {}).rows().to_pylist()
@@ -89,7 +89,7 @@ def test_a_source_that_cannot_be_cut_is_named(tmp_path: Path) -> None:
 def test_a_split_without_an_answer_keeps_its_source_unfinished(tmp_path: Path) -> None:
     """Rule 5: a split whose end is unknown is neither empty nor read."""
     old = history("old", OLD)
-    made = Made(NEW)
+    made = NotingFactory(NEW)
     builder = HybridSource.builder(old).add_source(made)
     query = HybridQuery(builder.build, tmp_path / "table")
     while query.offset.get("splits", {}).get("0:y", [0])[0] < 3:

@@ -37,7 +37,7 @@ def write(path: Path, times: Sequence[int | None], *, group: int) -> None:
     pq.write_table(table, path, row_group_size=group)
 
 
-class Told:
+class EndPositionFactory:
     """A factory that notes the end positions that it is told in this process. A pickled copy begins without notes."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Told:
         return live("live", {})
 
 
-class Reading:
+class FilesThenLog:
     """A query over files and then a log. It notes what the factory of the log is told.
 
     Args:
@@ -61,7 +61,7 @@ class Reading:
     """
 
     def __init__(self, folder: Path, aligned: bool, **options: str) -> None:
-        self._told = Told()
+        self._told = EndPositionFactory()
         self._folder, self._options = folder, options
         table = folder.parent / "watermarks" if aligned else None
         plausible = {"scan.watermark.max-future": "1 h", "scan.watermark.implausible-event-time": "pass"}
@@ -110,7 +110,7 @@ def test_limits_and_order_hold_and_the_end_is_the_greatest_event_time(
 ) -> None:
     """I2: batches keep the limit, and event times are in order. A begun file is not read in a batch whose limit
     leaves no row for it."""
-    reading = Reading(folder, aligned, **limit)
+    reading = FilesThenLog(folder, aligned, **limit)
     batches = reading.batches()
     assert reading.end == 1976
     assert sorted(reading.query.rows) == sorted(
@@ -134,7 +134,7 @@ def test_implausible_event_times_in_the_rest_of_a_file_are_no_end(
     times = [*range(1, 301, 10), *[FAR] * 12, *range(301, 401, 10)]
     write(tmp_path / "data" / "a.parquet", times, group=group)
     write(tmp_path / "data" / "b.parquet", range(100, 301, 10), group=group)
-    reading = Reading(tmp_path / "data", aligned, **limit)
+    reading = FilesThenLog(tmp_path / "data", aligned, **limit)
     reading.batches()
     assert reading.end == 391
     assert len(reading.query.rows) == len(times) + 21
@@ -168,7 +168,7 @@ def test_any_history_is_read_once_within_the_limits_up_to_its_true_end(
     folder = tmp_path_factory.mktemp("history") / "data"
     for number, times in enumerate(files):
         write(folder / f"{number}.parquet", times, group=group)
-    reading = Reading(folder, aligned, **limit)
+    reading = FilesThenLog(folder, aligned, **limit)
     batches = reading.batches(lambda: data.draw(st.booleans()))
     believed = [time for times in files for time in times if time is not None and time != FAR]
     assert reading.end == max(believed, default=None)
@@ -203,7 +203,7 @@ def test_a_history_that_is_away_when_the_query_starts_again_is_read_to_its_end(
     for number, name in enumerate(["a", "a/deep", "b"]):
         write(tmp_path / name / f"{number}.parquet", range(number * 10, number * 10 + 10), group=10)
     paths = json.dumps([str(tmp_path / "a"), str(tmp_path / "b")])
-    reading = Reading(tmp_path / "a", aligned, paths=paths, maxFilesPerTrigger="1")
+    reading = FilesThenLog(tmp_path / "a", aligned, paths=paths, maxFilesPerTrigger="1")
     reading.query.step()
     bring_back = [away(tmp_path / name) for name in empty]
     reading.query.restart()
@@ -228,7 +228,7 @@ def test_files_that_are_added_to_a_history_hide_none_that_are_away(
         write(data / f"{number}.parquet", range(number * 10, number * 10 + 10), group=10)
         os.utime(data / f"{number}.parquet", (1000 + number, 1000 + number))
     hidden = [(data / f"{n}.parquet").rename(data / f".{n}.parquet") for n in (1, 2, 3)]
-    reading = Reading(data, False, maxFilesPerTrigger="1")
+    reading = FilesThenLog(data, False, maxFilesPerTrigger="1")
     reading.query.step()
     for path in hidden:
         path.rename(data / path.name[1:])
@@ -246,12 +246,12 @@ def test_files_that_are_added_to_a_history_hide_none_that_are_away(
 
 
 @pytest.fixture
-def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reading:
+def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FilesThenLog:
     """A query over a history of three files, after the first file was read."""
     monkeypatch.setattr("flip27_stream.connectors.files.planning.enumerator._LATE_LOOK_MS", 10)
     for number in range(3):
         write(tmp_path / "data" / f"{number}.parquet", range(number * 10, number * 10 + 10), group=10)
-    reading = Reading(tmp_path / "data", False, maxFilesPerTrigger="1")
+    reading = FilesThenLog(tmp_path / "data", False, maxFilesPerTrigger="1")
     reading.query.step()
     return reading
 
@@ -260,7 +260,7 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reading:
 @pytest.mark.parametrize("names", ["2", "012"])
 @pytest.mark.parametrize("skipped", [False, True])
 def test_files_of_a_history_that_stay_away_fail_the_query_by_name_or_are_skipped(
-    begun: Reading,
+    begun: FilesThenLog,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     skipped: bool,
@@ -286,7 +286,7 @@ def test_files_of_a_history_that_stay_away_fail_the_query_by_name_or_are_skipped
     assert {name for name, _ in begun.query.rows} == {"0", *"012"} - {*names} | {"0"}
 
 
-def test_files_of_a_history_that_are_read_may_be_gone(begun: Reading, tmp_path: Path) -> None:
+def test_files_of_a_history_that_are_read_may_be_gone(begun: FilesThenLog, tmp_path: Path) -> None:
     for _ in range(2):
         begun.query.step()
     for path in (tmp_path / "data").iterdir():
@@ -302,7 +302,7 @@ def test_a_history_that_has_nothing_from_the_first_is_passed_over(
 ) -> None:
     """A history without files is passed over with a warning: the folder may be the mount point of a disk."""
     (tmp_path / "data").mkdir()
-    reading = Reading(tmp_path / "data", False)
+    reading = FilesThenLog(tmp_path / "data", False)
     reading.query.step()
     assert reading.query.index == 1
     assert "No row with an event time was found in source 0" in caplog.text

@@ -15,19 +15,19 @@ from tests.connectors.hybrid.support.kit import (
     OLD,
     SEAM,
     HybridQuery,
-    Made,
+    NotingFactory,
     history,
     live,
     table,
     two,
 )
-from tests.spark.support.sources.memory_source import MemoryEnumerator, MemorySource, World
+from tests.spark.support.sources.memory_source import MemoryEnumerator, MemorySource, MemoryWorld
 
 
 @pytest.mark.parametrize("aligned", [False, True])
 def test_hy_02_a_factory_gets_the_enumerator_before_and_where_it_ends(tmp_path: Path, aligned: bool) -> None:
     """HY-02: the end position is the greatest event time read; the next source goes on after it."""
-    made = Made(NEW)
+    made = NotingFactory(NEW)
     query = HybridQuery(two(made), table(tmp_path, aligned))
     assert query.run() == SEAM
     trial, call = made.calls
@@ -38,7 +38,7 @@ def test_hy_02_a_factory_gets_the_enumerator_before_and_where_it_ends(tmp_path: 
 
 def test_hy_18_a_restart_after_the_switch_does_not_need_the_first_source() -> None:
     """HY-18: the end position is in the offset, so the first source may be gone after the switch."""
-    made = Made(NEW)
+    made = NotingFactory(NEW)
     query = HybridQuery(two(made))
     query.run()
     gone = HybridSource.builder(history("old", {}), event_time="event_time").add_source(made)
@@ -92,7 +92,7 @@ def test_a_hybrid_source_accepts_a_checkpoint_if_each_of_its_sources_does() -> N
             builder = builder.add_source(one)
         return builder.build()
 
-    now = Taking(World(dict(NEW)), fingerprint="now")
+    now = Taking(MemoryWorld(dict(NEW)), fingerprint="now")
     assert chain(now).accepts_checkpoint_of(chain(live("then", NEW)).fingerprint)
     assert not chain(now).accepts_checkpoint_of(chain(live("the-n", NEW)).fingerprint)
     assert not chain(now).accepts_checkpoint_of(chain(past, live("then", NEW)).fingerprint)
@@ -108,7 +108,7 @@ def test_a_hybrid_source_accepts_a_checkpoint_if_each_of_its_sources_does() -> N
 def test_an_unknown_end_position_is_an_error() -> None:
     """The query has neither alignment nor a column of event time. A factory that asks for the end of the history
     fails. A fixed source does not ask, and is read."""
-    made = Made(NEW)
+    made = NotingFactory(NEW)
     query = HybridQuery(lambda: HybridSource.builder(history("old", OLD)).add_source(made).build())
     query.step()
     with pytest.raises(OptionError, match="was read without checking its event times"):
@@ -120,7 +120,7 @@ def test_an_unknown_end_position_is_an_error() -> None:
 def test_alignment_switched_on_half_way_leaves_the_end_unknown(tmp_path: Path) -> None:
     """The event times of rows that were read before alignment are unknown. A smaller greatest event
     time would double rows of the next source."""
-    made = Made(NEW)
+    made = NotingFactory(NEW)
     query = HybridQuery(lambda: HybridSource.builder(history("old", OLD)).add_source(made).build())
     query.step(3)
     query._table = tmp_path / "table"

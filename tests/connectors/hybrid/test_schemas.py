@@ -19,8 +19,8 @@ from flip27_stream.api import (
 )
 from flip27_stream.connectors.hybrid import HybridSource, SourceSwitchContext
 from flip27_stream.errors import OptionError, RecordFormatError
-from tests.connectors.hybrid.support.kit import HybridQuery, Made, history, live
-from tests.spark.support.sources.memory_source import MemoryReader, MemorySource, World
+from tests.connectors.hybrid.support.kit import HybridQuery, NotingFactory, history, live
+from tests.spark.support.sources.memory_source import MemoryReader, MemorySource, MemoryWorld
 
 OTHER = pa.schema([("name", pa.string()), ("at", pa.timestamp("ms")), ("extra", pa.int8())])
 
@@ -59,7 +59,7 @@ class OtherSource(MemorySource):
 
 
 def other(**logs: list[int | None]) -> OtherSource:
-    return OtherSource(World(dict(logs)), fingerprint="other")
+    return OtherSource(MemoryWorld(dict(logs)), fingerprint="other")
 
 
 def convert(records: pa.RecordBatch) -> pa.RecordBatch:
@@ -164,7 +164,7 @@ def test_limits_are_those_given_or_the_least_of_the_sources() -> None:
     """The limits of a hybrid source are those of its builder, or the least of its sources, also of a source that a
     factory makes on trial."""
     old = history("old", {}, limits=ReadLimits(max_rows=7, max_files=3, min_tasks=2))
-    made = Made({})
+    made = NotingFactory({})
     new = live("new", {}, limits=ReadLimits(max_rows=9, min_rows=4, max_bytes=50))
     both = HybridSource.builder(old).add_source(lambda switch: new).build().read_limits
     assert both == ReadLimits(max_rows=7, min_rows=4, max_files=3, max_bytes=50)

@@ -15,10 +15,10 @@ from flip27_stream.connectors.hybrid.planning.enumerator_state import (
 from flip27_stream.connectors.hybrid.planning.source_end import SourceEnd, TailSplit
 from flip27_stream.connectors.hybrid.split import HybridSourceSplit, Stored
 from flip27_stream.errors import CorruptCheckpointError, NewerCheckpointError
-from tests.connectors.hybrid.support.kit import Made, history
+from tests.connectors.hybrid.support.kit import NotingFactory, history
 from tests.spark.support.sources.memory_source import MemorySplit
 
-HYBRID = HybridSource.builder(history("old", {})).add_source(Made({})).build()
+HYBRID = HybridSource.builder(history("old", {})).add_source(NotingFactory({})).build()
 CHAIN = HYBRID._sources
 
 SPLITS: list[tuple[HybridSourceSplit, Any]] = [

@@ -23,7 +23,7 @@ from tests.connectors.hybrid.support.kit import (
     SOME,
     HybridQuery,
     Logs,
-    Made,
+    NotingFactory,
     Row,
     history,
     live,
@@ -69,7 +69,7 @@ def test_what_is_no_source_is_refused_where_it_is_given() -> None:
 def test_hy_04_the_switch_waits_until_every_split_is_processed() -> None:
     """HY-03, HY-04: the plan that finds every split processed makes the switch. No batch is empty, and none has rows of
     both sources."""
-    made = Made(NEW)
+    made = NotingFactory(NEW)
     query = HybridQuery(two(made))
     batches = [query.step(3)]
     assert len(made.calls) == 1
@@ -84,7 +84,7 @@ def test_hy_04_the_switch_waits_until_every_split_is_processed() -> None:
 
 
 def test_splits_of_a_finished_source_leave_the_offset() -> None:
-    query = HybridQuery(two(Made(NEW)))
+    query = HybridQuery(two(NotingFactory(NEW)))
     query.run()
     assert set(query.offsets[0]["splits"]) == {"0:old", "0:older"}
     assert set(query.offset["splits"]) == {"1:a", "1:b"}
@@ -105,7 +105,7 @@ THREE_READ: list[Row] = [
 def three(empty: int | None = None) -> tuple[Callable[[], HybridSource], list[Row]]:
     """Returns a function that makes three sources, of which one may be empty, and the rows that are to be read."""
     logs = [dict[str, list[int | None]]() if i == empty else named for i, (_, named) in enumerate(THREE)]
-    middle, newest = Made(logs[1], Boundedness.BOUNDED), Made(logs[2])
+    middle, newest = NotingFactory(logs[1], Boundedness.BOUNDED), NotingFactory(logs[2])
 
     def source() -> HybridSource:
         builder = HybridSource.builder(history("oldest", logs[0]), event_time="event_time")
@@ -149,7 +149,7 @@ def test_hy_17_a_restart_at_any_boundary_neither_loses_nor_doubles(
 @pytest.mark.parametrize("aligned", [False, True])
 def test_hy_08_a_replay_reads_the_same_in_another_process(tmp_path: Path, aligned: bool) -> None:
     """HY-08, HY-14, PY-09, PY-14: each batch is read again after a restart, long after the query switched to later
-    sources, and has the same rows. Its tasks call no factory (see :class:`Made`)."""
+    sources, and has the same rows. Its tasks call no factory (see :class:`NotingFactory`)."""
     source, _ = three()
     query = HybridQuery(source, table(tmp_path, aligned))
     first: list[tuple[dict[str, Any], dict[str, Any], list[Row]]] = []
@@ -164,7 +164,7 @@ def test_hy_08_a_replay_reads_the_same_in_another_process(tmp_path: Path, aligne
 def test_one_available_now_run_reads_all_sources() -> None:
     """HY-12: an AvailableNow run ends with the last source only. A row that is written after the first look at that
     source is left to the next run."""
-    made = Made(NEW)
+    made = NotingFactory(NEW)
     query = HybridQuery(two(made), available_now=True)
     while query.index == 0 if query.offsets else True:
         assert query.step(2)
@@ -235,7 +235,7 @@ def test_hy_12_only_the_last_source_says_that_there_is_no_more() -> None:
 
 def test_reported_ends_are_those_of_the_source_that_is_read() -> None:
     """SK-34: the report has the split names and positions of the source that is being read."""
-    query = HybridQuery(two(Made(NEW)))
+    query = HybridQuery(two(NotingFactory(NEW)))
     query.step(1)
     assert query.coordinator.report_latest_offset() == {"old": 3, "older": 2}
     query.run()
@@ -244,7 +244,7 @@ def test_reported_ends_are_those_of_the_source_that_is_read() -> None:
 
 def test_offsets_follow_each_other_over_a_switch(tmp_path: Path) -> None:
     """I8, I10: batch numbers rise by one. A plan with nothing new returns the start offset itself."""
-    query = HybridQuery(two(Made(NEW)), tmp_path / "table")
+    query = HybridQuery(two(NotingFactory(NEW)), tmp_path / "table")
     query.run(2)
     assert all(b["batch"] == a["batch"] + 1 for a, b in pairwise(query.offsets))
     assert query.coordinator.latest_offset(query.offset, SOME) is query.offset
@@ -267,7 +267,9 @@ class Unsure(MemoryEnumerator):
 
 def test_a_source_that_has_yet_to_look_for_its_splits_is_not_finished() -> None:
     old = history("old", OLD, enumerator=Late)
-    query = HybridQuery(HybridSource.builder(old, event_time="event_time").add_source(Made(NEW)).build)
+    query = HybridQuery(
+        HybridSource.builder(old, event_time="event_time").add_source(NotingFactory(NEW)).build
+    )
     wait_until(lambda: query.run() and query.index == 1, "the second source")
     assert query.rows == SEAM
 
@@ -285,7 +287,7 @@ def test_a_record_from_the_future_does_not_move_the_seam() -> None:
     the history must not skip the live source."""
     in_a_day = time.time_ns() // 1_000_000 + 24 * 3_600_000
     old: Logs = {**OLD, "wrong": [in_a_day]}
-    made = Made(NEW)
+    made = NotingFactory(NEW)
     query = HybridQuery(
         HybridSource.builder(history("old", old), event_time="event_time").add_source(made).build
     )

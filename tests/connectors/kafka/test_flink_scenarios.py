@@ -14,7 +14,7 @@ from flip27_stream.connectors.kafka.planning.enumerator_state import KafkaEnumer
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit
 from flip27_stream.testing import KafkaBroker
 from flip27_stream.testing.task_rows import TaskRows
-from tests.connectors.kafka.support.kit import Query, polled, read, running, source
+from tests.connectors.kafka.support.kit import EnumeratorQuery, polled, read, running, source
 from watermark_alignment.planner import Plan, SplitView, plan
 
 pytestmark = pytest.mark.jvm
@@ -103,7 +103,7 @@ def test_kr15_a_paused_split_goes_on_later(broker: KafkaBroker, topic: MakeTopic
         assert values(second) == list(range(10))
 
 
-def one_record(query: Query, read_max: dict[str, int | None]) -> Plan:
+def one_record(query: EnumeratorQuery, read_max: dict[str, int | None]) -> Plan:
     """Plans a batch that has room for one record."""
     ranges = query.ranges()
     readable = {i: r for i, r in ranges.items() if r.position < r.end}

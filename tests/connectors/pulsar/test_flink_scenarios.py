@@ -18,7 +18,7 @@ from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.testing import PulsarServer, wait_until
 from flip27_stream.testing.source_query import SourceQuery
 from flip27_stream.testing.task_rows import TaskRows
-from tests.connectors.pulsar.support.kit import QUICK, Writer, numbers, source_of
+from tests.connectors.pulsar.support.kit import QUICK, MessageWriter, numbers, source_of
 
 pytestmark = pytest.mark.jvm
 
@@ -36,7 +36,7 @@ def test_pu02_the_splits_of_a_reader_that_fails_are_read_again(
     """PU-02 adapted: an unchanged listing adds no split, and a new partition adds one. The ranges of a task that was
     killed while it read are planned again, with the same rows."""
     pulsar_server.create_topic(topic, 3)
-    writer = Writer(pulsar_server, topic, 3)
+    writer = MessageWriter(pulsar_server, topic, 3)
     writer.put(batch=4)
     with SourceQuery(source_of(pulsar_server, topic), parallelism=3) as query:
         batch = query.wait_for_batch()

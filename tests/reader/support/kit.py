@@ -129,7 +129,7 @@ class NumbersReader(SplitReader[Numbers]):
         self.closed.set()
 
 
-class Waiting(NumbersReader):
+class WaitingReader(NumbersReader):
     """A split reader whose fetch waits for records that never come, until it is woken up."""
 
     def fetch(self) -> RecordsWithSplitIds:

@@ -169,7 +169,7 @@ class MemoryLogSource(Source[Log, Assigned]):
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader[Log]:
         if self.fault in ("positions out of range", "other columns", "a stranger's rows"):
-            return Careless(self.fault)
+            return CarelessReader(self.fault)
         reader = Forgetful if self.fault == "an event makes its reader forget" else IteratorSourceReader
         return reader(context, self.schema, lambda split: read(split, self.fault))
 
@@ -345,7 +345,7 @@ class Forgetful(IteratorSourceReader[Log]):
         super().notify_no_more_splits()
 
 
-class Careless(SourceReader[Log]):
+class CarelessReader(SourceReader[Log]):
     """A reader without a base class, since a base class would prevent its faults."""
 
     def __init__(self, fault: str) -> None:

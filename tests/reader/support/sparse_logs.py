@@ -88,11 +88,11 @@ class SparseEnumerator(Enumerator):
             name: replace(r, position=dense_of(r.position), end=dense_of(r.end), rows=None)
             for name, r in request.ranges.items()
         }
-        return SparsePositions(Positions(self._logs, replace(request, ranges=ranges), ""))
+        return SparseLogPositions(Positions(self._logs, replace(request, ranges=ranges), ""))
 
 
 @dataclass(frozen=True)
-class SparsePositions(EventTimePositions):
+class SparseLogPositions(EventTimePositions):
     dense: Positions
 
     def event_times(self) -> Mapping[str, EventTimes]:

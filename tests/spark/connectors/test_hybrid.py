@@ -14,7 +14,7 @@ from deltalake import write_deltalake
 
 from flip27_stream.connectors.kafka.values.rows import SCHEMA as KAFKA_ROWS
 from flip27_stream.testing import wait_until
-from tests.spark.support.history_and_topic import History
+from tests.spark.support.history_and_topic import HistoryAndTopic
 from tests.spark.support.kafka_queries import (
     AVAILABLE_NOW,
     CONTINUOUS,
@@ -34,10 +34,10 @@ MakeTopic = Callable[..., str]
 TIME_LIMIT_S = 150.0
 
 
-def history(queries: KafkaQueries, topic: str, **more: object) -> History:
+def history(queries: KafkaQueries, topic: str, **more: object) -> HistoryAndTopic:
     """Returns a query over a history and a topic, which writes the Delta table ``out``."""
     output = queries.output("out")
-    return History(
+    return HistoryAndTopic(
         table=str(queries.output("history").table),
         bootstrap_servers=queries.broker.bootstrap_servers,
         topic=topic,
@@ -47,7 +47,7 @@ def history(queries: KafkaQueries, topic: str, **more: object) -> History:
     )
 
 
-def copied(query: History, times: Mapping[int, list[int]], rows_per_file: int = 30) -> None:
+def copied(query: HistoryAndTopic, times: Mapping[int, list[int]], rows_per_file: int = 30) -> None:
     """Writes the Delta table with the first records of each partition. Each file has records of every partition."""
     longest = max(len(ts) for ts in times.values())
     for first in range(0, longest, rows_per_file):
@@ -60,7 +60,7 @@ def copied(query: History, times: Mapping[int, list[int]], rows_per_file: int = 
         write_deltalake(query.table, table, mode="append")
 
 
-def to_the_end(queries: KafkaQueries, query: History) -> None:
+def to_the_end(queries: KafkaQueries, query: HistoryAndTopic) -> None:
     """Runs the query until it has read all existing records."""
     running = query.start(queries.spark, **AVAILABLE_NOW)
     try:

@@ -47,7 +47,7 @@ def stream_of(queries: KafkaQueries, server: KinesisServer, **more: str) -> Data
     return queries.spark.readStream.format("flip27_kinesis").options(**options).load()
 
 
-class Writer:
+class StreamWriter:
     """Writes numbered records in several steps, so that their arrival times differ."""
 
     def __init__(self, server: KinesisServer) -> None:
@@ -73,7 +73,7 @@ def test_ten_kills_with_resharding_between_lose_no_record(
 ) -> None:
     """SX-08: a query that is killed at ten moments loses and doubles nothing. Shards are split and merged between the
     kills."""
-    writer = Writer(server)
+    writer = StreamWriter(server)
     options = {**server.options, **QUICK, **queries.aligned("1 hour"), "streamName": STREAM}
     changes: list[Callable[[], None]] = [
         lambda: server.split(STREAM, 0),
@@ -97,7 +97,7 @@ def test_ten_kills_with_resharding_between_lose_no_record(
 def test_enhanced_fan_out_reads_each_record_once(queries: KafkaQueries, server: KinesisServer) -> None:
     """With enhanced fan-out the driver registers one consumer, and tasks subscribe. Each record is read once, across
     a restart and a split of a shard."""
-    writer = Writer(server)
+    writer = StreamWriter(server)
     options = {"consumerMode": "efo", "consumerName": "spark", "maxRecordsPerTrigger": "40"}
     for splits in (False, True):
         writer.put()
@@ -116,7 +116,7 @@ def test_kafka_and_kinesis_are_aligned_in_one_group(
 ) -> None:
     """A Kafka topic and a Kinesis stream are aligned with each other in one query, by the timestamps of their
     records."""
-    writer = Writer(server)
+    writer = StreamWriter(server)
     writer.put(120)
 
     def stream(options: Mapping[str, str]) -> DataFrame:
@@ -131,7 +131,7 @@ def test_a_delta_table_and_then_the_stream_have_each_record_once(
 ) -> None:
     """A hybrid source reads a whole Delta table, and then the stream from the time at which the table ends. Each row
     is read once, across restarts."""
-    writer = Writer(server)
+    writer = StreamWriter(server)
     history, hour_ago = str(queries.folder / "history"), time.time_ns() // 1000 - 3_600_000_000
     rows = [
         {
@@ -165,7 +165,7 @@ def test_a_delta_table_and_then_the_stream_have_each_record_once(
 
 
 def test_a_batch_read_and_a_sql_view_have_all_records(queries: KafkaQueries, server: KinesisServer) -> None:
-    writer = Writer(server)
+    writer = StreamWriter(server)
     writer.put(30)
     options = {**server.options, "streamName": STREAM}
     frame = queries.spark.read.format("flip27_kinesis").options(**options).load()

@@ -50,7 +50,7 @@ def stream_of(queries: KafkaQueries, server: PulsarServer, **more: str) -> DataF
     return queries.spark.readStream.format("flip27_pulsar").options(**options_of(server, **more)).load()
 
 
-class Writer:
+class TopicWriter:
     """Writes numbered messages to all partitions, in single entries and in batches."""
 
     def __init__(self, server: PulsarServer) -> None:
@@ -67,7 +67,7 @@ class Writer:
 def test_ten_kills_with_unloads_between_lose_no_message(queries: KafkaQueries, server: PulsarServer) -> None:
     """SX-08: a query that is killed at ten moments loses and doubles nothing. Partitions move to new ledgers between
     the kills."""
-    writer, output = Writer(server), queries.output()
+    writer, output = TopicWriter(server), queries.output()
     options = options_of(server, **queries.aligned("1 hour"))
 
     def before(number: int) -> None:
@@ -102,7 +102,7 @@ def test_a_delta_table_and_then_the_topic_have_each_message_once(
 ) -> None:
     """A hybrid source reads a whole Delta table, and then the topic from the time at which the table ends. Each row
     is read once, across restarts."""
-    writer = Writer(server)
+    writer = TopicWriter(server)
     history, hour_ago = str(queries.folder / "history"), time.time_ns() // 1000 - 3_600_000_000
     rows: list[dict[str, Any]] = [
         {"value": b"h%d" % i, "__topic": TOPIC, PUBLISH_TIME: hour_ago + i * 1000} for i in range(50)
@@ -129,7 +129,7 @@ def test_a_delta_table_and_then_the_topic_have_each_message_once(
 
 
 def test_a_batch_read_has_all_messages(queries: KafkaQueries, server: PulsarServer) -> None:
-    writer = Writer(server)
+    writer = TopicWriter(server)
     writer.put(10)
     options = {**server.options, "topic": TOPIC}
     frame = queries.spark.read.format("flip27_pulsar").options(**options).load()

@@ -11,7 +11,7 @@ from flip27_stream.api import ReadLimits
 from flip27_stream.errors import AlignmentError
 from flip27_stream.spark.planning.group.group_planner import GroupPlanner
 from flip27_stream.testing import wait_until
-from tests.spark.support.driven_query import Query
+from tests.spark.support.driven_query import DrivenQuery
 from tests.spark.support.members import TIMEOUT, Make, beat, member_of, step
 from tests.support.module_time import replace_time
 from watermark_alignment.group.group_log import GroupLog
@@ -20,7 +20,7 @@ from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 from watermark_alignment.table.table_writer import TableWriter
 
 
-class Waiting:
+class WaitingPlans:
     """Time that passes only while a plan waits inside ``latestOffset``. The heartbeats of other members run in that
     time."""
 
@@ -30,14 +30,14 @@ class Waiting:
         self._monkeypatch = monkeypatch
         self.before_it_passes: Callable[[], None] = lambda: None
 
-    def for_a_while(self, run: Query, others: Sequence[Query], ms: int) -> None:
+    def for_a_while(self, run: DrivenQuery, others: Sequence[DrivenQuery], ms: int) -> None:
         """Runs plans of ``run`` that read nothing, until they have waited for ``ms`` milliseconds in total."""
         self._begin(run, others)
         until = run.clock() + ms
         while run.clock() < until:
             assert step(run) == []
 
-    def until_it_moves(self, run: Query, others: Sequence[Query]) -> int:
+    def until_it_moves(self, run: DrivenQuery, others: Sequence[DrivenQuery]) -> int:
         """Runs plans of ``run`` until one reads something, and returns the total time (ms) that they waited."""
         self._begin(run, others)
         began = run.clock()
@@ -45,7 +45,7 @@ class Waiting:
             assert run.clock() < began + 10 * TIMEOUT
         return run.clock() - began
 
-    def _begin(self, run: Query, others: Sequence[Query]) -> None:
+    def _begin(self, run: DrivenQuery, others: Sequence[DrivenQuery]) -> None:
         def sleep(_: float) -> None:
             self.before_it_passes()
             run.clock.advance(self.STEP_MS)
@@ -83,12 +83,12 @@ def test_two_sources_of_one_query_reach_their_ends_together(make: Make) -> None:
 
 
 @pytest.fixture
-def waiting(monkeypatch: pytest.MonkeyPatch) -> Waiting:
-    return Waiting(monkeypatch)
+def waiting(monkeypatch: pytest.MonkeyPatch) -> WaitingPlans:
+    return WaitingPlans(monkeypatch)
 
 
 def test_a_run_held_by_others_alone_goes_on_after_the_timeout(
-    make: Make, waiting: Waiting, caplog: pytest.LogCaptureFixture
+    make: Make, waiting: WaitingPlans, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Rule 8: a run that only other members hold back goes on right after the source timeout, with a warning that
     names the member.
@@ -107,7 +107,7 @@ def test_a_run_held_by_others_alone_goes_on_after_the_timeout(
     assert step(run) is None
 
 
-def test_only_time_in_which_a_plan_waited_counts(make: Make, waiting: Waiting) -> None:
+def test_only_time_in_which_a_plan_waited_counts(make: Make, waiting: WaitingPlans) -> None:
     """Rule 8: only time in which a plan waited counts. Spark may run a batch of another source of the query for
     hours, while the heartbeats of that source go on."""
     slow, run = make({"a": [100, 1000]}), make({"b": [500]}, update_interval="10 ms")
@@ -122,7 +122,7 @@ def test_only_time_in_which_a_plan_waited_counts(make: Make, waiting: Waiting) -
 
 
 def test_only_time_in_which_the_member_was_heard_counts(
-    make: Make, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
+    make: Make, waiting: WaitingPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rule 8: time in which the table cannot be read does not count, because moves of members are not seen then."""
     slow, run = make({"a": [100, 1000]}), make({"b": [500]})
@@ -137,7 +137,7 @@ def test_only_time_in_which_the_member_was_heard_counts(
 
 
 def test_a_member_that_stands_still_is_given_up_where_each_look_ends_after_the_plan_that_began_it(
-    make: Make, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
+    make: Make, waiting: WaitingPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rule 8: a member that stands still is given up, although each look at the table ends after the plan that began
     it. A plan waits 5 s for the table. How much of each look counts depends on when its thread runs, so the end may
@@ -151,12 +151,12 @@ def test_a_member_that_stands_still_is_given_up_where_each_look_ends_after_the_p
     assert waiting.until_it_moves(run, [slow]) > TIMEOUT
 
 
-def looked(query: Query) -> None:
+def looked(query: DrivenQuery) -> None:
     member = member_of(query)
     wait_until(lambda: member._done >= member._asked, "its look at the group", 30)
 
 
-def test_a_member_whose_watermark_stands_in_ties_makes_progress(make: Make, waiting: Waiting) -> None:
+def test_a_member_whose_watermark_stands_in_ties_makes_progress(make: Make, waiting: WaitingPlans) -> None:
     """A member that reads many rows with one event time makes progress with each batch, although its watermark stands
     still. The run does not give it up."""
     slow, run = make({"a": [100] * 30 + [600]}, ReadLimits(max_rows=2)), make({"b": [500]})
@@ -171,7 +171,7 @@ def test_a_member_whose_watermark_stands_in_ties_makes_progress(make: Make, wait
     assert run.batches[-1] == []
 
 
-def test_a_member_that_was_given_up_counts_again_once_it_moves(make: Make, waiting: Waiting) -> None:
+def test_a_member_that_was_given_up_counts_again_once_it_moves(make: Make, waiting: WaitingPlans) -> None:
     slow, run = make({"a": [100, 120]}), make({"b": [150, 155, 500]}, ReadLimits(max_rows=1))
     step(slow)
     run.coordinator.prepare_available_now()
@@ -183,7 +183,7 @@ def test_a_member_that_was_given_up_counts_again_once_it_moves(make: Make, waiti
     assert step(run) == [], "155 is above 120 + 10"
 
 
-def test_a_new_member_behind_one_that_was_given_up_is_waited_for(make: Make, waiting: Waiting) -> None:
+def test_a_new_member_behind_one_that_was_given_up_is_waited_for(make: Make, waiting: WaitingPlans) -> None:
     """I3: a run that has given up one member waits for a new member that is behind it."""
     slow, run = make({"a": [100]}), make({"b": [150, 500]}, ReadLimits(max_rows=1))
     step(slow)
@@ -197,7 +197,7 @@ def test_a_new_member_behind_one_that_was_given_up_is_waited_for(make: Make, wai
     assert [step(run), step(run)] == [[], []]
 
 
-def test_members_that_move_still_count(make: Make, waiting: Waiting) -> None:
+def test_members_that_move_still_count(make: Make, waiting: WaitingPlans) -> None:
     """I3: a run goes on without the member that is stuck, but stays aligned with the others."""
     stuck, live, run = make({"a": [100]}), make({"b": [105]}), make({"c": [106, 115, 116, 500]})
     for query in (stuck, live):

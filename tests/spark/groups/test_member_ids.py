@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from flip27_stream.errors import AlignmentError
-from tests.spark.support.driven_query import Query
+from tests.spark.support.driven_query import DrivenQuery
 from tests.spark.support.members import Make, kill, member_of, several, step
 
 
-def meet(older: Query, younger: Query) -> None:
+def meet(older: DrivenQuery, younger: DrivenQuery) -> None:
     """Lets both queries plan; then the older one publishes another entry."""
     assert [step(older), step(younger)] == [[], []]
     entry = member_of(older).entry

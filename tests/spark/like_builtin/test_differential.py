@@ -24,7 +24,7 @@ from tests.spark.support.both_sources import (
     rows,
 )
 from tests.spark.support.kafka_queries import KafkaQueries
-from tests.spark.support.random_topics import Log, OptionSets, random_logs
+from tests.spark.support.random_topics import OptionSets, RandomTopic, random_logs
 
 pytestmark = pytest.mark.jvm
 
@@ -36,13 +36,13 @@ Read = Callable[[str, Mapping[str, str]], Batches]
 
 
 @pytest.fixture(scope="module")
-def logs(broker: KafkaBroker) -> Iterator[list[Log]]:
+def logs(broker: KafkaBroker) -> Iterator[list[RandomTopic]]:
     names = [f"random-{SEED}-{number}" for number in range(TOPICS)]
     with random_logs(broker, names, random.Random(SEED)) as found:
         yield found
 
 
-def drawn(logs: list[Log], case: str) -> OptionSets:
+def drawn(logs: list[RandomTopic], case: str) -> OptionSets:
     """Returns the random option sets of a case, which reads one topic, or seldom two. The last topic, which has an
     open transaction, is chosen more often than the others."""
     rng = random.Random(f"{SEED}-{case}")
@@ -67,7 +67,7 @@ def check_until_both_succeed(queries: KafkaQueries, draw: Callable[[], dict[str,
 
 
 @pytest.mark.parametrize("case", range(BATCH_READS))
-def test_batch_reads_give_the_same_rows(queries: KafkaQueries, logs: list[Log], case: int) -> None:
+def test_batch_reads_give_the_same_rows(queries: KafkaQueries, logs: list[RandomTopic], case: int) -> None:
     """SK-15, SK-16, SK-20, SK-33: batch reads through both sources return rows that are equal in every column, or
     both fail for the same reason. Each case has a read that succeeds."""
 
@@ -78,7 +78,7 @@ def test_batch_reads_give_the_same_rows(queries: KafkaQueries, logs: list[Log], 
 
 
 @pytest.mark.parametrize("case", range(STREAMS))
-def test_streams_have_the_same_batches(queries: KafkaQueries, logs: list[Log], case: int) -> None:
+def test_streams_have_the_same_batches(queries: KafkaQueries, logs: list[RandomTopic], case: int) -> None:
     """SK-01, SK-04: AvailableNow runs with a read limit have the same rows in each batch with both sources, or both
     fail for the same reason. Each case has a run that succeeds."""
 

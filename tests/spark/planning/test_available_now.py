@@ -11,10 +11,10 @@ import pytest
 from flip27_stream.api import ReadLimits
 from flip27_stream.errors import ConnectorError, DataLossError
 from flip27_stream.spark.planning import stall_detector
-from tests.spark.support.driven_query import Query
+from tests.spark.support.driven_query import DrivenQuery
 
 
-def test_available_now_reads_all_that_was_there_and_no_more(make: Callable[..., Query]) -> None:
+def test_available_now_reads_all_that_was_there_and_no_more(make: Callable[..., DrivenQuery]) -> None:
     """AO-06, AO-07, PY-06, I11: an AvailableNow run reads the rows that existed at its beginning, and no later ones.
     A split at its end is finished, so that it holds no other split back."""
     query = make({"a": [1, 2, 3], "b": [1, 900]})
@@ -36,7 +36,7 @@ def test_available_now_reads_all_that_was_there_and_no_more(make: Callable[..., 
 
 @pytest.mark.parametrize("aligned", [True, False])
 def test_a_split_found_during_an_available_now_run_is_read_by_the_next(
-    make: Callable[..., Query], aligned: bool
+    make: Callable[..., DrivenQuery], aligned: bool
 ) -> None:
     query = make({"a": [1, 2, 3]}, aligned)
     query.coordinator.prepare_available_now()
@@ -59,13 +59,15 @@ def test_a_split_found_during_an_available_now_run_is_read_by_the_next(
     ]
 
 
-def finish(query: Query) -> None:
+def finish(query: DrivenQuery) -> None:
     while query.step(limit=2) is not None:
         pass
 
 
 @pytest.mark.parametrize("aligned", [True, False])
-def test_available_now_fails_when_a_log_loses_its_tail(make: Callable[..., Query], aligned: bool) -> None:
+def test_available_now_fails_when_a_log_loses_its_tail(
+    make: Callable[..., DrivenQuery], aligned: bool
+) -> None:
     """I11: an AvailableNow run fails when a log loses its tail, and does not end as if all had been read. After
     the next run all existing rows have been read."""
     query = make({"a": [1, 2, 3, 4], "b": [1, 2, 3, 4, 5, 6, 7, 8]}, aligned)
@@ -83,7 +85,7 @@ def test_available_now_fails_when_a_log_loses_its_tail(make: Callable[..., Query
 
 
 def test_available_now_treats_an_end_that_falls_back_as_spark_does(
-    make: Callable[..., Query],
+    make: Callable[..., DrivenQuery],
 ) -> None:
     """An AvailableNow run waits when the end of a log falls back for a moment, since a new leader may not have caught
     up when it answers first. Meanwhile the split is neither read nor finished."""
@@ -107,7 +109,7 @@ def test_available_now_treats_an_end_that_falls_back_as_spark_does(
 
 @pytest.mark.parametrize("reached", [True, False])
 def test_rows_that_are_lost_after_the_frozen_end_do_not_fail_the_run(
-    make: Callable[..., Query], reached: bool
+    make: Callable[..., DrivenQuery], reached: bool
 ) -> None:
     """An AvailableNow run does not fail when a log loses rows that came after the run began. The run has reached its
     frozen end by then, or not."""
@@ -125,7 +127,7 @@ def test_rows_that_are_lost_after_the_frozen_end_do_not_fail_the_run(
 
 
 def test_available_now_gives_up_on_a_leader_that_never_answers(
-    make: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., DrivenQuery], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = make({"a": [1, 2], "b": [1, 2]})
     query.coordinator.prepare_available_now()
@@ -138,7 +140,7 @@ def test_available_now_gives_up_on_a_leader_that_never_answers(
 
 
 def test_available_now_hold_leaves_held_rows_to_the_next_run(
-    make: Callable[..., Query], tmp_path: Path
+    make: Callable[..., DrivenQuery], tmp_path: Path
 ) -> None:
     query = make({"a": [1, 2, 3], "b": [1, 900]}, **{"scan.watermark.alignment.available_now": "hold"})
     query.coordinator.prepare_available_now()
@@ -148,7 +150,7 @@ def test_available_now_hold_leaves_held_rows_to_the_next_run(
 
 
 @pytest.mark.parametrize("aligned", [True, False])
-def test_available_now_waits_for_no_least_rows(make: Callable[..., Query], aligned: bool) -> None:
+def test_available_now_waits_for_no_least_rows(make: Callable[..., DrivenQuery], aligned: bool) -> None:
     """I11: an AvailableNow run reaches its end, although its last batch has fewer rows than
     ``minOffsetsPerTrigger``."""
     query = make({"a": [1, 2, 3, 4, 5]}, aligned, ReadLimits(max_rows=3, min_rows=3))
@@ -158,7 +160,7 @@ def test_available_now_waits_for_no_least_rows(make: Callable[..., Query], align
     assert [len(batch) for batch in query.batches] == [3, 2]
 
 
-def test_available_now_freezes_after_the_first_look(make: Callable[..., Query]) -> None:
+def test_available_now_freezes_after_the_first_look(make: Callable[..., DrivenQuery]) -> None:
     """SK-02: an AvailableNow run calls ``freeze`` of the enumerator once, after its first look at the splits. From
     then on no split may vanish. Other triggers do not call it."""
     query = make({"a": [1, 2]})

@@ -15,11 +15,11 @@ from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.spark.planning.micro_batch.rate_limit import UNLIMITED
 from flip27_stream.spark.planning.stream_reader import Flip27StreamReader
 from flip27_stream.spark.source_spec import Driver, SourceSpec
-from tests.spark.support.driven_query import Query
+from tests.spark.support.driven_query import DrivenQuery
 from tests.spark.support.sources.backlog_source import BacklogEnumerator
-from tests.spark.support.sources.memory_source import MemorySource, MemorySplit, World
+from tests.spark.support.sources.memory_source import MemorySource, MemorySplit, MemoryWorld
 
-Make = Callable[..., Query]
+Make = Callable[..., DrivenQuery]
 Logs = Mapping[str, list[int | None]]
 ONE_FILE = ReadLimits(max_files=1)
 TIMES = ("max_event_time", "watermark")
@@ -28,15 +28,15 @@ YEAR: Logs = {"c": [300, 310, 320], "a": [100, 110], "b": [200, 205, 210]}
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    def query(logs: Logs, limits: ReadLimits, aligned: bool = True, **options: str) -> Query:
-        world = World({name: list(times) for name, times in logs.items()})
+    def query(logs: Logs, limits: ReadLimits, aligned: bool = True, **options: str) -> DrivenQuery:
+        world = MemoryWorld({name: list(times) for name, times in logs.items()})
         source = MemorySource(world, limits=limits, enumerator=BacklogEnumerator)
-        return Query(world, tmp_path / "table" if aligned else None, source=source, options=options)
+        return DrivenQuery(world, tmp_path / "table" if aligned else None, source=source, options=options)
 
     return query
 
 
-def read_all(query: Query) -> list[list[tuple[str, int | None]]]:
+def read_all(query: DrivenQuery) -> list[list[tuple[str, int | None]]]:
     while query.step(UNLIMITED) is not None:
         pass
     return query.batches
@@ -167,7 +167,7 @@ def test_a_retired_split_cannot_be_assigned_or_retired_again() -> None:
 
 
 def test_a_batch_read_reads_the_whole_backlog() -> None:
-    source = MemorySource(World({k: list(v) for k, v in YEAR.items()}), enumerator=BacklogEnumerator)
+    source = MemorySource(MemoryWorld({k: list(v) for k, v in YEAR.items()}), enumerator=BacklogEnumerator)
     spec = SourceSpec(source, WatermarkStrategy(), None, Driver(parallelism=2))
     reader = Flip27BatchReader(spec)
     tasks = [partition.value for partition in reader.partitions()]
@@ -178,7 +178,7 @@ def test_a_batch_read_reads_the_whole_backlog() -> None:
 def test_spark_is_told_that_there_is_a_limit(limits: ReadLimits) -> None:
     """A source with any limit returns ``ReadMaxRows`` to Spark, and a source without one ``ReadAllAvailable``. Only
     with ``ReadMaxRows`` can Once and ProcessingTime be told apart (PY-*)."""
-    spec = SourceSpec(MemorySource(World({}), limits=limits), WatermarkStrategy(), None, Driver())
+    spec = SourceSpec(MemorySource(MemoryWorld({}), limits=limits), WatermarkStrategy(), None, Driver())
     assert type(Flip27StreamReader(spec).getDefaultReadLimit()).__name__ == "ReadMaxRows"
-    spec = SourceSpec(MemorySource(World({})), WatermarkStrategy(), None, Driver())
+    spec = SourceSpec(MemorySource(MemoryWorld({})), WatermarkStrategy(), None, Driver())
     assert type(Flip27StreamReader(spec).getDefaultReadLimit()).__name__ == "ReadAllAvailable"

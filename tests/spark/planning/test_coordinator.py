@@ -15,18 +15,18 @@ from flip27_stream.spark.planning.coordinator import SourceCoordinator
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.spark.source_spec import Driver
 from flip27_stream.testing import wait_until
-from tests.spark.support.driven_query import Query
+from tests.spark.support.driven_query import DrivenQuery
 from tests.spark.support.sources.memory_source import MemoryEnumerator, MemorySource
 
 
-def test_a_fast_split_waits_for_a_slow_one(make: Callable[..., Query]) -> None:
+def test_a_fast_split_waits_for_a_slow_one(make: Callable[..., DrivenQuery]) -> None:
     """I3: a split that is ahead is read up to max-drift after the front of the other split. Then it is paused."""
     query = make({"slow": [100, 110], "fast": [100, 120, 121, 500]})
     assert query.step() == [("fast", 100), ("fast", 120), ("slow", 100), ("slow", 110)]
     assert query.step() is None
 
 
-def test_all_mappings_of_a_plan_have_the_order_of_split_ids(make: Callable[..., Query]) -> None:
+def test_all_mappings_of_a_plan_have_the_order_of_split_ids(make: Callable[..., DrivenQuery]) -> None:
     """Whatever the order in which splits are found: otherwise each would be looked up in each mapping."""
     query = make({"c": [100], "a": [100]})
     query.step()
@@ -38,7 +38,7 @@ def test_all_mappings_of_a_plan_have_the_order_of_split_ids(make: Callable[..., 
     assert list(query.coordinator._context.splits) == list(start.splits) == ["a", "b", "c"]
 
 
-def test_rows_of_a_batch_are_recorded_when_the_next_is_planned(make: Callable[..., Query]) -> None:
+def test_rows_of_a_batch_are_recorded_when_the_next_is_planned(make: Callable[..., DrivenQuery]) -> None:
     """The rows of a batch are recorded when the next batch is planned. The watermark in a row follows from the front,
     for which the next record counts, even if it was not read."""
     query = make({"a": [100, 110], "b": [100, 500]})
@@ -62,7 +62,7 @@ def test_rows_of_a_batch_are_recorded_when_the_next_is_planned(make: Callable[..
 
 
 def test_rows_are_recorded_by_the_clock_of_the_machine(
-    make: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., DrivenQuery], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows are recorded with the time of the machine, since the clock of the query does not count the time in which
     the process did not run."""
@@ -75,7 +75,7 @@ def test_rows_are_recorded_by_the_clock_of_the_machine(
     assert {round(row["recorded_at"].timestamp() * 1000) for row in query.rows()} == {later}
 
 
-def test_a_plan_without_new_records_returns_the_start_itself(make: Callable[..., Query]) -> None:
+def test_a_plan_without_new_records_returns_the_start_itself(make: Callable[..., DrivenQuery]) -> None:
     """I8, SX (PY-07): with nothing new to read a plan returns the object ``start`` itself. New data make a batch."""
     query = make({"a": [1, 2]})
     query.step()
@@ -84,12 +84,12 @@ def test_a_plan_without_new_records_returns_the_start_itself(make: Callable[...,
     assert query.step() == [("a", 3)]
 
 
-def test_a_query_without_alignment_reads_all(make: Callable[..., Query]) -> None:
+def test_a_query_without_alignment_reads_all(make: Callable[..., DrivenQuery]) -> None:
     query = make({"a": [1], "b": [10_000_000]}, aligned=False)
     assert query.step() == [("a", 1), ("b", 10_000_000)]
 
 
-def test_new_splits_are_read_from_their_beginning(make: Callable[..., Query]) -> None:
+def test_new_splits_are_read_from_their_beginning(make: Callable[..., DrivenQuery]) -> None:
     query = make({"a": [1, 2]})
     query.step()
     query.world.logs["b"] = [2, 3]
@@ -97,7 +97,7 @@ def test_new_splits_are_read_from_their_beginning(make: Callable[..., Query]) ->
     assert query.step() == [("b", 2), ("b", 3)]
 
 
-def test_the_same_offsets_give_the_same_tasks_in_another_process(make: Callable[..., Query]) -> None:
+def test_the_same_offsets_give_the_same_tasks_in_another_process(make: Callable[..., DrivenQuery]) -> None:
     """PY-09, PY-14: another process reads the same ranges between the same two offsets, although a row has come
     meanwhile."""
     query = make({"a": [1, 2, 300], "b": [1, 5]})
@@ -108,7 +108,7 @@ def test_the_same_offsets_give_the_same_tasks_in_another_process(make: Callable[
     assert query.run(start, query.offset) == first
 
 
-def test_a_restart_goes_on_aligned(make: Callable[..., Query]) -> None:
+def test_a_restart_goes_on_aligned(make: Callable[..., DrivenQuery]) -> None:
     """AL-19, AS-12, WM-21: the first plan after a restart holds the fast split back."""
     query = make({"slow": [100, 110], "fast": [100, 120, 121, 500]})
     query.step()
@@ -118,7 +118,7 @@ def test_a_restart_goes_on_aligned(make: Callable[..., Query]) -> None:
     assert query.step() == [("fast", 121), ("slow", 112)]
 
 
-def test_an_idle_split_lets_the_others_go(make: Callable[..., Query]) -> None:
+def test_an_idle_split_lets_the_others_go(make: Callable[..., DrivenQuery]) -> None:
     """WM-06: a split is idle only after more than the timeout. The time in the offset counts across a restart."""
     query = make({"slow": [100], "fast": [100, 500]})
     assert query.step() == [("fast", 100), ("slow", 100)]
@@ -131,7 +131,7 @@ def test_an_idle_split_lets_the_others_go(make: Callable[..., Query]) -> None:
     assert query.step() == [("fast", 500)]
 
 
-def test_a_clock_that_steps_back_makes_nothing_idle(make: Callable[..., Query]) -> None:
+def test_a_clock_that_steps_back_makes_nothing_idle(make: Callable[..., DrivenQuery]) -> None:
     """I9: a clock that steps back makes no split idle. A stored moment in the future is replaced by the current
     time."""
     query = make({"slow": [100], "fast": [100, 500]})
@@ -145,7 +145,7 @@ def test_a_clock_that_steps_back_makes_nothing_idle(make: Callable[..., Query]) 
     assert query.step() == [("fast", 500)]
 
 
-def test_a_split_with_an_open_transaction_is_not_empty(make: Callable[..., Query]) -> None:
+def test_a_split_with_an_open_transaction_is_not_empty(make: Callable[..., DrivenQuery]) -> None:
     """I9: a split does not turn idle while an open transaction hides its next records."""
     query = make({"slow": [100], "fast": [100, 500]})
     query.world.undrained.add("slow")
@@ -154,7 +154,7 @@ def test_a_split_with_an_open_transaction_is_not_empty(make: Callable[..., Query
     assert query.step() is None
 
 
-def test_a_silent_leader_is_neither_empty_nor_idle(make: Callable[..., Query]) -> None:
+def test_a_silent_leader_is_neither_empty_nor_idle(make: Callable[..., DrivenQuery]) -> None:
     """Rule 5: a split whose leader does not answer keeps its front, so that it holds the others back. It is neither
     empty nor idle."""
     query = make({"slow": [100, 105], "fast": [100, 112, 120]})
@@ -171,7 +171,7 @@ def test_a_silent_leader_is_neither_empty_nor_idle(make: Callable[..., Query]) -
 
 
 def test_a_split_that_does_not_tell_its_event_times_holds_all_with_a_warning(
-    make: Callable[..., Query], caplog: pytest.LogCaptureFixture
+    make: Callable[..., DrivenQuery], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Rule 5: a split without an answer about its event times holds all others back, and a warning names it. Rows
     that were read before the split was found are in the table."""
@@ -196,7 +196,7 @@ def test_a_split_that_does_not_tell_its_event_times_holds_all_with_a_warning(
     assert [(row["batch"], row["rows"]) for row in query.rows() if row["rows"]] == [(0, 2), (1, 1)]
 
 
-def test_after_a_restart_an_unknown_split_holds_all_others(make: Callable[..., Query]) -> None:
+def test_after_a_restart_an_unknown_split_holds_all_others(make: Callable[..., DrivenQuery]) -> None:
     """Rule 5, AL-19: after a restart a split whose event times are unknown holds the others back. The split was
     always paused, so the offset has no event time of it."""
     query = make({"slow": [100, 101, 102, 103], "paused": [104, 105]})
@@ -226,7 +226,7 @@ def test_periodic_calls_wait_for_their_handler() -> None:
     context.close()
 
 
-def test_a_query_reads_on_if_the_driver_cannot_listen(make: Callable[..., Query]) -> None:
+def test_a_query_reads_on_if_the_driver_cannot_listen(make: Callable[..., DrivenQuery]) -> None:
     """A query whose driver cannot listen for reports goes on, because planning does not need reports."""
     query = make({"a": [1, 2]})
     query.spec = replace(query.spec, driver=Driver("host.invalid", "host.invalid", 2))
@@ -235,7 +235,7 @@ def test_a_query_reads_on_if_the_driver_cannot_listen(make: Callable[..., Query]
 
 
 def test_al_09_a_coordinator_that_is_never_asked_writes_nothing(
-    make: Callable[..., Query], tmp_path: Path
+    make: Callable[..., DrivenQuery], tmp_path: Path
 ) -> None:
     """AL-09, AL-10: a coordinator that is never asked for a plan writes no table. Spark creates readers that it never
     uses for planning."""
@@ -244,7 +244,7 @@ def test_al_09_a_coordinator_that_is_never_asked_writes_nothing(
     assert not (tmp_path / "table").exists()
 
 
-def test_al_11_a_range_reported_twice_counts_once(make: Callable[..., Query]) -> None:
+def test_al_11_a_range_reported_twice_counts_once(make: Callable[..., DrivenQuery]) -> None:
     """AL-11: a range that is reported twice counts once. Retried and speculative tasks report the same range."""
     query = make({"a": [1, 2, 3]})
     start = query.offset
@@ -256,7 +256,7 @@ def test_al_11_a_range_reported_twice_counts_once(make: Callable[..., Query]) ->
     assert [row["rows"] for row in query.rows()] == [3]
 
 
-def test_al_14_two_lineages_of_one_source_are_two_members(make: Callable[..., Query]) -> None:
+def test_al_14_two_lineages_of_one_source_are_two_members(make: Callable[..., DrivenQuery]) -> None:
     """AL-14: two queries of one source have two ids in the table. They share an entry only if the user gave them the
     same id."""
     for query in (make({"a": [1]}), make({"a": [1]})):
@@ -266,7 +266,7 @@ def test_al_14_two_lineages_of_one_source_are_two_members(make: Callable[..., Qu
     assert len({row["source"] for row in query.rows()}) == 2
 
 
-def test_as_07_time_in_which_a_query_is_stopped_makes_no_split_idle(make: Callable[..., Query]) -> None:
+def test_as_07_time_in_which_a_query_is_stopped_makes_no_split_idle(make: Callable[..., DrivenQuery]) -> None:
     """AS-07, I9: a query that is started again after a day does not take a split with data for idle."""
     query = make({"slow": [100], "fast": [100, 500]})
     query.step()
@@ -277,7 +277,7 @@ def test_as_07_time_in_which_a_query_is_stopped_makes_no_split_idle(make: Callab
     assert query.step() is None
 
 
-def test_a_checkpoint_of_another_source_is_refused(make: Callable[..., Query]) -> None:
+def test_a_checkpoint_of_another_source_is_refused(make: Callable[..., DrivenQuery]) -> None:
     query = make({"a": [1]})
     query.step()
     other = replace(query.spec, source=MemorySource(query.world, fingerprint="another"))
@@ -285,7 +285,7 @@ def test_a_checkpoint_of_another_source_is_refused(make: Callable[..., Query]) -
         SourceCoordinator(other, query.clock).latest_offset(query.offset, None)
 
 
-def test_an_offset_without_fields_is_corrupt(make: Callable[..., Query]) -> None:
+def test_an_offset_without_fields_is_corrupt(make: Callable[..., DrivenQuery]) -> None:
     """An offset that has lost its content is refused as corrupt, and not taken for the initial offset."""
     query = make({"a": [1]})
     with pytest.raises(CorruptCheckpointError):
@@ -298,7 +298,7 @@ class AnyMemory(MemorySource):
 
 
 def test_a_source_that_accepts_the_checkpoint_of_another_goes_on_under_its_name(
-    make: Callable[..., Query],
+    make: Callable[..., DrivenQuery],
 ) -> None:
     """A source that accepts the checkpoint of another source keeps the fingerprint and the lineage in it. The id in
     the table and in the group is made from both."""
@@ -311,7 +311,7 @@ def test_a_source_that_accepts_the_checkpoint_of_another_goes_on_under_its_name(
     assert document["lineage"] == query.offset["lineage"]
 
 
-def test_everything_before_start_is_announced_as_processed(make: Callable[..., Query]) -> None:
+def test_everything_before_start_is_announced_as_processed(make: Callable[..., DrivenQuery]) -> None:
     query = make({"a": [1, 2]})
     query.step()
     assert "complete {'a': 2}" not in query.world.calls
@@ -320,7 +320,7 @@ def test_everything_before_start_is_announced_as_processed(make: Callable[..., Q
 
 
 def test_a_query_does_not_start_without_one_of_its_splits(
-    make: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., DrivenQuery], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A query does not start before each of its splits has answered. The first offset has the begin of every split,
     and a restart would forget a split that is not in it."""
@@ -333,7 +333,7 @@ def test_a_query_does_not_start_without_one_of_its_splits(
     assert query.step() == [("a", 1), ("b", 1)]
 
 
-def test_sk_30_a_split_can_be_read_by_several_tasks_and_counts_once(make: Callable[..., Query]) -> None:
+def test_sk_30_a_split_can_be_read_by_several_tasks_and_counts_once(make: Callable[..., DrivenQuery]) -> None:
     """SK-30, AL-11: a split can be read by several tasks in pieces, and each piece has its own report.
 
     A repeated report counts once; a piece without a report counts as planned.
@@ -350,7 +350,7 @@ def test_sk_30_a_split_can_be_read_by_several_tasks_and_counts_once(make: Callab
     assert (row["rows"], row["max_event_time"].timestamp() * 1000) == (7, pytest.approx(7))
 
 
-def test_the_coordinator_reports_the_ends_of_the_logs(make: Callable[..., Query]) -> None:
+def test_the_coordinator_reports_the_ends_of_the_logs(make: Callable[..., DrivenQuery]) -> None:
     """SK-34 adapted: the coordinator reports the ends of the logs to Spark, whatever the limit. Before the first plan
     it reports ``None``."""
     query = make({"a": [1, 2, 3], "b": [1]})
@@ -360,7 +360,7 @@ def test_the_coordinator_reports_the_ends_of_the_logs(make: Callable[..., Query]
 
 
 def test_the_coordinator_reports_the_ends_that_the_enumerator_returns(
-    make: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., DrivenQuery], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SK-34 adapted: the coordinator reports the ends of the logs that the enumerator returns, and not the ends of
     the ranges."""
@@ -372,7 +372,7 @@ def test_the_coordinator_reports_the_ends_that_the_enumerator_returns(
     assert query.coordinator.report_latest_offset() == {"a": 10}
 
 
-def test_a_split_of_a_bounded_source_is_finished_at_its_end(make: Callable[..., Query]) -> None:
+def test_a_split_of_a_bounded_source_is_finished_at_its_end(make: Callable[..., DrivenQuery]) -> None:
     """Rule 2: a split of a bounded source is finished at its end, and holds no other split back."""
     query = make({"short": [100], "long": [100, 500]})
     query.world.finished.add("short")

@@ -19,10 +19,10 @@ import os, signal, sys
 from pathlib import Path
 from flip27_stream.spark.planning.stream_reader import Flip27StreamReader
 from pyspark.sql.streaming.datasource import ReadMaxRows
-from tests.spark.support.driven_query import Query
-from tests.spark.support.sources.memory_source import World
+from tests.spark.support.driven_query import DrivenQuery
+from tests.spark.support.sources.memory_source import MemoryWorld
 
-reader = Flip27StreamReader(Query(World({"0": [1]}), Path(sys.argv[1])).spec)
+reader = Flip27StreamReader(DrivenQuery(MemoryWorld({"0": [1]}), Path(sys.argv[1])).spec)
 reader.latestOffset(reader.initialOffset(), ReadMaxRows(1))
 """
 

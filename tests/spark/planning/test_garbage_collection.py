@@ -9,7 +9,7 @@ from typing import Any
 
 from flip27_stream.spark.planning import garbage_collection as collection
 from flip27_stream.spark.planning.garbage_collection import rare_collection
-from tests.spark.support.driven_query import Query
+from tests.spark.support.driven_query import DrivenQuery
 
 
 class Loop:
@@ -19,7 +19,7 @@ class Loop:
         self.itself = self
 
 
-def test_a_plan_that_waits_leaves_the_collection_of_garbage_on(make: Callable[..., Query]) -> None:
+def test_a_plan_that_waits_leaves_the_collection_of_garbage_on(make: Callable[..., DrivenQuery]) -> None:
     """Garbage of other threads is collected while a plan is made, because a plan may wait for a leader."""
     query = make({"a": [1]})
     query.step(10)

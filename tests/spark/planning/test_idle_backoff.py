@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from flip27_stream.spark.planning.idle_backoff import IdleBackoff
-from tests.spark.support.driven_query import Query
+from tests.spark.support.driven_query import DrivenQuery
 from tests.support.module_time import replace_time
 
 POLL_S = 0.011
@@ -115,7 +115,7 @@ def test_pauses_are_short_while_records_are_likely(machine: Machine) -> None:
     assert planned == 100
 
 
-def test_a_finished_source_answers_at_once(make: Callable[..., Query], machine: Machine) -> None:
+def test_a_finished_source_answers_at_once(make: Callable[..., DrivenQuery], machine: Machine) -> None:
     """A finished source answers without a delay. Otherwise it would delay every batch of the other sources of its
     query by a second."""
     query = make({"a": [100]}, aligned=False)

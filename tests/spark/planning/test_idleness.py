@@ -11,19 +11,19 @@ from pathlib import Path
 import pytest
 
 from flip27_stream.spark.planning.query_clock import QueryClock
-from tests.spark.support.driven_query import NOW, Query, states
-from tests.spark.support.sources.memory_source import World
+from tests.spark.support.driven_query import NOW, DrivenQuery, states
+from tests.spark.support.sources.memory_source import MemoryWorld
 from tests.support.module_time import replace_time
 
 IDLE_AFTER = 1001
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Iterator[Callable[..., Query]]:
-    queries: list[Query] = []
+def make(tmp_path: Path) -> Iterator[Callable[..., DrivenQuery]]:
+    queries: list[DrivenQuery] = []
 
-    def query(logs: dict[str, list[int | None]], **options: str) -> Query:
-        queries.append(Query(World(logs), tmp_path / "table", options=options))
+    def query(logs: dict[str, list[int | None]], **options: str) -> DrivenQuery:
+        queries.append(DrivenQuery(MemoryWorld(logs), tmp_path / "table", options=options))
         return queries[-1]
 
     yield query
@@ -31,7 +31,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Query]]:
         each.coordinator.close()
 
 
-def test_a_paused_split_goes_on_once_the_others_are_idle(make: Callable[..., Query]) -> None:
+def test_a_paused_split_goes_on_once_the_others_are_idle(make: Callable[..., DrivenQuery]) -> None:
     """AS-04, AS-05, AS-08, AS-21, WM-25: a paused split does not turn idle, however long it is paused. Silent splits
     turn idle each by itself, and the paused split goes on once the last of them is idle."""
     query = make({"ahead": [100, 500], "one": [100], "two": [100]})
@@ -50,7 +50,7 @@ def test_a_paused_split_goes_on_once_the_others_are_idle(make: Callable[..., Que
     assert query.step() == [("ahead", 500)]
 
 
-def test_a_silent_split_that_comes_back_behind_holds_again(make: Callable[..., Query]) -> None:
+def test_a_silent_split_that_comes_back_behind_holds_again(make: Callable[..., DrivenQuery]) -> None:
     """WM-11, AL-03, AO-05: an idle split that gets data is read, and holds the others back with its own front, which
     is behind them."""
     query = make({"ahead": [100, 500, 505], "silent": [100]})
@@ -65,7 +65,7 @@ def test_a_silent_split_that_comes_back_behind_holds_again(make: Callable[..., Q
     assert query.step() == [("ahead", 506)]
 
 
-def test_a_split_added_during_a_pause_counts(make: Callable[..., Query]) -> None:
+def test_a_split_added_during_a_pause_counts(make: Callable[..., DrivenQuery]) -> None:
     """AO-05, AS-14, WM-29: a new split that is behind holds the others back.
 
     A new split without data does not count.
@@ -84,7 +84,9 @@ def test_a_split_added_during_a_pause_counts(make: Callable[..., Query]) -> None
 
 
 @pytest.mark.parametrize("removed", ["ahead", "slow"])
-def test_a_split_removed_during_a_pause_no_longer_counts(make: Callable[..., Query], removed: str) -> None:
+def test_a_split_removed_during_a_pause_no_longer_counts(
+    make: Callable[..., DrivenQuery], removed: str
+) -> None:
     """AS-14, AS-19, AS-20, WM-16: a removed split is not paused and holds no split back."""
     query = make({"ahead": [100, 500], "slow": [100], "other": [100]})
     query.step()
@@ -101,7 +103,7 @@ def test_a_split_removed_during_a_pause_no_longer_counts(make: Callable[..., Que
     assert sorted(query.offset["splits"]) == sorted({"ahead", "other", "slow"} - {removed})
 
 
-def test_an_idle_query_has_no_batches_and_holds_nobody(make: Callable[..., Query]) -> None:
+def test_an_idle_query_has_no_batches_and_holds_nobody(make: Callable[..., DrivenQuery]) -> None:
     """AL-04, WM-27, I8: while all splits are idle no batch runs. A split that gets data is read, however far ahead it
     is."""
     query = make({"a": [100], "b": [100]})
@@ -115,7 +117,9 @@ def test_an_idle_query_has_no_batches_and_holds_nobody(make: Callable[..., Query
     assert query.step() == [("a", 101)]
 
 
-def test_the_last_split_that_moves_finishes_while_the_others_are_paused(make: Callable[..., Query]) -> None:
+def test_the_last_split_that_moves_finishes_while_the_others_are_paused(
+    make: Callable[..., DrivenQuery],
+) -> None:
     """AS-06, AS-10, AO-06: a finished split holds no other split back. Paused splits are read one after the other
     when those behind them are finished."""
     query = make({"last": [100, 105], "one": [100, 500], "two": [100, 600]})
@@ -128,7 +132,9 @@ def test_the_last_split_that_moves_finishes_while_the_others_are_paused(make: Ca
     assert query.step() == [("two", 600)]
 
 
-def test_a_query_stopped_for_longer_than_every_timeout_goes_on_aligned(make: Callable[..., Query]) -> None:
+def test_a_query_stopped_for_longer_than_every_timeout_goes_on_aligned(
+    make: Callable[..., DrivenQuery],
+) -> None:
     """AS-07, I9: the time in which a query is stopped makes no split idle. A split with data is read, and a paused
     split stays paused."""
     query = make({"ahead": [100, 500], "busy": [100], "paused": [100, 300]})
@@ -147,7 +153,7 @@ def test_a_query_stopped_for_longer_than_every_timeout_goes_on_aligned(make: Cal
 
 
 def test_steps_of_the_machines_clock_make_nothing_idle(
-    make: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., DrivenQuery], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """I9: steps of the machine's wall clock make no split idle, because within a process the monotonic clock
     counts."""
@@ -166,7 +172,7 @@ def test_steps_of_the_machines_clock_make_nothing_idle(
     assert clock() - began < 600_000
 
 
-def test_wm_14_watermarks_change_in_plans_only(make: Callable[..., Query]) -> None:
+def test_wm_14_watermarks_change_in_plans_only(make: Callable[..., DrivenQuery]) -> None:
     """WM-14, AL-21: a report moves the watermark of the group only with the next plan. Until then the group has the
     watermark of the last plan."""
     query = make({"a": [100, 110], "b": [101]})
@@ -177,7 +183,7 @@ def test_wm_14_watermarks_change_in_plans_only(make: Callable[..., Query]) -> No
     assert member.entry.watermark == 100
 
 
-def test_a_replayed_batch_keeps_its_idle_split(make: Callable[..., Query]) -> None:
+def test_a_replayed_batch_keeps_its_idle_split(make: Callable[..., DrivenQuery]) -> None:
     """WM-06: a split that was idle when another process planned a replayed batch is idle in the rows of that batch.
 
     The split does not count, so the rows that were read are not ahead of it.

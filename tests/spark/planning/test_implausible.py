@@ -9,11 +9,11 @@ from collections.abc import Callable
 import pytest
 from deltalake import DeltaTable
 
-from tests.spark.support.driven_query import NOW, Query
+from tests.spark.support.driven_query import NOW, DrivenQuery
 from watermark_alignment.__main__ import main
 from watermark_alignment.table.batch_note import KEY, BatchNote
 
-Make = Callable[..., Query]
+Make = Callable[..., DrivenQuery]
 
 
 def test_skipped_records_are_counted_in_the_table_and_in_the_status(

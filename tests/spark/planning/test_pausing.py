@@ -17,19 +17,19 @@ from flip27_stream.spark.reporting import reporting_splits as reporting
 from flip27_stream.spark.reporting.report_channel import ReportAddress
 from flip27_stream.spark.reporting.reports import TaskReport
 from flip27_stream.spark.source_spec import Driver
-from tests.spark.support.driven_query import Query
-from tests.spark.support.sources.memory_source import LogEnumerator, MemorySource, World
+from tests.spark.support.driven_query import DrivenQuery
+from tests.spark.support.sources.memory_source import LogEnumerator, MemorySource, MemoryWorld
 from watermark_alignment.table.maintenance import Maintenance
 
 ALLOW = "scan.watermark.alignment.allow-unaligned-source-splits"
-Make = Callable[..., Query]
+Make = Callable[..., DrivenQuery]
 
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    def query(logs: dict[str, list[int | None]], **options: str) -> Query:
-        world = World(logs)
-        return Query(
+    def query(logs: dict[str, list[int | None]], **options: str) -> DrivenQuery:
+        world = MemoryWorld(logs)
+        return DrivenQuery(
             world, tmp_path / "table", source=MemorySource(world, enumerator=LogEnumerator), options=options
         )
 
@@ -66,7 +66,7 @@ def test_reported_event_times_survive_a_restart(make: Make) -> None:
     assert query.step(2) == [("slow", 103), ("slow", 104)]
 
 
-def deaf(query: Query) -> None:
+def deaf(query: DrivenQuery) -> None:
     """Gives the query a driver that cannot listen for reports."""
     query.spec = replace(query.spec, driver=Driver("host.invalid", "host.invalid", 2))
     query.coordinator = SourceCoordinator(query.spec, query.clock)
@@ -113,7 +113,7 @@ def without_reports_of(split: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task, "send_report", lossy)
 
 
-def go_on(query: Query, limit: int, seconds: int) -> list[tuple[str, int | None]]:
+def go_on(query: DrivenQuery, limit: int, seconds: int) -> list[tuple[str, int | None]]:
     """Returns the rows that the query reads in ``seconds``, with a plan in each of them."""
     rows = []
     for _ in range(seconds):

@@ -12,11 +12,11 @@ import sys, threading
 from unittest.mock import patch
 
 from benchmarks.support.coordinators import kafka_coordinator
-from benchmarks.support.simulated_cluster import SimulatedCluster
+from benchmarks.support.simulated_cluster import SimulatedTopic
 from flip27_stream.connectors.kafka.planning import enumerator
 from offsets import INITIAL
 
-cluster = SimulatedCluster("topic", 2)
+cluster = SimulatedTopic("topic", 2)
 cluster.end = 10
 with patch.object(enumerator, "KafkaClient", lambda _: cluster):
     coordinator = kafka_coordinator("simulated:9092", "topic", sys.argv[1])

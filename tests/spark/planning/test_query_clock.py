@@ -11,14 +11,14 @@ import pytest
 from flip27_stream.spark.planning import query_clock as clock
 from flip27_stream.spark.planning.query_clock import QueryClock, wall_clock
 from flip27_stream.testing import wait_until
-from tests.spark.support.driven_query import Query, states
+from tests.spark.support.driven_query import DrivenQuery, states
 from tests.support.module_time import replace_time
 
 SECOND, HOUR = 1000, 3_600_000
 
 
 @dataclass
-class Machine:
+class TwoClocks:
     """The two clocks of a machine (ms)."""
 
     wall: int = 1_700_000_000_000
@@ -34,8 +34,8 @@ class Machine:
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
-    machine = Machine()
+def machine(monkeypatch: pytest.MonkeyPatch) -> TwoClocks:
+    machine = TwoClocks()
     replace_time(
         monkeypatch,
         "flip27_stream.spark.planning.query_clock",
@@ -46,7 +46,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     return machine
 
 
-def begin(query: Query, *, watched: bool = True) -> QueryClock:
+def begin(query: DrivenQuery, *, watched: bool = True) -> QueryClock:
     """Restarts the query as in a new process that has the machine's clocks. Returns the clock of the query."""
     query.restart()
     own = QueryClock(watched=watched)
@@ -57,14 +57,14 @@ def begin(query: Query, *, watched: bool = True) -> QueryClock:
 
 
 @pytest.fixture
-def query(make: Callable[..., Query], machine: Machine) -> Query:
+def query(make: Callable[..., DrivenQuery], machine: TwoClocks) -> DrivenQuery:
     """A query that holds split "ahead" back until split "silent" is idle, which takes more than 60 s."""
     ahead = [machine.wall - HOUR, machine.wall - 10]
     options = {"scan.watermark.idle_timeout": "60 s"}
     return make({"ahead": [*ahead], "silent": [ahead[0]]}, **options)
 
 
-def test_a_suspension_does_not_move_the_stored_moment(query: Query, machine: Machine) -> None:
+def test_a_suspension_does_not_move_the_stored_moment(query: DrivenQuery, machine: TwoClocks) -> None:
     """I9: after the machine was suspended, the stored moment since which a split is silent is right by the wall
     clock. The split does not turn idle too early in the next process."""
     own = begin(query)
@@ -82,14 +82,14 @@ def test_a_suspension_does_not_move_the_stored_moment(query: Query, machine: Mac
     own.close()
 
 
-def run_for(own: QueryClock, machine: Machine, seconds: int) -> None:
+def run_for(own: QueryClock, machine: TwoClocks, seconds: int) -> None:
     """Lets the process run for some seconds. It reads its clock each second."""
     for _ in range(seconds):
         machine.passes(SECOND)
         own()
 
 
-def test_the_stored_moment_counts_in_the_next_process(query: Query, machine: Machine) -> None:
+def test_the_stored_moment_counts_in_the_next_process(query: DrivenQuery, machine: TwoClocks) -> None:
     """Rule 9: the time since the stored moment counts in the next process, so that a scheduled query can find a split
     idle."""
     begin(query).close()
@@ -100,7 +100,7 @@ def test_the_stored_moment_counts_in_the_next_process(query: Query, machine: Mac
 
 
 @pytest.mark.parametrize("stop", ["suspended", "paused"])
-def test_a_stop_of_the_machine_makes_nothing_idle(query: Query, machine: Machine, stop: str) -> None:
+def test_a_stop_of_the_machine_makes_nothing_idle(query: DrivenQuery, machine: TwoClocks, stop: str) -> None:
     """I9: time in which the machine stands still does not count for idleness. Both clocks jump after a pause of a
     virtual machine."""
     own = begin(query)
@@ -116,7 +116,7 @@ def test_a_stop_of_the_machine_makes_nothing_idle(query: Query, machine: Machine
     own.close()
 
 
-def test_long_batches_and_rare_triggers_count(query: Query, machine: Machine) -> None:
+def test_long_batches_and_rare_triggers_count(query: DrivenQuery, machine: TwoClocks) -> None:
     """Rule 9: a split turns idle after two plans that are far apart, if the process ran in between."""
     own = begin(query)
     query.step()
@@ -125,7 +125,9 @@ def test_long_batches_and_rare_triggers_count(query: Query, machine: Machine) ->
     own.close()
 
 
-def test_a_clock_that_is_set_back_makes_no_event_time_implausible(query: Query, machine: Machine) -> None:
+def test_a_clock_that_is_set_back_makes_no_event_time_implausible(
+    query: DrivenQuery, machine: TwoClocks
+) -> None:
     """Rule 6: the bound on plausible event times follows the later of the machine's clock and the query's clock. A
     step of the machine's clock back does not lower the bound, and a step forward raises it."""
     own = begin(query)
@@ -139,7 +141,7 @@ def test_a_clock_that_is_set_back_makes_no_event_time_implausible(query: Query, 
     own.close()
 
 
-def test_only_time_in_which_the_process_ran_counts(machine: Machine) -> None:
+def test_only_time_in_which_the_process_ran_counts(machine: TwoClocks) -> None:
     watched, plain = QueryClock(watched=True), QueryClock()
     began = watched()
     for ms in (0, 1, 5000, 5001, 4999, HOUR, -7):
@@ -168,7 +170,7 @@ def ticking() -> set[threading.Thread]:
 
 
 def test_without_a_thread_all_time_counts_with_a_warning(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    machine: TwoClocks, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def no_more(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

@@ -20,9 +20,9 @@ from flip27_stream.errors import ConnectorError, ContractError
 from flip27_stream.spark.planning import stall_detector
 from flip27_stream.testing import wait_until
 from flip27_stream.testing.source_query import SourceQuery
-from tests.spark.support.driven_query import Query
+from tests.spark.support.driven_query import DrivenQuery
 from tests.spark.support.sources.backlog_source import BacklogEnumerator
-from tests.spark.support.sources.memory_source import LogEnumerator, MemorySource, MemorySplit, World
+from tests.spark.support.sources.memory_source import LogEnumerator, MemorySource, MemorySplit, MemoryWorld
 from tests.support.module_time import replace_time
 
 
@@ -45,9 +45,9 @@ class Dangles(LogEnumerator):
 
 def available_now(
     enumerator: Callable[..., LogEnumerator], logs: Mapping[str, list[int | None]] | None = None
-) -> Query:
-    world = World(dict(logs or {"a": [1, 2]}))
-    query = Query(world, None, source=MemorySource(world, enumerator=enumerator))
+) -> DrivenQuery:
+    world = MemoryWorld(dict(logs or {"a": [1, 2]}))
+    query = DrivenQuery(world, None, source=MemorySource(world, enumerator=enumerator))
     query.coordinator.prepare_available_now()
     assert query.step() == [(name, t) for name, times in world.logs.items() for t in times]
     return query
@@ -84,7 +84,7 @@ def test_a_run_that_nothing_can_end_warns_and_fails(
 
 @pytest.mark.parametrize(("enumerator", "why"), [(Hoards, HOARDS), (Dangles, DANGLES)])
 def test_a_batch_read_fails_the_same_way(short: None, enumerator: type[LogEnumerator], why: str) -> None:
-    source = MemorySource(World({"a": [1, 2]}), enumerator=enumerator)
+    source = MemorySource(MemoryWorld({"a": [1, 2]}), enumerator=enumerator)
     with SourceQuery(source) as query, pytest.raises(ContractError, match=why):
         query.read_batch()
 
@@ -109,9 +109,9 @@ class Listing(Hoards):
 def test_a_slow_call_is_waited_for(short: None, caplog: pytest.LogCaptureFixture) -> None:
     """A run waits for a call of ``call_async``, however long the call takes. A warning says what the run waits
     for."""
-    world = World({"a": [1, 2]})
+    world = MemoryWorld({"a": [1, 2]})
     world.listed = threading.Event()  # type: ignore[attr-defined]
-    query = Query(world, None, source=MemorySource(world, enumerator=Listing))
+    query = DrivenQuery(world, None, source=MemorySource(world, enumerator=Listing))
     query.coordinator.prepare_available_now()
     query.step()
 
@@ -168,8 +168,10 @@ def test_progress_begins_the_wait_anew(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch, "flip27_stream.spark.planning.stall_detector", monotonic=lambda: now, sleep=pause
     )
     monkeypatch.setattr(stall_detector, "GIVE_UP_S", 15 * stall_detector._PAUSE_S)
-    world = World({name: [n] for n, name in enumerate("abcdefgh", 1)})
-    query = Query(world, None, source=MemorySource(world, limits=ReadLimits(max_files=1), enumerator=Slow))
+    world = MemoryWorld({name: [n] for n, name in enumerate("abcdefgh", 1)})
+    query = DrivenQuery(
+        world, None, source=MemorySource(world, limits=ReadLimits(max_files=1), enumerator=Slow)
+    )
     query.coordinator.prepare_available_now()
     while query.step(2**63 - 1) is not None:
         pass

@@ -24,7 +24,7 @@ from tests.spark.support.kafka_queries import (
     records,
 )
 from tests.spark.support.transactions import write_transaction
-from tests.spark.support.windowed_counts import Counted, count_windows
+from tests.spark.support.windowed_counts import WindowedCounts, count_windows
 
 pytestmark = pytest.mark.jvm
 
@@ -82,7 +82,7 @@ SHAPES: dict[str, tuple[Callable[[], list[KafkaRecord]], int]] = {
 
 def count_both(
     queries: KafkaQueries, topic: str, delay_ms: int, options: dict[str, str], limit: int = 60
-) -> tuple[Counted, Counted]:
+) -> tuple[WindowedCounts, WindowedCounts]:
     """Returns the counts with our source, and with the built-in source under the same limit and delay."""
     limited = {"maxOffsetsPerTrigger": str(limit)}
     kafka = {key: value for key, value in options.items() if key.startswith("kafka.")}

@@ -31,7 +31,7 @@ RECORDS = 60
 """The number of records that are written to each partition at a time."""
 
 
-class Sink:
+class ParquetSink:
     """A folder of Parquet files that queries write one after the other, from one checkpoint."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
@@ -55,8 +55,8 @@ class Sink:
 
 
 @pytest.fixture
-def sink(registered: SparkSession, tmp_path: Path) -> Sink:
-    return Sink(registered, tmp_path / "sink")
+def sink(registered: SparkSession, tmp_path: Path) -> ParquetSink:
+    return ParquetSink(registered, tmp_path / "sink")
 
 
 def write(broker: KafkaBroker, topic: str, hours: int = 0) -> None:
@@ -80,7 +80,7 @@ def test_a_batch_read_of_kafka(queries: KafkaQueries, topic: Callable[..., str])
 
 
 def test_available_now_goes_on_where_it_was(
-    queries: KafkaQueries, topic: Callable[..., str], sink: Sink
+    queries: KafkaQueries, topic: Callable[..., str], sink: ParquetSink
 ) -> None:
     name = topic(partitions=PARTITIONS)
     for rounds in (1, 2):
@@ -90,7 +90,7 @@ def test_available_now_goes_on_where_it_was(
 
 
 def test_a_killed_planner_neither_loses_nor_doubles(
-    queries: KafkaQueries, topic: Callable[..., str], sink: Sink
+    queries: KafkaQueries, topic: Callable[..., str], sink: ParquetSink
 ) -> None:
     name = topic(partitions=PARTITIONS)
     write(queries.broker, name)
@@ -110,7 +110,7 @@ def test_a_killed_planner_neither_loses_nor_doubles(
 
 
 def test_alignment_keeps_partitions_together(
-    queries: KafkaQueries, topic: Callable[..., str], sink: Sink
+    queries: KafkaQueries, topic: Callable[..., str], sink: ParquetSink
 ) -> None:
     """I3: partitions that begin hours apart are read one after the other. At the end of each batch the drift is
     within max-drift."""
@@ -130,7 +130,7 @@ def test_alignment_keeps_partitions_together(
     assert max(drifts) <= 10 * MINUTE
 
 
-def test_files_are_read_once(registered: SparkSession, tmp_path: Path, sink: Sink) -> None:
+def test_files_are_read_once(registered: SparkSession, tmp_path: Path, sink: ParquetSink) -> None:
     landing = tmp_path / "landing"
     landing.mkdir()
     for number in range(4):

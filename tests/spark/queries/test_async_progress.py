@@ -17,7 +17,7 @@ from kafka.admin import NewPartitions
 from flip27_stream.testing import wait_until
 from offsets import MARKER
 from tests.spark.support.both_sources import positions
-from tests.spark.support.driven_query import Query
+from tests.spark.support.driven_query import DrivenQuery
 from tests.spark.support.kafka_queries import CONTINUOUS, T0, TIME_LIMIT_S, KafkaQueries, records
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 HOURS = "36000000"
 
 
-def some_batches(query: Query, batches: int = 7) -> Iterator[dict[str, Any]]:
+def some_batches(query: DrivenQuery, batches: int = 7) -> Iterator[dict[str, Any]]:
     """Returns the offsets of a query that finds a split in its third batch and another one in its fifth."""
     for batch in range(batches):
         for log in query.world.logs.values():
@@ -43,7 +43,7 @@ def some_batches(query: Query, batches: int = 7) -> Iterator[dict[str, Any]]:
     ("aligned", "pairs"), [(False, [*combinations(range(7), 2)]), (True, [(0, 6), (1, 4)])]
 )
 def test_a_batch_between_any_two_offsets_can_be_run_again(
-    make: Callable[..., Query], aligned: bool, pairs: list[tuple[int, int]]
+    make: Callable[..., DrivenQuery], aligned: bool, pairs: list[tuple[int, int]]
 ) -> None:
     """A batch between any two offsets reads every row between them and no other row. It also reads a split that
     was found in between."""
@@ -56,7 +56,9 @@ def test_a_batch_between_any_two_offsets_can_be_run_again(
         assert query.coordinator.latest_offset(documents[j], 100) is not None
 
 
-def test_begins_of_splits_that_are_known_to_be_logged_are_not_repeated(make: Callable[..., Query]) -> None:
+def test_begins_of_splits_that_are_known_to_be_logged_are_not_repeated(
+    make: Callable[..., DrivenQuery],
+) -> None:
     """The offset repeats where a split began only until that is known to be logged. Spark tells so with ``commit``,
     one batch later; with asynchronous progress tracking hours later, or never."""
     query = make({"a": [99]})
@@ -69,7 +71,9 @@ def test_begins_of_splits_that_are_known_to_be_logged_are_not_repeated(make: Cal
     assert repeated == [1, 1, 1, 2, 1, 2, 1]
 
 
-def test_begins_of_splits_are_repeated_until_they_are_known_to_be_logged(make: Callable[..., Query]) -> None:
+def test_begins_of_splits_are_repeated_until_they_are_known_to_be_logged(
+    make: Callable[..., DrivenQuery],
+) -> None:
     query = make({"a": [99]})
     assert [document[MARKER] for document in some_batches(query)] == [1, 1, 1, 2, 2, 2, 2]
     query.restart()

@@ -14,14 +14,14 @@ from unittest.mock import MagicMock
 import pytest
 
 from tests.spark.queries.support.query_in_spark import InSpark
-from tests.spark.support.driven_query import NOW, Query
+from tests.spark.support.driven_query import NOW, DrivenQuery
 from tests.watermark_alignment.support.table_rows import split_rows
 from watermark_alignment import CatalogTableWriter, catalog_writer
 from watermark_alignment.monitoring.status import StatusReader
 from watermark_alignment.table.batch_note import KEY
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
-Make = Callable[..., Query]
+Make = Callable[..., DrivenQuery]
 
 STEADY = {split: list(range(1_000_000, 1_000_100)) for split in ("a", "b")}
 SHORT = "The delay of withWatermark in query 'counts' is 10ms. It must be longer than max-drift (10ms)"
@@ -37,7 +37,7 @@ def writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CatalogT
     writer.close()
 
 
-def spool_note(query: Query, writer: CatalogTableWriter, text: str | None = None) -> None:
+def spool_note(query: DrivenQuery, writer: CatalogTableWriter, text: str | None = None) -> None:
     """Puts the newest note of the query into the spool, and lets the writer write what is there."""
     for news in StatusReader(SplitWatermarkTable(str(query.table), {})).read(NOW).members.values():
         if news.note is not None:

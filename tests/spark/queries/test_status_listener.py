@@ -13,9 +13,9 @@ import pytest
 from pyspark.sql.streaming.listener import QueryIdleEvent, QueryTerminatedEvent
 
 from flip27_stream.errors import OptionError
-from tests.spark.queries.support.watched_query import Watched
-from tests.spark.support.driven_query import NOW, Query
-from tests.spark.support.sources.memory_source import World
+from tests.spark.queries.support.watched_query import WatchedQuery
+from tests.spark.support.driven_query import NOW, DrivenQuery
+from tests.spark.support.sources.memory_source import MemoryWorld
 from tests.watermark_alignment.support.group_entries import entry
 from tests.watermark_alignment.support.progress_events import RUN, progress
 from tests.watermark_alignment.support.table_rows import split_rows
@@ -24,7 +24,7 @@ from watermark_alignment.__main__ import main
 from watermark_alignment.group.group_log import KEY
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
-Make = Callable[..., Query]
+Make = Callable[..., DrivenQuery]
 
 STALL_MS = 60_000
 _GROUP_H = {"scan.watermark.alignment.group": "h"}
@@ -46,7 +46,7 @@ Logged = Callable[[int], list[str]]
 
 
 def test_each_batch_is_logged_in_a_line(make: Make, logged: Logged) -> None:
-    watched = Watched(make({"a": [1000, 2000, 3000], "b": [2500]}))
+    watched = WatchedQuery(make({"a": [1000, 2000, 3000], "b": [2500]}))
     for _ in range(2):
         watched.step(limit=2)
     source = watched.query.offset["source"]
@@ -72,7 +72,7 @@ def test_progress_of_other_sources_is_not_logged(logged: Logged, end: Any) -> No
     ("aligned", "remedy"), [(True, "raise scan.watermark.idle-timeout"), (False, "not aligned")]
 )
 def test_dropped_rows_are_warned_of_once(make: Make, logged: Logged, aligned: bool, remedy: str) -> None:
-    watched = Watched(make({"a": [1000, 2000, 3000]}, aligned=aligned))
+    watched = WatchedQuery(make({"a": [1000, 2000, 3000]}, aligned=aligned))
     watched.step(limit=1)
     assert logged(logging.WARNING) == []
     for _ in range(2):
@@ -85,7 +85,7 @@ def test_dropped_rows_are_warned_of_once(make: Make, logged: Logged, aligned: bo
 def test_rows_dropped_beside_a_source_that_is_not_aligned_name_it(make: Make, logged: Logged) -> None:
     """A union of an aligned source with another one has one watermark, which the other one moves."""
     query = make({"a": [1000, 2000, 3000]})
-    watched = Watched(query)
+    watched = WatchedQuery(query)
     watched.step(limit=1)
     rate = {"description": "RateStreamV2[rowsPerSecond=1]", "startOffset": 0, "endOffset": 1}
     for _ in range(2):
@@ -97,7 +97,7 @@ def test_rows_dropped_beside_a_source_that_is_not_aligned_name_it(make: Make, lo
     assert "Align all sources, in one group" in warning
 
 
-def two_sources(watched: Watched, other: Query, dropped: int = 0) -> None:
+def two_sources(watched: WatchedQuery, other: DrivenQuery, dropped: int = 0) -> None:
     """Tells the listener of four batches of a query with two sources. The first one only announces them."""
     query = watched.query
     for batch in range(4):
@@ -115,8 +115,8 @@ def two_sources(watched: Watched, other: Query, dropped: int = 0) -> None:
 
 def test_rows_dropped_of_sources_in_two_groups_name_the_groups(make: Make, logged: Logged) -> None:
     query = make({"a": [1000, 2000, 3000]})
-    other = Query(World({"b": [1000, 2000, 3000]}), query.table, options=_GROUP_H)
-    two_sources(Watched(query), other, dropped=7)
+    other = DrivenQuery(MemoryWorld({"b": [1000, 2000, 3000]}), query.table, options=_GROUP_H)
+    two_sources(WatchedQuery(query), other, dropped=7)
     other.coordinator.close()
     [warning] = logged(logging.WARNING)
     assert "Its sources are in several groups: g, h. Groups are not aligned with each other" in warning
@@ -127,8 +127,8 @@ def test_a_source_of_a_query_in_another_table_is_warned_of(
 ) -> None:
     """The sources of a query have the same group in two tables, so they do not know of each other."""
     query = make({"a": [1000, 2000, 3000]})
-    other = Query(World({"b": [1000, 2000, 3000]}), tmp_path / "another")
-    two_sources(Watched(query), other, dropped=7)
+    other = DrivenQuery(MemoryWorld({"b": [1000, 2000, 3000]}), tmp_path / "another")
+    two_sources(WatchedQuery(query), other, dropped=7)
     other.coordinator.close()
     warning, dropped = sorted(logged(logging.WARNING))
     assert "Its sources are in several split-watermark tables" in dropped
@@ -143,7 +143,7 @@ def test_a_listener_with_the_table_of_another_query_says_so(
     old.append("clicks", 0, split_rows(0), {})
     old.note({KEY: entry("clicks").to_text()})
     query = make({"a": [1000, 2000, 3000]})
-    watched = Watched(query)
+    watched = WatchedQuery(query)
     watched.listener = StatusListener(old.uri, look_every="0", clock=query.clock)
     for _ in range(4):
         watched.step(limit=1)
@@ -156,9 +156,9 @@ def test_the_two_sources_of_a_self_join_are_both_in_the_table(make: Make, logged
     """They have one id, and each has a lineage."""
     named = {"scan.source.id": "clicks"}
     query = make({"a": [1000, 2000, 3000]}, **named)
-    other = Query(World({"a": [1000, 2000, 3000]}), query.table, options=named)
+    other = DrivenQuery(MemoryWorld({"a": [1000, 2000, 3000]}), query.table, options=named)
     object.__setattr__(other.spec, "definition", query.spec.definition)
-    two_sources(Watched(query), other)
+    two_sources(WatchedQuery(query), other)
     other.coordinator.close()
     assert logged(logging.WARNING) == []
 
@@ -166,7 +166,7 @@ def test_the_two_sources_of_a_self_join_are_both_in_the_table(make: Make, logged
 def test_a_split_that_stalls_its_group_is_named(make: Make, logged: Logged) -> None:
     """The listener names a split that stalls its group. No batch runs meanwhile, so the listener sees the stall at
     Spark's idle events."""
-    watched = Watched(make({"a": [1000], "b": [1000, 9000]}, idle_timeout="1 hour"))
+    watched = WatchedQuery(make({"a": [1000], "b": [1000, 9000]}, idle_timeout="1 hour"))
     for _ in range(3):
         watched.step(limit=10)
     clock = watched.query.clock
@@ -189,7 +189,7 @@ def test_a_split_that_stalls_its_group_is_named(make: Make, logged: Logged) -> N
 
 def test_a_member_that_left_stalls_no_group(make: Make, logged: Logged) -> None:
     """A member that has left its group stalls no other member. Its rows stay in the table, and are far behind."""
-    watched = Watched(make({"a": [1000], "b": [1000, 9000]}, idle_timeout="1 hour"))
+    watched = WatchedQuery(make({"a": [1000], "b": [1000, 9000]}, idle_timeout="1 hour"))
     for _ in range(3):
         watched.step(limit=10)
     table = SplitWatermarkTable(str(watched.query.table), {})
@@ -216,7 +216,7 @@ def test_a_member_that_left_stalls_no_group(make: Make, logged: Logged) -> None:
 def test_a_long_batch_is_no_stall(make: Make, logged: Logged) -> None:
     """A long batch gives no warning of a stall. A split is the slowest and others are paused, but the query is never
     idle."""
-    watched = Watched(make({"a": list(range(1000, 1100)), "b": [9000]}))
+    watched = WatchedQuery(make({"a": list(range(1000, 1100)), "b": [9000]}))
     for _ in range(8):
         watched.step(limit=10)
         watched.query.clock.advance(2 * STALL_MS)
@@ -224,7 +224,7 @@ def test_a_long_batch_is_no_stall(make: Make, logged: Logged) -> None:
 
 
 def test_a_query_that_has_read_all_does_not_stall(make: Make, logged: Logged) -> None:
-    watched = Watched(make({"a": [1000], "b": [1005]}, idle_timeout="1 hour"))
+    watched = WatchedQuery(make({"a": [1000], "b": [1005]}, idle_timeout="1 hour"))
     for _ in range(3):
         watched.step(limit=10)
     watched.tell(watched.query.offset)
@@ -236,7 +236,7 @@ def test_a_query_that_has_read_all_does_not_stall(make: Make, logged: Logged) ->
 def test_a_drift_above_max_drift_is_warned_of(make: Make, logged: Logged) -> None:
     """The listener warns of a drift above max-drift. It arises when a split that was idle comes back behind the
     others."""
-    watched = Watched(make({"a": [1000], "b": [1000, 9000]}))
+    watched = WatchedQuery(make({"a": [1000], "b": [1000, 9000]}))
     for _ in range(3):
         watched.step(limit=10)
     watched.query.clock.advance(1001)
@@ -254,7 +254,7 @@ def test_a_drift_above_max_drift_is_warned_of(make: Make, logged: Logged) -> Non
 
 def test_watermarks_without_reports_are_warned_of(make: Make, logged: Logged) -> None:
     """The listener warns if no task sends a report, for example because the network forbids it."""
-    watched = Watched(make({"a": [1000, 1001], "b": [1000, 1001]}))
+    watched = WatchedQuery(make({"a": [1000, 1001], "b": [1000, 1001]}))
     watched.without_reports()
     for _ in range(4):
         watched.step(limit=2)
@@ -265,7 +265,7 @@ def test_watermarks_without_reports_are_warned_of(make: Make, logged: Logged) ->
 
 def test_the_end_of_a_query_is_checked(make: Make, logged: Logged) -> None:
     """The listener reads the table at the end of a query, even if it read the table shortly before."""
-    watched = Watched(make({"a": [1000, 1001], "b": [1000, 1001]}))
+    watched = WatchedQuery(make({"a": [1000, 1001], "b": [1000, 1001]}))
     watched.listener._look_every_ms = STALL_MS
     watched.listener._batches[str(RUN)] = 100  # after the first batches it looks in any case
     watched.without_reports()
@@ -277,7 +277,7 @@ def test_the_end_of_a_query_is_checked(make: Make, logged: Logged) -> None:
 
 
 def test_an_unreachable_table_is_warned_of_once(make: Make, logged: Logged) -> None:
-    watched = Watched(make({"a": [1000, 2000]}))
+    watched = WatchedQuery(make({"a": [1000, 2000]}))
     assert watched.query.table is not None
     watched.listener = StatusListener(f"{watched.query.table}-not", look_every="0")
     for _ in range(2):
@@ -288,7 +288,7 @@ def test_an_unreachable_table_is_warned_of_once(make: Make, logged: Logged) -> N
 
 def test_the_command_shows_a_query_that_runs(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
     """The command ``status`` shows a query that runs, and shows it as gone when it has stopped."""
-    watched = Watched(make({"a": [1000, 1001], "b": [1000]}))
+    watched = WatchedQuery(make({"a": [1000, 1001], "b": [1000]}))
     for _ in range(3):
         watched.step(limit=2)
     for there in (True, False):

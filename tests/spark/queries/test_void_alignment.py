@@ -18,11 +18,11 @@ from flip27_stream.errors import ImplausibleEventTimeError
 from flip27_stream.event_time.assigners import timestamp_assigner
 from flip27_stream.spark.execution.event_times import EventTimeObserver, ImplausibleEventTimes
 from tests.spark.queries.support.query_in_spark import InSpark, iso
-from tests.spark.support.driven_query import Query
+from tests.spark.support.driven_query import DrivenQuery
 from watermark_alignment.__main__ import main
 from watermark_alignment.event_time_checks import wrong_unit
 
-Make = Callable[..., Query]
+Make = Callable[..., DrivenQuery]
 
 IN_2026 = 1_790_000_000_000
 HOUR_MS = 3_600_000

@@ -24,7 +24,7 @@ NOON = 1_700_000_000_000
 MINUTE = 60_000
 
 
-class Logs:
+class LogQueries:
     """A folder of logs, and queries over it that write a Delta table."""
 
     def __init__(self, spark: SparkSession, path: Path) -> None:
@@ -59,15 +59,15 @@ def _rows(frame: DataFrame) -> list[tuple[Any, ...]]:
 
 
 @pytest.fixture
-def logs(spark: SparkSession, tmp_path: Path) -> Logs:
-    return Logs(spark.newSession(), tmp_path)
+def logs(spark: SparkSession, tmp_path: Path) -> LogQueries:
+    return LogQueries(spark.newSession(), tmp_path)
 
 
 def expected(**sizes: int) -> list[tuple[str, int]]:
     return sorted((f"{name}.log", n) for name, size in sizes.items() for n in range(size))
 
 
-def test_an_own_source_reads_a_new_split_after_a_restart(logs: Logs) -> None:
+def test_an_own_source_reads_a_new_split_after_a_restart(logs: LogQueries) -> None:
     """SX-03, SX-06: each row is read exactly once, also rows and files that came while no query ran.
 
     Spark counts every row.
@@ -86,7 +86,7 @@ def test_an_own_source_reads_a_new_split_after_a_restart(logs: Logs) -> None:
     assert logs.rows() == expected(a=2505, b=10, c=7)
 
 
-def test_an_own_source_is_aligned_and_in_the_table(logs: Logs) -> None:
+def test_an_own_source_is_aligned_and_in_the_table(logs: LogQueries) -> None:
     """FLIP-217: a source without positions by event time is aligned by pauses, which follow from what its tasks
     report. It is in the split-watermark table."""
     logs.append("slow.log", [NOON + i for i in range(2000)])
@@ -109,7 +109,7 @@ def test_an_own_source_is_aligned_and_in_the_table(logs: Logs) -> None:
     assert sum(rows for _, rows, _ in fast) == sum(rows for _, rows in slow) == 2000
 
 
-def test_events_go_both_ways_and_requests_name_the_host(logs: Logs) -> None:
+def test_events_go_both_ways_and_requests_name_the_host(logs: LogQueries) -> None:
     """CO-22: readers get greetings with the tasks of the first batch, and the enumerator gets their echoes with the
     reports. Requests for splits name the host."""
     logs.append("a.log", [NOON] * 10)
@@ -124,7 +124,7 @@ def test_events_go_both_ways_and_requests_name_the_host(logs: Logs) -> None:
     )
 
 
-def test_a_reader_that_fails_gives_its_splits_back(logs: Logs) -> None:
+def test_a_reader_that_fails_gives_its_splits_back(logs: LogQueries) -> None:
     """CO-06: a reader that fails gives its splits back to the enumerator, and fails the query. The next run reads the
     same batch, and gives the splits back before its readers register."""
     logs.append("a.log", [NOON] * 10)

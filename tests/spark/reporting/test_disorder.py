@@ -14,7 +14,7 @@ from flip27_stream.spark.execution.event_times import EventTimeObserver, Implaus
 from flip27_stream.spark.planning.micro_batch.split_warnings import SplitWarnings
 from flip27_stream.spark.reporting.disorder import Disorder
 from flip27_stream.spark.reporting.reports import SplitReport
-from tests.spark.support.driven_query import Query
+from tests.spark.support.driven_query import DrivenQuery
 from tests.spark.support.sources.memory_source import LogEnumerator, MemorySource
 
 B = "scan.watermark.max-out-of-orderness"
@@ -26,7 +26,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @pytest.mark.parametrize("enumerator", [None, LogEnumerator])
 def test_disorder_across_the_border_of_two_batches_is_warned_of_once(
-    make: Callable[..., Query], caplog: pytest.LogCaptureFixture, enumerator: type[LogEnumerator] | None
+    make: Callable[..., DrivenQuery], caplog: pytest.LogCaptureFixture, enumerator: type[LogEnumerator] | None
 ) -> None:
     """Disorder between two batches, each of which is in order by itself, gives one warning.
 
@@ -34,7 +34,7 @@ def test_disorder_across_the_border_of_two_batches_is_warned_of_once(
     """
     query = make({"a": [100, 110], "b": [100, 101]}, **{B: "5 ms"})
     if enumerator is not None:
-        query = Query(
+        query = DrivenQuery(
             query.world,
             query.table,
             options={B: "5 ms"},
@@ -57,7 +57,7 @@ def test_disorder_across_the_border_of_two_batches_is_warned_of_once(
 
 
 def test_disorder_across_a_restart_is_warned_of(
-    make: Callable[..., Query], caplog: pytest.LogCaptureFixture
+    make: Callable[..., DrivenQuery], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Disorder across a restart gives a warning, because the offset has the greatest event time that was read before.
 

@@ -10,8 +10,8 @@ from deltalake import DeltaTable
 
 from flip27_stream.api import InputStatus, MetricGroup, ReaderOutput, SourceReaderContext
 from flip27_stream.spark.reporting.reports import TaskReport
-from tests.spark.support.driven_query import Query
-from tests.spark.support.sources.memory_source import MemoryEnumerator, MemoryReader, World
+from tests.spark.support.driven_query import DrivenQuery
+from tests.spark.support.sources.memory_source import MemoryEnumerator, MemoryReader, MemoryWorld
 from watermark_alignment.__main__ import main
 from watermark_alignment.table.batch_note import KEY, BatchNote
 
@@ -19,7 +19,7 @@ from watermark_alignment.table.batch_note import KEY, BatchNote
 class CountingReader(MemoryReader):
     """A reader that counts the ranges that it reads."""
 
-    def __init__(self, world: World, context: SourceReaderContext) -> None:
+    def __init__(self, world: MemoryWorld, context: SourceReaderContext) -> None:
         super().__init__(world)
         self._ranges = context.metric_group().counter("ranges_in")
 
@@ -36,7 +36,7 @@ class CountingEnumerator(MemoryEnumerator):
 
 
 def test_counters_reach_the_commit_and_the_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    query = Query(World({"a": [100, 101, 102], "b": [100, 101]}), tmp_path / "table")
+    query = DrivenQuery(MemoryWorld({"a": [100, 101, 102], "b": [100, 101]}), tmp_path / "table")
     query.source.reader, query.source.enumerator = CountingReader, CountingEnumerator
     while (query.step(limit=2)) is not None:
         pass
@@ -53,7 +53,7 @@ def test_counters_reach_the_commit_and_the_status(tmp_path: Path, capsys: pytest
 
 
 def test_the_counters_of_a_task_that_ran_twice_count_once(tmp_path: Path) -> None:
-    query = Query(World({"a": [100]}), tmp_path / "table")
+    query = DrivenQuery(MemoryWorld({"a": [100]}), tmp_path / "table")
     query.source.reader = CountingReader
     query.step(limit=9)
     start = query.offset

@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.spark.support.driven_query import Query
+from tests.spark.support.driven_query import DrivenQuery
 from tests.watermark_alignment.support.progress_events import progress
 from watermark_alignment import StatusListener
 from watermark_alignment.__main__ import main
 from watermark_alignment.formatting import data_size
 
-Make = Callable[..., Query]
+Make = Callable[..., DrivenQuery]
 
 
 def test_status_has_the_metric_names_of_spark_s_kafka_source(

@@ -21,7 +21,7 @@ from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.errors import ConnectorError
 from flip27_stream.spark.execution import task as task_module
 from flip27_stream.spark.execution.task import SplitTask, read_task
-from tests.spark.support.sources.memory_source import MemoryReader, MemorySplit, World
+from tests.spark.support.sources.memory_source import MemoryReader, MemorySplit, MemoryWorld
 from tests.spark.support.talking_query import Diary, TalkingReader, said, talking
 
 # ---- failures -------------------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def test_a_reader_without_records_names_the_splits_it_waits_for(monkeypatch: pyt
     read."""
 
     class Stuck(MemoryReader):
-        def __init__(self, world: World, context: SourceReaderContext) -> None:
+        def __init__(self, world: MemoryWorld, context: SourceReaderContext) -> None:
             super().__init__(world)
 
         def poll_next(self, output: ReaderOutput) -> InputStatus:

@@ -21,7 +21,7 @@ from flip27_stream.spark.reporting.report_channel import ReportAddress
 from flip27_stream.spark.reporting.report_listener import ReportListener
 from flip27_stream.spark.reporting.report_sender import send_report
 from flip27_stream.spark.reporting.reports import TaskReport
-from tests.spark.support.driven_query import Query
+from tests.spark.support.driven_query import DrivenQuery
 from tests.spark.support.report_kit import REPORT, all_are_reachable, is_alive, listener
 from tests.support.module_time import replace_time
 from watermark_alignment.table.batch_note import KEY, BatchNote
@@ -169,7 +169,7 @@ def test_no_thread_for_the_listener_is_a_named_error(monkeypatch: pytest.MonkeyP
 # ---- queries whose reports are lost ---------------------------------------------------------------------------------
 
 
-def lost(query: Query, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+def lost(query: DrivenQuery, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     if how == "port closed":
         assert query.coordinator._readers.address() is not None
         assert query.coordinator._readers._listener is not None
@@ -186,7 +186,7 @@ def lost(query: Query, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["port closed", "every second one dropped"])
 def test_without_reports_queries_stay_correct_and_aligned(
-    make: Callable[..., Query], monkeypatch: pytest.MonkeyPatch, how: str
+    make: Callable[..., DrivenQuery], monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """I3: a query whose reports are lost makes the same batches as a query whose reports all arrive, because planning
     does not need reports."""
@@ -210,7 +210,7 @@ def test_without_reports_queries_stay_correct_and_aligned(
 
 
 def test_watermarks_without_reports_are_warned_of_once(
-    make: Callable[..., Query],
+    make: Callable[..., DrivenQuery],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     tmp_path: Path,

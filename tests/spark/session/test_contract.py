@@ -23,18 +23,18 @@ from flip27_stream.connectors.hybrid.child_context import ChildContext
 from flip27_stream.errors import ContractError, CorruptCheckpointError
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.testing.source_query import SourceQuery
-from tests.spark.support.driven_query import Query, memory_query
+from tests.spark.support.driven_query import DrivenQuery, memory_query
 from tests.spark.support.sources.memory_source import (
     CountSerializer,
     LogEnumerator,
     MemorySource,
     MemorySplit,
+    MemoryWorld,
     NameSerializer,
-    World,
 )
 
 
-class Careless(LogEnumerator):
+class CarelessEnumerator(LogEnumerator):
     """An enumerator some of whose methods return wrong values."""
 
     def __init__(self, *restored: Any, answers: dict[str, object]) -> None:
@@ -43,7 +43,7 @@ class Careless(LogEnumerator):
 
 
 def enumerator(**answers: object) -> Callable[..., LogEnumerator]:
-    return partial(Careless, answers=answers)
+    return partial(CarelessEnumerator, answers=answers)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_an_end_before_the_read_position_is_refused() -> None:
 
 @pytest.mark.parametrize("pending", [None, "1", 1.5, -1])
 def test_a_wrong_count_of_pending_splits_is_refused(pending: object) -> None:
-    why = rf"Careless.pending\(\) returned {pending!r}; it must return an int, not negative"
+    why = rf"CarelessEnumerator.pending\(\) returned {pending!r}; it must return an int, not negative"
     with pytest.raises(ContractError, match=why):
         memory_query(enumerator(pending=pending)).step()
     with (
@@ -109,7 +109,7 @@ def test_a_wrong_count_of_pending_splits_is_refused(pending: object) -> None:
 def test_positions_that_spark_cannot_show_are_refused(answers: dict[str, object], why: str) -> None:
     one = memory_query(enumerator(**answers))
     one.step()
-    with pytest.raises(ContractError, match=f"Careless.{why}"):
+    with pytest.raises(ContractError, match=f"CarelessEnumerator.{why}"):
         one.coordinator.report_latest_offset()
 
 
@@ -120,7 +120,7 @@ class NoEnumerator(MemorySource):
 
 def test_a_source_that_creates_no_enumerator_is_refused() -> None:
     with pytest.raises(ContractError, match=r"create_enumerator\(\).* returned None"):
-        Query(World({}), None, source=NoEnumerator(World({}))).step()
+        DrivenQuery(MemoryWorld({}), None, source=NoEnumerator(MemoryWorld({}))).step()
 
 
 class Unreadable(NameSerializer):
@@ -150,17 +150,17 @@ class BadlyStored(MemorySource):
 def test_a_serializer_that_does_not_read_its_own_form_is_refused(serializer: object) -> None:
     """A serializer that does not read what it writes is found before the first offset is stored, not at the first
     restart."""
-    source = BadlyStored(World({"a": [1]}), enumerator=LogEnumerator, serializer=serializer)
+    source = BadlyStored(MemoryWorld({"a": [1]}), enumerator=LogEnumerator, serializer=serializer)
     with pytest.raises(
         ContractError, match=r"BadlyStored (cannot read what they wrote|do not read a state as they wrote it)"
     ):
-        Query(source.world, None, source=source).step()
+        DrivenQuery(source.world, None, source=source).step()
 
 
 def test_a_serializer_that_yields_no_json_is_named() -> None:
-    source = BadlyStored(World({"a": [1]}), enumerator=LogEnumerator, serializer=Bytes())
+    source = BadlyStored(MemoryWorld({"a": [1]}), enumerator=LogEnumerator, serializer=Bytes())
     with pytest.raises(ContractError, match=r"Bytes.serialize\(\) of 'state' of split 'a'.*not b'a'"):
-        Query(source.world, None, source=source).step()
+        DrivenQuery(source.world, None, source=source).step()
 
 
 class Tally(CountSerializer):
@@ -189,9 +189,9 @@ class ReadsNothing(NameSerializer):
     ],
 )
 def test_serializers_of_splits_that_fail_are_named(serializer: object, why: str) -> None:
-    source = BadlyStored(World({"a": [1]}), enumerator=LogEnumerator, serializer=serializer)
+    source = BadlyStored(MemoryWorld({"a": [1]}), enumerator=LogEnumerator, serializer=serializer)
     with pytest.raises(ContractError, match=why):
-        Query(source.world, None, source=source).step()
+        DrivenQuery(source.world, None, source=source).step()
 
 
 def test_a_serializer_that_reads_nothing_any_more_is_named_at_the_restart() -> None:
@@ -229,10 +229,10 @@ class BadlyKept(MemorySource):
 def test_states_that_do_not_come_back_equal_are_refused(
     serializer: object, answers: dict[str, object], why: str
 ) -> None:
-    world = World({"a": [1]})
+    world = MemoryWorld({"a": [1]})
     source = BadlyKept(world, enumerator=enumerator(**answers), enumerator_checkpoint_serializer=serializer)
     with pytest.raises(ContractError, match=why):
-        Query(world, None, source=source).step()
+        DrivenQuery(world, None, source=source).step()
 
 
 class Tallying(LogEnumerator):
@@ -249,9 +249,9 @@ class TallyingSource(MemorySource):
 def test_a_state_that_is_changed_in_place_is_stored() -> None:
     """A state that the enumerator changes in place is stored again, although it is the same object as in the last
     offset. Its stored form is compared."""
-    world = World({"a": [1]})
+    world = MemoryWorld({"a": [1]})
     source = TallyingSource(world, enumerator=Tallying)
-    one = Query(world, None, source=source)
+    one = DrivenQuery(world, None, source=source)
     one.step()
     stored = one.offset["enumerator"]
     world.calls.append("something has changed")
@@ -292,8 +292,8 @@ def test_splits_that_no_offset_can_hold_are_refused(splits: list[Any], why: str)
 
 @pytest.mark.parametrize("name", ["a\nb", "a\0b", '"', "-", "é" * 300, "a b/%?", "\U0001f600"])
 def test_any_other_text_is_a_split_id(name: str) -> None:
-    world = World({name: [1]})
-    one = Query(world, None, source=MemorySource(world, enumerator=LogEnumerator))
+    world = MemoryWorld({name: [1]})
+    one = DrivenQuery(world, None, source=MemorySource(world, enumerator=LogEnumerator))
     assert one.step() == [(name, 1)]
     one.offset = json.loads(json.dumps(one.offset))
     one.restart()
@@ -374,14 +374,14 @@ class Greeted(LogEnumerator):
 
 
 def test_readers_are_registered_for_a_batch_read_too() -> None:
-    world = World({"a": [1], "b": [2]})
+    world = MemoryWorld({"a": [1], "b": [2]})
     with SourceQuery(MemorySource(world, enumerator=Greeted)) as one:
         assert {row["split"] for row in one.read_batch()} == {"a", "b"}
 
 
 def test_ten_thousand_splits_are_planned_and_restored() -> None:
-    world = World({f"s{n}": [n] for n in range(10_000)})
-    one = Query(world, None, source=MemorySource(world, enumerator=LogEnumerator))
+    world = MemoryWorld({f"s{n}": [n] for n in range(10_000)})
+    one = DrivenQuery(world, None, source=MemorySource(world, enumerator=LogEnumerator))
     assert len(one.step() or ()) == 10_000
     one.restart()
     assert one.step() is None

@@ -11,8 +11,13 @@ import pytest
 
 from flip27_stream.api import EventTimes, PositioningRequest
 from flip27_stream.errors import ContractError
-from tests.spark.support.driven_query import Query
-from tests.spark.support.sources.memory_source import MemoryEnumerator, MemoryPositions, MemorySource, World
+from tests.spark.support.driven_query import DrivenQuery
+from tests.spark.support.sources.memory_source import (
+    MemoryEnumerator,
+    MemoryPositions,
+    MemorySource,
+    MemoryWorld,
+)
 
 
 class CarelessPositions(MemoryPositions):
@@ -65,15 +70,15 @@ def test_impossible_positions_by_event_time_are_refused(
 ) -> None:
     careless = type("Positions", (CarelessPositions,), {"answers": {method: answer}})
     made = type("Careless", (Aligned,), {"positions": staticmethod(careless)})
-    world = World({"a": [1, 2, 3]})
+    world = MemoryWorld({"a": [1, 2, 3]})
     with pytest.raises(ContractError, match=rf"Positions.{method}\(.*\) .*{why}"):
-        Query(world, tmp_path / "table", source=MemorySource(world, enumerator=made)).step()
+        DrivenQuery(world, tmp_path / "table", source=MemorySource(world, enumerator=made)).step()
 
 
 def test_an_enumerator_without_a_result_of_positions_is_refused(tmp_path: Path) -> None:
     made = type("Careless", (Aligned,), {"positions": staticmethod(lambda *_: None)})
-    world = World({"a": [1]})
+    world = MemoryWorld({"a": [1]})
     with pytest.raises(
         ContractError, match=r"Careless.event_time_positions\(\) returned None.*EventTimePositions"
     ):
-        Query(world, tmp_path / "table", source=MemorySource(world, enumerator=made)).step()
+        DrivenQuery(world, tmp_path / "table", source=MemorySource(world, enumerator=made)).step()

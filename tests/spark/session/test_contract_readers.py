@@ -22,20 +22,20 @@ from flip27_stream.errors import ContractError
 from flip27_stream.reader import IteratorSourceReader, Records, RecordsWithSplitIds
 from flip27_stream.spark.execution.task import TaskContext
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
-from tests.spark.support.driven_query import Query, memory_query
+from tests.spark.support.driven_query import DrivenQuery, memory_query
 from tests.spark.support.sources.memory_source import (
     SCHEMA,
     LogEnumerator,
     MemoryReader,
     MemorySource,
     MemorySplit,
-    World,
+    MemoryWorld,
 )
 
 Poll = Callable[[MemoryReader, ReaderOutput], Any]
 
 
-def reading(poll: Poll, **methods: Any) -> Query:
+def reading(poll: Poll, **methods: Any) -> DrivenQuery:
     cls = type("Careless", (MemoryReader,), {"poll_next": poll, **methods})
     return memory_query(reader=lambda world, _: cls(world))
 
@@ -157,7 +157,7 @@ class Assigner(TimestampAssigner):
     ],
 )
 def test_wrong_event_times_of_an_assigner_are_refused(tmp_path: Path, times: object, what: str) -> None:
-    one = Query(World({"a": [1, 2, 3]}), tmp_path / "table")
+    one = DrivenQuery(MemoryWorld({"a": [1, 2, 3]}), tmp_path / "table")
     assigner = type("Careless", (Assigner,), {"found": times})()
     one.spec = replace(one.spec, strategy=WatermarkStrategy(timestamp_assigner=assigner))
     with pytest.raises(ContractError, match=rf"Careless.extract_timestamps\(\) .*{what}; .* of 3 int64"):
@@ -218,7 +218,7 @@ def test_events_that_cannot_be_sent_are_refused(event: Any, why: str) -> None:
     """An event that cannot be sent raises an error that says what is wrong with it."""
 
     class Sends(MemoryReader):
-        def __init__(self, world: World, context: SourceReaderContext) -> None:
+        def __init__(self, world: MemoryWorld, context: SourceReaderContext) -> None:
             super().__init__(world)
             context.send_source_event_to_coordinator(event)
 

@@ -12,8 +12,8 @@ from examples.log_folder import LogFolder
 from flip27_stream.api import ReadLimits
 from flip27_stream.errors import ContractError
 from flip27_stream.spark.data_source import data_source
-from tests.spark.support.driven_query import Query
-from tests.spark.support.sources.memory_source import MemorySource, World
+from tests.spark.support.driven_query import DrivenQuery
+from tests.spark.support.sources.memory_source import MemorySource, MemoryWorld
 
 
 def folder(**attributes: Any) -> LogFolder:
@@ -72,4 +72,4 @@ def test_properties_of_a_wrong_type_are_refused(name: str, value: object, why: s
         data_source(folder(**{name: value}), "logs")
     careless = type("Careless", (MemorySource,), {name: property(lambda _: value, lambda *_: None)})
     with pytest.raises(ContractError, match=f"Careless.*{why}"):
-        Query(World({}), None, source=careless(World({})))
+        DrivenQuery(MemoryWorld({}), None, source=careless(MemoryWorld({})))

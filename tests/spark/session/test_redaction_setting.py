@@ -15,7 +15,7 @@ HIDDEN_BY_DEFAULT = "(?i)secret|password|token|access[.]?key|credential"
 """``spark.redaction.regex`` as Spark 4.3 ships it."""
 
 
-class Settings:
+class ConnectSettings:
     """A stand-in for ``spark.conf`` of a Spark Connect server of 4.2.1 or later.
 
     Args:
@@ -42,20 +42,20 @@ class Settings:
         self.values[key] = value
 
 
-class Session:
-    def __init__(self, conf: Settings) -> None:
+class SessionOfSettings:
+    def __init__(self, conf: ConnectSettings) -> None:
         self.conf = conf
 
 
-def hide(conf: Settings) -> str:
-    hide_secrets(cast(SparkSession, cast(Any, Session(conf))))
+def hide(conf: ConnectSettings) -> str:
+    hide_secrets(cast(SparkSession, cast(Any, SessionOfSettings(conf))))
     return conf.values[REDACTION_SETTING]
 
 
 def test_a_server_does_not_hide_the_setting_that_hides_secrets() -> None:
     """A server does not hide the setting that hides secrets. Registering a second time reads back what the first time
     wrote."""
-    conf = Settings({REDACTION_SETTING: "(?i)url"}, HIDDEN_BY_DEFAULT)
+    conf = ConnectSettings({REDACTION_SETTING: "(?i)url"}, HIDDEN_BY_DEFAULT)
 
     once = hide(conf)
 
@@ -65,7 +65,7 @@ def test_a_server_does_not_hide_the_setting_that_hides_secrets() -> None:
 
 
 def test_a_setting_that_the_server_hides_is_left_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
-    conf = Settings({REDACTION_SETTING: "(?i)my-secret"}, HIDDEN_BY_DEFAULT)
+    conf = ConnectSettings({REDACTION_SETTING: "(?i)my-secret"}, HIDDEN_BY_DEFAULT)
 
     assert hide(conf) == "(?i)my-secret"
 
@@ -75,7 +75,7 @@ def test_a_setting_that_the_server_hides_is_left_as_it_is(caplog: pytest.LogCapt
 
 
 def test_a_pipeline_is_told_what_to_configure(caplog: pytest.LogCaptureFixture) -> None:
-    conf = Settings({REDACTION_SETTING: "(?i)url"}, HIDDEN_BY_DEFAULT, frozen=True)
+    conf = ConnectSettings({REDACTION_SETTING: "(?i)url"}, HIDDEN_BY_DEFAULT, frozen=True)
 
     assert hide(conf) == "(?i)url"
 
@@ -87,7 +87,7 @@ def test_a_pipeline_is_told_what_to_configure(caplog: pytest.LogCaptureFixture) 
 
 
 def test_other_errors_of_the_session_are_raised() -> None:
-    class Broken(Settings):
+    class Broken(ConnectSettings):
         def get(self, key: str) -> str:
             raise PySparkException("no session", errorClass="NO_ACTIVE_SESSION")
 

@@ -13,19 +13,19 @@ from flip27_stream.spark.planning.micro_batch.batch_planner import PlannedBatch
 from flip27_stream.spark.source_spec import Driver, SourceSpec
 from flip27_stream.testing import ManualClock
 from offsets import INITIAL
-from tests.spark.support.sources.memory_source import LogEnumerator, MemorySource, World
+from tests.spark.support.sources.memory_source import LogEnumerator, MemorySource, MemoryWorld
 from watermark_alignment.options import AlignmentOptions
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 NOW = 1_000_000
 
 
-class Query:
+class DrivenQuery:
     """Calls a coordinator as Spark does, and keeps what Spark would keep: the last offset and the rows."""
 
     def __init__(
         self,
-        world: World,
+        world: MemoryWorld,
         table: Path | None,
         limits: ReadLimits | None = None,
         *,
@@ -115,7 +115,7 @@ class Query:
         return recorded
 
 
-def states(query: Query) -> dict[str, str]:
+def states(query: DrivenQuery) -> dict[str, str]:
     """Returns the first letter of each split's state in a plan that is made now. The batch is not run."""
     planner = query.coordinator._planner
     plan_batch, found = planner.plan_batch, []
@@ -132,7 +132,7 @@ def states(query: Query) -> dict[str, str]:
     return {split: status[0] for split, status in found[-1].plan.states.items()}
 
 
-def memory_query(enumerator: Callable[..., LogEnumerator] = LogEnumerator, **source: Any) -> Query:
+def memory_query(enumerator: Callable[..., LogEnumerator] = LogEnumerator, **source: Any) -> DrivenQuery:
     """Returns a query over one split of three records, with another enumerator or other parts of the source."""
-    world = World({"a": [1, 2, 3]})
-    return Query(world, None, source=MemorySource(world, enumerator=enumerator, **source))
+    world = MemoryWorld({"a": [1, 2, 3]})
+    return DrivenQuery(world, None, source=MemorySource(world, enumerator=enumerator, **source))

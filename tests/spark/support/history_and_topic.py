@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class History:
+class HistoryAndTopic:
     """A topic, and a Delta table with a copy of its first records.
 
     Attributes:

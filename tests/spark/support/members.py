@@ -14,8 +14,13 @@ from typing import Protocol
 from flip27_stream.api import ReadLimits
 from flip27_stream.spark.planning.group.group_planner import GroupPlanner
 from flip27_stream.spark.planning.micro_batch.rate_limit import UNLIMITED
-from tests.spark.support.driven_query import Query
-from tests.spark.support.sources.memory_source import LogEnumerator, MemoryEnumerator, MemorySource, World
+from tests.spark.support.driven_query import DrivenQuery
+from tests.spark.support.sources.memory_source import (
+    LogEnumerator,
+    MemoryEnumerator,
+    MemorySource,
+    MemoryWorld,
+)
 from watermark_alignment.group.membership import Membership
 
 Logs = Mapping[str, Sequence[int | None]]
@@ -29,7 +34,7 @@ class Make(Protocol):
         limits: ReadLimits | None = None,
         enumerator: Callable[..., LogEnumerator] = MemoryEnumerator,
         **options: str,
-    ) -> Query: ...
+    ) -> DrivenQuery: ...
 
 
 @contextmanager
@@ -38,7 +43,7 @@ def group_at(table: Path) -> Iterator[Make]:
 
     Options are named without ``scan.``, with ``_`` in place of ``-`` and ``.``.
     """
-    queries: list[Query] = []
+    queries: list[DrivenQuery] = []
     names = {
         "out_of_orderness": "scan.watermark.max-out-of-orderness",
         "max_drift": "scan.watermark.alignment.max-drift",
@@ -55,11 +60,11 @@ def group_at(table: Path) -> Iterator[Make]:
         limits: ReadLimits | None = None,
         enumerator: Callable[..., LogEnumerator] = MemoryEnumerator,
         **options: str,
-    ) -> Query:
-        world = World({name: list(times) for name, times in logs.items()})
+    ) -> DrivenQuery:
+        world = MemoryWorld({name: list(times) for name, times in logs.items()})
         source = MemorySource(world, limits=limits or ReadLimits(), enumerator=enumerator)
         given = {names[name]: value for name, value in options.items()}
-        queries.append(Query(world, table, options=given, source=source))
+        queries.append(DrivenQuery(world, table, options=given, source=source))
         return queries[-1]
 
     try:
@@ -69,47 +74,47 @@ def group_at(table: Path) -> Iterator[Make]:
             made.coordinator.close()
 
 
-def step(query: Query) -> list[int | None] | None:
+def step(query: DrivenQuery) -> list[int | None] | None:
     """Returns the event times of one batch, or ``None`` if Spark would not run one."""
     rows = query.batch(query.source.limits.max_rows or UNLIMITED)
     return None if rows is None else [time for _, time in rows]
 
 
-def member_of(query: Query) -> Membership:
+def member_of(query: DrivenQuery) -> Membership:
     planner = query.coordinator._planner
     assert isinstance(planner, GroupPlanner)
     assert planner._member is not None
     return planner._member
 
 
-def several(query: Query) -> None:
+def several(query: DrivenQuery) -> None:
     """Runs several plans. The first one reads the group before it publishes, so not every plan sees all members."""
     for _ in range(3):
         step(query)
 
 
-def beat(query: Query) -> None:
+def beat(query: DrivenQuery) -> None:
     """Makes the heartbeat of a member due, and runs it. It is usually due every fourth part of a minute."""
     member = member_of(query)
     member._own.beat_at = 0.0
     member.look()
 
 
-def listen(query: Query, ms: int) -> None:
+def listen(query: DrivenQuery, ms: int) -> None:
     """Lets ``ms`` milliseconds pass in which only the heartbeat of a member reads the group."""
     for gone in range(0, ms, TIMEOUT // 4):
         query.clock.advance(min(TIMEOUT // 4, ms - gone))
         member_of(query).look()
 
 
-def kill(query: Query) -> None:
+def kill(query: DrivenQuery) -> None:
     """Ends a member like a killed process: it publishes nothing."""
     member = member_of(query)
     member._own.has_joined = False
     member.leave()
 
 
-def held_by(query: Query) -> list[str | None]:
+def held_by(query: DrivenQuery) -> list[str | None]:
     """Returns a list that gets, for each plan from now on, the split that holds the member back."""
     planner = query.coordinator._planner
     plan_batch, seen = planner.plan_batch, []

@@ -20,7 +20,7 @@ CODECS = (None, "gzip", "snappy", "lz4", "zstd")
 
 
 @dataclass(frozen=True)
-class Log:
+class RandomTopic:
     """A topic.
 
     Attributes:
@@ -40,7 +40,7 @@ class Log:
 
 
 @contextmanager
-def random_logs(broker: KafkaBroker, names: list[str], rng: random.Random) -> Iterator[list[Log]]:
+def random_logs(broker: KafkaBroker, names: list[str], rng: random.Random) -> Iterator[list[RandomTopic]]:
     """Fills the named topics at random. In the last one a transaction stays open until the block ends."""
     servers = {"bootstrap_servers": broker.bootstrap_servers}
     with ExitStack() as stack:
@@ -125,11 +125,13 @@ def _delete_the_first(broker: KafkaBroker, topic: str, rng: random.Random) -> No
         admin.delete_records({TopicPartition(topic, partition): before})
 
 
-def _log(broker: KafkaBroker, topic: str, times: tuple[int, ...]) -> Log:
+def _log(broker: KafkaBroker, topic: str, times: tuple[int, ...]) -> RandomTopic:
     with closing(KafkaConsumer(bootstrap_servers=broker.bootstrap_servers)) as consumer:
         partitions = [TopicPartition(topic, n) for n in sorted(consumer.partitions_for_topic(topic))]
         begins, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
-    return Log(topic, tuple(begins[tp] for tp in partitions), tuple(ends[tp] for tp in partitions), times)
+    return RandomTopic(
+        topic, tuple(begins[tp] for tp in partitions), tuple(ends[tp] for tp in partitions), times
+    )
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ class OptionSets:
     """Draws random options to read some logs. About a third of the sets cannot be read."""
 
     rng: random.Random
-    logs: list[Log]
+    logs: list[RandomTopic]
 
     def batch(self) -> dict[str, str]:
         return self._spelled(

@@ -11,13 +11,13 @@ from flip27_stream.api import (
     SourceEvent,
     SourceReaderContext,
 )
-from tests.spark.support.driven_query import Query
+from tests.spark.support.driven_query import DrivenQuery
 from tests.spark.support.sources.memory_source import (
     LogEnumerator,
     MemoryReader,
     MemorySource,
     MemorySplit,
-    World,
+    MemoryWorld,
 )
 
 LOGS: Mapping[str, list[int | None]] = {"a": [1, 2], "b": [3], "c": [4, 5], "d": [6]}
@@ -49,7 +49,7 @@ class Diary(LogEnumerator):
 class TalkingReader(MemoryReader):
     """A reader that reports the events that it received, and requests a split."""
 
-    def __init__(self, world: World, context: SourceReaderContext) -> None:
+    def __init__(self, world: MemoryWorld, context: SourceReaderContext) -> None:
         super().__init__(world)
         self._context = context
         self._got: list[str] = []
@@ -67,18 +67,18 @@ class TalkingReader(MemoryReader):
 
 def talking(
     logs: Mapping[str, list[int | None]] = LOGS, parallelism: int = 2, enumerator: type[Diary] = Diary
-) -> Query:
-    world = World({name: list(times) for name, times in logs.items()})
+) -> DrivenQuery:
+    world = MemoryWorld({name: list(times) for name, times in logs.items()})
     source = MemorySource(world, enumerator=enumerator, reader=TalkingReader)
-    return Query(world, None, source=source, parallelism=parallelism)
+    return DrivenQuery(world, None, source=source, parallelism=parallelism)
 
 
-def said(query: Query, *beginnings: str) -> list[str]:
+def said(query: DrivenQuery, *beginnings: str) -> list[str]:
     """Returns the recorded calls that begin with one of these texts, and removes them from the record."""
     found = [c for c in query.world.calls if c.startswith(beginnings)]
     query.world.calls[:] = [c for c in query.world.calls if c not in found]
     return found
 
 
-def enumerator_of(query: Query) -> Any:
+def enumerator_of(query: DrivenQuery) -> Any:
     return query.coordinator._enumerator

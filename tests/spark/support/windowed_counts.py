@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Counted:
+class WindowedCounts:
     """The number of rows by window and partition, and the number of micro-batches."""
 
     rows: dict[tuple[datetime, int], int] = field(default_factory=dict)
@@ -32,13 +32,15 @@ class Counted:
         self.batches = number + 1
 
 
-def count_windows(stream: DataFrame, delay_ms: int, checkpoint: Path, window_ms: int = 1000) -> Counted:
+def count_windows(
+    stream: DataFrame, delay_ms: int, checkpoint: Path, window_ms: int = 1000
+) -> WindowedCounts:
     """Counts rows in short windows of ``timestamp``, with a watermark of ``delay_ms``.
 
     The sum of the counts lacks exactly the input rows that were dropped as late. Spark's own metric does not count
     those.
     """
-    counted = Counted()
+    counted = WindowedCounts()
     counts = (
         stream.withWatermark("timestamp", f"{delay_ms} milliseconds")
         .groupBy(window("timestamp", f"{window_ms} milliseconds"), "partition")

@@ -13,7 +13,7 @@ from flip27_stream.testing import wait_until
 from tests.spark.support.both_sources import BUILT_IN, OURS, Collected, collect, failure, positions, sizes
 from tests.spark.support.kafka_queries import CONTINUOUS, ONCE, TIME_LIMIT_S, KafkaQueries, finish
 from tests.spark.support.programs.killed_query import driver, logged
-from tests.spark.support.programs.stateful_driver import QUERIES, Assignment
+from tests.spark.support.programs.stateful_driver import QUERIES, StatefulAssignment
 from tests.spark.takeover.support.counted_records import FOUR, MakeTopic, add_partitions, each_once, fill
 from tests.spark.takeover.support.failing_stream import until_failed
 
@@ -230,8 +230,8 @@ def test_a_killed_program_with_state_goes_on_with_one_word_changed(
     fill(queries, name, 3, each)
     options = queries.kafka(name, {"maxOffsetsPerTrigger": "60"})
 
-    def until_killed(source: str) -> Assignment:
-        task, log = Assignment(source, options, str(queries.folder)), queries.folder / "driver.log"
+    def until_killed(source: str) -> StatefulAssignment:
+        task, log = StatefulAssignment(source, options, str(queries.folder)), queries.folder / "driver.log"
         moments = [logged(queries.output(query), "offsets", 3) for query in QUERIES]
         with driver("tests.spark.support.programs.stateful_driver", task.to_json(), log) as kill_when:
             kill_when(lambda: all(moment() for moment in moments), "its third batch")

@@ -20,7 +20,7 @@ from tests.spark.takeover.support.counted_records import MakeTopic
 from tests.spark.takeover.support.joins_and_windows import (
     EIGHT,
     TIMES,
-    World,
+    JoinsAndWindows,
     expected,
     files_beside,
     outer_join,
@@ -38,9 +38,9 @@ pytestmark = pytest.mark.jvm
 
 @pytest.mark.parametrize("query", [self_join, windows, outer_join, files_beside])
 def test_an_adopted_query_has_each_row_once(
-    queries: KafkaQueries, topic: MakeTopic, query: Callable[[World, str], DataFrame]
+    queries: KafkaQueries, topic: MakeTopic, query: Callable[[JoinsAndWindows, str], DataFrame]
 ) -> None:
-    world = World(queries, topic(2), topic(1), queries.folder / "json")
+    world = JoinsAndWindows(queries, topic(2), topic(1), queries.folder / "json")
     world.folder.mkdir()
     sink = BatchSink(queries.folder / "c")
     world.write(TIMES[0])

@@ -19,7 +19,7 @@ from tests.spark.takeover.support.counted_records import MakeTopic, each_once, f
 from tests.spark.takeover.support.failing_stream import until_failed
 from tests.spark.takeover.support.joins_and_windows import (
     TIMES,
-    World,
+    JoinsAndWindows,
     expected,
     files_beside,
     self_join,
@@ -43,10 +43,10 @@ def back_to_spark(checkpoint: Path) -> None:
 
 @pytest.mark.parametrize("query", [self_join, windows, files_beside])
 def test_a_query_changes_sources_in_the_middle_of_batches_and_back(
-    queries: KafkaQueries, topic: MakeTopic, query: Callable[[World, str], DataFrame]
+    queries: KafkaQueries, topic: MakeTopic, query: Callable[[JoinsAndWindows, str], DataFrame]
 ) -> None:
     """A batch of our source is read again by Spark's, the next one of Spark's by ours, and each row comes once."""
-    world = World(queries, topic(2), topic(1), queries.folder / "json")
+    world = JoinsAndWindows(queries, topic(2), topic(1), queries.folder / "json")
     world.folder.mkdir()
     sink = BatchSink(queries.folder / "c")
     world.write(TIMES[0])

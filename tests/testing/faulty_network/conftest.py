@@ -11,12 +11,12 @@ from flip27_stream.testing import (
     FaultyNetwork,
     Link,
 )
-from tests.testing.support.echo import Client, Server
+from tests.testing.support.echo import EchoClient, EchoServer
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    running = Server()
+def server() -> Iterator[EchoServer]:
+    running = EchoServer()
     yield running
     running.close()
 
@@ -28,16 +28,16 @@ def network() -> Iterator[FaultyNetwork]:
 
 
 @pytest.fixture
-def link(server: Server, network: FaultyNetwork) -> Link:
+def link(server: EchoServer, network: FaultyNetwork) -> Link:
     return network.link("echo", server.address)
 
 
 @pytest.fixture
-def connect(link: Link) -> Iterator[Callable[[], Client]]:
+def connect(link: Link) -> Iterator[Callable[[], EchoClient]]:
     with ExitStack() as open_clients:
 
-        def connected() -> Client:
-            client = Client(link)
+        def connected() -> EchoClient:
+            client = EchoClient(link)
             open_clients.enter_context(client.socket)
             return client
 

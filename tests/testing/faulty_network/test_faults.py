@@ -31,12 +31,12 @@ from flip27_stream.testing import (
     Unreachable,
     wait_until,
 )
-from tests.testing.support.echo import LONG_S, SOON_S, Client, Server
+from tests.testing.support.echo import LONG_S, SOON_S, EchoClient, EchoServer
 
-Connect = Callable[[], Client]
+Connect = Callable[[], EchoClient]
 
 
-def test_a_link_without_faults_delivers_all_bytes(link: Link, connect: Connect, server: Server) -> None:
+def test_a_link_without_faults_delivers_all_bytes(link: Link, connect: Connect, server: EchoServer) -> None:
     client = connect()
     assert client.ask(1 << 20) == 1 << 20
     client.socket.shutdown(socket.SHUT_WR)
@@ -46,7 +46,7 @@ def test_a_link_without_faults_delivers_all_bytes(link: Link, connect: Connect, 
     assert link.accepted == 1
 
 
-def test_a_server_that_is_not_there_resets(link: Link, connect: Connect, server: Server) -> None:
+def test_a_server_that_is_not_there_resets(link: Link, connect: Connect, server: EchoServer) -> None:
     server.close()
     with pytest.raises(ConnectionResetError):
         connect().receive(1)
@@ -91,7 +91,7 @@ def test_unreachable_leaves_connections_unmade(link: Link) -> None:
     assert link.accepted == 1
 
 
-def test_silence_accepts_and_sends_nothing(link: Link, connect: Connect, server: Server) -> None:
+def test_silence_accepts_and_sends_nothing(link: Link, connect: Connect, server: EchoServer) -> None:
     with link.apply(Silence()):
         client = connect()
         assert not client.is_answered()
@@ -136,7 +136,7 @@ def test_throttle_limits_bytes_per_second(link: Link, connect: Connect) -> None:
 
 @pytest.mark.parametrize("direction", ["to_server", "to_client", "both"])
 def test_a_black_hole_delivers_when_it_ends(
-    link: Link, connect: Connect, server: Server, direction: str
+    link: Link, connect: Connect, server: EchoServer, direction: str
 ) -> None:
     client = connect()
     client.ask()
@@ -151,7 +151,7 @@ def test_a_black_hole_delivers_when_it_ends(
     assert client.receive(6) == 5
 
 
-def test_a_black_hole_resets_when_it_ends(link: Link, connect: Connect, server: Server) -> None:
+def test_a_black_hole_resets_when_it_ends(link: Link, connect: Connect, server: EchoServer) -> None:
     client = connect()
     client.ask()
     with link.apply(BlackHole(on_heal="reset")):
@@ -175,7 +175,7 @@ def test_a_black_hole_hides_the_end_of_the_server(link: Link, connect: Connect) 
 
 @pytest.mark.parametrize("count", [0, 1, 4, 70_000])
 def test_a_cut_ends_a_connection_after_some_bytes(
-    link: Link, connect: Connect, server: Server, count: int
+    link: Link, connect: Connect, server: EchoServer, count: int
 ) -> None:
     """Exactly ``count`` bytes of the answer arrive; bytes from before the fault do not count.
 
@@ -207,7 +207,7 @@ def test_a_cut_may_reset_all_connections(link: Link, connect: Connect) -> None:
 
 
 def test_the_client_does_not_see_a_connection_end_that_the_server_sees(
-    link: Link, connect: Connect, server: Server
+    link: Link, connect: Connect, server: EchoServer
 ) -> None:
     client = connect()
     client.ask()
@@ -222,7 +222,7 @@ def test_the_client_does_not_see_a_connection_end_that_the_server_sees(
 
 
 def test_the_server_does_not_see_a_connection_end_that_the_client_sees(
-    link: Link, connect: Connect, server: Server
+    link: Link, connect: Connect, server: EchoServer
 ) -> None:
     client = connect()
     client.ask()
@@ -233,7 +233,7 @@ def test_the_server_does_not_see_a_connection_end_that_the_client_sees(
 
 
 def test_neither_side_sees_the_end_of_a_half_open_connection(
-    link: Link, connect: Connect, server: Server
+    link: Link, connect: Connect, server: EchoServer
 ) -> None:
     client = connect()
     client.ask()
@@ -250,7 +250,7 @@ def test_hang_in_tls_stops_a_handshake(network: FaultyNetwork, tmp_path: Path) -
     accepting = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     accepting.load_cert_chain(certificate)
     trusting = ssl.create_default_context(cafile=certificate)
-    server = Server(lambda plain: accepting.wrap_socket(plain, server_side=True))
+    server = EchoServer(lambda plain: accepting.wrap_socket(plain, server_side=True))
     try:
         link = network.link("tls", server.address)
         with handshake(link, trusting, LONG_S) as standing, link.apply(HangInTls()):

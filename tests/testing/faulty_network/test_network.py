@@ -24,9 +24,9 @@ from flip27_stream.testing import (
     fault_schedule,
     wait_until,
 )
-from tests.testing.support.echo import Client, Server
+from tests.testing.support.echo import EchoClient, EchoServer
 
-Connect = Callable[[], Client]
+Connect = Callable[[], EchoClient]
 
 
 def test_faults_last_together_and_end_one_by_one(link: Link, connect: Connect) -> None:
@@ -44,7 +44,7 @@ def test_faults_last_together_and_end_one_by_one(link: Link, connect: Connect) -
 
 
 def test_all_links_are_cut_and_healed(
-    network: FaultyNetwork, link: Link, connect: Connect, server: Server
+    network: FaultyNetwork, link: Link, connect: Connect, server: EchoServer
 ) -> None:
     client = connect()
     client.ask()
@@ -57,8 +57,8 @@ def test_all_links_are_cut_and_healed(
     assert set(network.links) == {"echo", "other"}
 
 
-def test_a_link_can_change_its_target(link: Link, connect: Connect, server: Server) -> None:
-    second = Server()
+def test_a_link_can_change_its_target(link: Link, connect: Connect, server: EchoServer) -> None:
+    second = EchoServer()
     try:
         connect().ask()
         link.target = second.address
@@ -103,11 +103,11 @@ def test_a_network_outside_its_context_is_an_error() -> None:
         FaultyNetwork().link("a", "127.0.0.1:1")
 
 
-def test_a_closed_network_leaves_no_thread_and_no_socket(server: Server) -> None:
+def test_a_closed_network_leaves_no_thread_and_no_socket(server: EchoServer) -> None:
     before = set(threading.enumerate())
     with FaultyNetwork() as network:
         link = network.link("echo", server.address)
-        client = Client(link)
+        client = EchoClient(link)
         client.ask()
         link.apply(HalfOpen())
         link.apply(Silence())
@@ -116,6 +116,6 @@ def test_a_closed_network_leaves_no_thread_and_no_socket(server: Server) -> None
     with client.socket, pytest.raises(ConnectionError):
         client.ask()
     with pytest.raises(ConnectionRefusedError):
-        Client(link)
+        EchoClient(link)
     left = set(threading.enumerate()) - before
     assert not [thread for thread in left if thread.name == "flip27-faulty-network"]

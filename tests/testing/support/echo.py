@@ -12,7 +12,7 @@ from flip27_stream.testing import Link
 SOON_S, LONG_S = 0.2, 60.0
 
 
-class Server:
+class EchoServer:
     """A server that sends back what it receives.
 
     It records how connections ended: "" for an end of file, otherwise the name of the error.
@@ -59,7 +59,7 @@ class Server:
             plain.close()
 
 
-class Client:
+class EchoClient:
     def __init__(self, link: Link) -> None:
         self.socket = socket.create_connection((link.host, link.port), LONG_S)
 

@@ -12,8 +12,8 @@ import pytest
 from flip27_stream.spark.planning.group.group_wait import GroupWait
 from tests.watermark_alignment.support.group_entries import entry
 from tests.watermark_alignment.support.group_lives import random_group
-from tests.watermark_alignment.support.group_world import BEAT, TIMEOUT, GroupWorld, Query, Seat
-from tests.watermark_alignment.support.simulator import Log, Member, Settings
+from tests.watermark_alignment.support.group_world import BEAT, TIMEOUT, GroupQuery, GroupWorld, Seat
+from tests.watermark_alignment.support.simulator import LifeSettings, SimulatedMember, SplitLog
 from watermark_alignment.group import group_view as group
 from watermark_alignment.group.group_reads import GroupReads
 from watermark_alignment.group.group_view import Entry
@@ -26,8 +26,10 @@ def random_life(rng: Random) -> GroupWorld:
 
 
 def seat(name: str, times: list[int], limit: int | None = None, drift: int = 10, **changes: Any) -> Seat:
-    settings = Settings(max_drift=drift, idle_timeout=0, limit=limit)
-    return Seat(Member(settings, {name: Log([*times])}), entry(name, timeout_ms=TIMEOUT), **changes)
+    settings = LifeSettings(max_drift=drift, idle_timeout=0, limit=limit)
+    return Seat(
+        SimulatedMember(settings, {name: SplitLog([*times])}), entry(name, timeout_ms=TIMEOUT), **changes
+    )
 
 
 def life_of_ties(rng: Random) -> GroupWorld:
@@ -52,7 +54,7 @@ def life_of_siblings(rng: Random) -> GroupWorld:
     fast = seat("fast", [300, 400], update_ms=rng.choice([100, 1000]))
     for each in (fast, busy):
         each.member.freeze()
-    world = GroupWorld([other, fast, busy], [Query([other]), Query([fast, busy])])
+    world = GroupWorld([other, fast, busy], [GroupQuery([other]), GroupQuery([fast, busy])])
     for _ in range(400):
         world.tick()
     return world
@@ -78,7 +80,7 @@ def life_of_a_late_former_run(rng: Random) -> GroupWorld:
 
 
 @dataclass(frozen=True)
-class Mutant:
+class GroupMutant:
     """An error in one attribute: ``change`` takes what ``holder`` has under ``name`` and returns the wrong
     replacement.
     """
@@ -112,15 +114,15 @@ def only_the_watermark(_: Any) -> Any:
 
 
 MUTANTS = [
-    Mutant("silence while nobody can write counts", "I3", GroupReads, "after", takes_itself_for_heard),
-    Mutant("time in which a member stood still counts", "I3", GroupReads, "after", counts_every_gap),
-    Mutant(
+    GroupMutant("silence while nobody can write counts", "I3", GroupReads, "after", takes_itself_for_heard),
+    GroupMutant("time in which a member stood still counts", "I3", GroupReads, "after", counts_every_gap),
+    GroupMutant(
         "a restarted member is mute", "I3", group, "resumed_progress", lambda _: lambda *args: (None, None)
     ),
-    Mutant("the time of a batch counts", "I11", GroupWait, "_passed", counts_batches),
-    Mutant("that of a sibling counts", "I11", GroupWait, "_passed", counts_batches, life_of_siblings),
-    Mutant("a tie is no progress", "I11", Entry, "member_progress", only_the_watermark, life_of_ties),
-    Mutant(
+    GroupMutant("the time of a batch counts", "I11", GroupWait, "_passed", counts_batches),
+    GroupMutant("that of a sibling counts", "I11", GroupWait, "_passed", counts_batches, life_of_siblings),
+    GroupMutant("a tie is no progress", "I11", Entry, "member_progress", only_the_watermark, life_of_ties),
+    GroupMutant(
         "a former run that was seen late is not followed",
         "I3",
         GroupReads,
@@ -132,7 +134,7 @@ MUTANTS = [
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.what)
-def test_each_mutant_of_the_group_is_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_mutant_of_the_group_is_caught(mutant: GroupMutant, monkeypatch: pytest.MonkeyPatch) -> None:
     """At least one random life with the mutant breaks the invariant that ``caught_by`` names."""
     original = getattr(mutant.holder, mutant.name)
     monkeypatch.setattr(mutant.holder, mutant.name, mutant.change(original))

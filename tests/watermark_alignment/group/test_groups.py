@@ -13,8 +13,8 @@ from tests.support.exploring import examples
 from tests.watermark_alignment.support.group_entries import entry
 from tests.watermark_alignment.support.group_lives import random_group
 from tests.watermark_alignment.support.group_world import TIMEOUT, GroupWorld, Seat
-from tests.watermark_alignment.support.invariants import World
-from tests.watermark_alignment.support.simulator import Log, Member, Settings
+from tests.watermark_alignment.support.invariants import AlignedMembers
+from tests.watermark_alignment.support.simulator import LifeSettings, SimulatedMember, SplitLog
 from watermark_alignment.group.group_view import GroupView
 from watermark_alignment.planner import GROUP
 
@@ -72,7 +72,9 @@ def test_i11_all_rows_are_read_whatever_happened_to_the_group(rng: Random) -> No
 
 
 def seat(name: str, max_drift: int, interval: int = 1, length: int = 1, bound: int = 0) -> Seat:
-    member = Member(Settings(max_drift=max_drift, out_of_orderness=bound, idle_timeout=0), {name: Log([1])})
+    member = SimulatedMember(
+        LifeSettings(max_drift=max_drift, out_of_orderness=bound, idle_timeout=0), {name: SplitLog([1])}
+    )
     return Seat(member, entry(name, timeout_ms=TIMEOUT), interval=interval, length=length)
 
 
@@ -138,11 +140,13 @@ def dropped(fast: tuple[int, int], slow: tuple[int, int], delay: int) -> list[st
     one is ahead by all that is allowed.
     """
     members = [
-        Member(Settings(max_drift=drift, out_of_orderness=bound, idle_timeout=0), {name: Log([100])})
+        SimulatedMember(
+            LifeSettings(max_drift=drift, out_of_orderness=bound, idle_timeout=0), {name: SplitLog([100])}
+        )
         for name, (drift, bound) in (("slow", slow), ("fast", fast))
     ]
     members[1].logs["fast"].entries = [*range(100, 200)]
-    world = World(members, delay)
+    world = AlignedMembers(members, delay)
     for _ in range(2):
         for number in range(2):
             world.round(1, number)

@@ -10,8 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.exploring import examples
-from tests.watermark_alignment.support.invariants import World, endless_ties, littered_world, random_world
-from tests.watermark_alignment.support.simulator import Log, Member, Settings
+from tests.watermark_alignment.support.invariants import (
+    AlignedMembers,
+    endless_ties,
+    littered_world,
+    random_world,
+)
+from tests.watermark_alignment.support.simulator import LifeSettings, SimulatedMember, SplitLog
 from watermark_alignment.planner import GROUP
 from watermark_alignment.states import SplitStatus
 
@@ -48,13 +53,13 @@ def test_i4_no_covered_row_is_dropped(rng: Random, max_drift: int, bound: int) -
     assert world.breached("I4") == []
 
 
-def at_the_boundary(max_drift: int, bound: int, delay: int, no_data_batches: bool = True) -> World:
+def at_the_boundary(max_drift: int, bound: int, delay: int, no_data_batches: bool = True) -> AlignedMembers:
     """Returns a world in which one split falls back by the whole bound, and the other is ahead of it by the whole
     drift.
     """
-    drawn = Settings(limit=None, max_drift=max_drift, out_of_orderness=bound, idle_timeout=0)
-    slow, fast = Log([100]), Log([100 + max_drift])
-    world = World([Member(drawn, {"fast": fast, "slow": slow})], delay, no_data_batches)
+    drawn = LifeSettings(limit=None, max_drift=max_drift, out_of_orderness=bound, idle_timeout=0)
+    slow, fast = SplitLog([100]), SplitLog([100 + max_drift])
+    world = AlignedMembers([SimulatedMember(drawn, {"fast": fast, "slow": slow})], delay, no_data_batches)
     world.round(1)
     slow.entries.append(100 - bound)
     world.round(2)
@@ -124,7 +129,9 @@ def test_ties_at_sparse_positions_starve_no_split(rng: Random) -> None:
     A checksum of the positions decides whose turn it is, since all positions may be even.
     """
     names = [f"s{i}" for i in range(rng.randrange(2, 6))]
-    world = World([Member(Settings(limit=1, sparse=True), {s: Log([7] * 60) for s in names})])
+    world = AlignedMembers(
+        [SimulatedMember(LifeSettings(limit=1, sparse=True), {s: SplitLog([7] * 60) for s in names})]
+    )
     fed = {s for _ in range(60) for s, rows in world.round(1000).rows.items() if rows}
     assert fed == set(names)
     assert world.breaches == []
@@ -136,8 +143,10 @@ def catch_up(max_drift: int, shares: list[int], limit: int | None) -> int:
     ``shares`` has the seconds between two records of each split.
     """
     records = {f"s{i}": range(share, 6 * 3600 + 1, share) for i, share in enumerate(shares)}
-    logs = {s: Log([second * 1000 for second in seconds]) for s, seconds in records.items()}
-    world = World([Member(Settings(limit=limit, max_drift=max_drift, idle_timeout=0), logs)])
+    logs = {s: SplitLog([second * 1000 for second in seconds]) for s, seconds in records.items()}
+    world = AlignedMembers(
+        [SimulatedMember(LifeSettings(limit=limit, max_drift=max_drift, idle_timeout=0), logs)]
+    )
     batches = 0
     while any(world.round(1).rows.values()):
         batches += 1
@@ -263,8 +272,8 @@ def test_all_invariants_hold_in_all_small_cases(limit: int | None) -> None:
     """I1 to I12 hold in all small cases: two backlogs, and a split that is caught up at 1 and then gets late data."""
     for first, second in product(sorted_logs(2), sorted_logs(2)):
         for max_drift, late in product((0, 1, 2), ((), (1,), (3,))):
-            logs = {"a": Log(list(first)), "b": Log(list(second)), "c": Log([1])}
-            world = World([Member(Settings(limit, max_drift, idle_timeout=5), logs)])
+            logs = {"a": SplitLog(list(first)), "b": SplitLog(list(second)), "c": SplitLog([1])}
+            world = AlignedMembers([SimulatedMember(LifeSettings(limit, max_drift, idle_timeout=5), logs)])
             for now in (0, 3, 6):
                 world.round(now)
             logs["c"].entries += late
@@ -280,10 +289,10 @@ def test_a_plan_asks_few_questions() -> None:
     """
     rng = Random(1)
     hour = 3_600_000
-    logs = {f"s{i}": Log([*sorted(rng.randrange(1, 6 * hour) for _ in range(500))]) for i in range(4)}
-    member = Member(Settings(limit=2000, max_drift=hour, idle_timeout=0), logs)
+    logs = {f"s{i}": SplitLog([*sorted(rng.randrange(1, 6 * hour) for _ in range(500))]) for i in range(4)}
+    member = SimulatedMember(LifeSettings(limit=2000, max_drift=hour, idle_timeout=0), logs)
     assert member.round(1).calls == 1
-    member = Member(Settings(limit=100, max_drift=hour, idle_timeout=0), logs)
+    member = SimulatedMember(LifeSettings(limit=100, max_drift=hour, idle_timeout=0), logs)
     calls = [member.round(1).calls for _ in range(20)]
     assert sum(calls) / len(calls) <= 10
     assert max(calls) <= 2 * (6 * hour).bit_length() + 6
@@ -291,6 +300,6 @@ def test_a_plan_asks_few_questions() -> None:
 
 def test_the_group_is_named_where_it_holds() -> None:
     """A plan that is held by the group names ``GROUP`` as its holder, and no split's id (I5, I11)."""
-    member = Member(Settings(max_drift=0), {"s": Log([10])})
+    member = SimulatedMember(LifeSettings(max_drift=0), {"s": SplitLog([10])})
     batch = member.round(1, floor=5)
     assert (batch.plan.held_by, batch.plan.states["s"]) == (GROUP, SplitStatus.PAUSED)

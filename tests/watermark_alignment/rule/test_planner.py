@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.watermark_alignment.support.simulator import Entry, Kept, Log, Member, Settings
+from tests.watermark_alignment.support.simulator import Entry, Kept, LifeSettings, SimulatedMember, SplitLog
 from watermark_alignment.planner import END_OF_TIME, GROUP, Plan, SplitView, plan
 from watermark_alignment.states import SplitStatus
 
@@ -37,9 +37,9 @@ def plan_of(
     )
 
 
-def source(drift: int = 0, limit: int | None = None, **logs: Sequence[Entry]) -> Member:
-    settings = Settings(limit=limit, max_drift=drift, idle_timeout=100)
-    return Member(settings, {s: Log(list(entries)) for s, entries in logs.items()})
+def source(drift: int = 0, limit: int | None = None, **logs: Sequence[Entry]) -> SimulatedMember:
+    settings = LifeSettings(limit=limit, max_drift=drift, idle_timeout=100)
+    return SimulatedMember(settings, {s: SplitLog(list(entries)) for s, entries in logs.items()})
 
 
 def allowing(maximum: int) -> int:
@@ -103,7 +103,7 @@ def test_floor_is_the_least_watermark_that_counts() -> None:
     """
     views = caught_up("a", 2), caught_up("b", 5), caught_up("c", 1, quiet_since=0)
     assert plan_of(*views, now=11).own_watermark == 1
-    member = Member(Settings(out_of_orderness=10, max_drift=0), {"s": Log([1337])})
+    member = SimulatedMember(LifeSettings(out_of_orderness=10, max_drift=0), {"s": SplitLog([1337])})
     assert member.round(1).plan.own_watermark == 1326
 
 
@@ -241,7 +241,7 @@ def test_a_pause_is_not_stored() -> None:
     """A split that comes back under its id is planned by its present data, since no pause is stored (AS-14)."""
     member = source(s=[9])
     member.round(1, floor=allowing(4))
-    member.logs["s"], member.kept = Log([3]), {}
+    member.logs["s"], member.kept = SplitLog([3]), {}
     assert member.round(2, floor=allowing(4)).rows == {"s": [3]}
 
 
@@ -253,7 +253,7 @@ def test_a_split_is_idle_strictly_after_the_timeout() -> None:
 
     It stays idle from then on (WM-06, WM-07).
     """
-    member = Member(Settings(idle_timeout=10), {"s": Log([1])})
+    member = SimulatedMember(LifeSettings(idle_timeout=10), {"s": SplitLog([1])})
     states = [member.round(now).plan.states["s"] for now in (0, 0, 10, 11, 12, 100)]
     assert states == [ACTIVE, ACTIVE, ACTIVE, IDLE, IDLE, IDLE]
 
@@ -311,7 +311,7 @@ def test_restored_splits_count_before_they_are_read() -> None:
 
 def test_records_without_progress_are_activity() -> None:
     """A split is not idle while records arrive, even if event time stands still (WM-26)."""
-    member = Member(Settings(idle_timeout=10), {"s": Log([7])})
+    member = SimulatedMember(LifeSettings(idle_timeout=10), {"s": SplitLog([7])})
     for now in range(0, 200, 9):
         assert member.round(now).plan.states == {"s": ACTIVE}
         member.logs["s"].entries.append(7)
@@ -354,7 +354,9 @@ def test_a_split_with_an_open_transaction_is_not_empty() -> None:
 
     Nothing can be read, but the log end is beyond its position.
     """
-    member = Member(Settings(idle_timeout=10, max_drift=0), {"a": Log([4, 5], open=1), "b": Log([4, 9])})
+    member = SimulatedMember(
+        LifeSettings(idle_timeout=10, max_drift=0), {"a": SplitLog([4, 5], open=1), "b": SplitLog([4, 9])}
+    )
     for now in (1, 50, 100):
         batch = member.round(now)
     assert batch.plan.states == {"a": ACTIVE, "b": PAUSED}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.watermark_alignment.support.simulator import Log, Member, Settings
+from tests.watermark_alignment.support.simulator import LifeSettings, SimulatedMember, SplitLog
 from watermark_alignment.planner import Plan, SplitView, plan
 
 Logs = Mapping[str, list[int]]
@@ -166,7 +166,7 @@ def test_wm_02_the_watermark_is_the_front_less_the_bound_less_one() -> None:
 
 def test_wm_04_an_older_record_does_not_take_the_watermark_back() -> None:
     """The watermark stays at 12344 before and after the record 12340, which comes after 12345 (WM-04)."""
-    member = Member(Settings(limit=1, idle_timeout=0), {"a": Log([12345, 12340, 12346])})
+    member = SimulatedMember(LifeSettings(limit=1, idle_timeout=0), {"a": SplitLog([12345, 12340, 12346])})
     rounds = [member.round(now) for now in range(4)]
     assert [batch.rows["a"] for batch in rounds] == [[12345], [12340], [12346], []]
     assert [batch.plan.own_watermark for batch in rounds] == [12344, 12344, 12345, 12345]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from random import Random
 
 from tests.watermark_alignment.support.group_entries import entry
-from tests.watermark_alignment.support.group_world import TIMEOUT, GroupWorld, Query, Seat
+from tests.watermark_alignment.support.group_world import TIMEOUT, GroupQuery, GroupWorld, Seat
 from tests.watermark_alignment.support.invariants import grow, random_settings
-from tests.watermark_alignment.support.simulator import Log, Member
+from tests.watermark_alignment.support.simulator import SimulatedMember, SplitLog
 
 
 def random_group(rng: Random, ticks: int, **fixed: object) -> GroupWorld:
@@ -15,10 +15,10 @@ def random_group(rng: Random, ticks: int, **fixed: object) -> GroupWorld:
     seats = []
     for number in range(rng.randrange(2, 5)):
         settings = random_settings(rng, {"budget": False, **fixed})
-        logs = {f"{number}-{i}": Log([rng.randrange(1, 25)]) for i in range(rng.randrange(1, 3))}
+        logs = {f"{number}-{i}": SplitLog([rng.randrange(1, 25)]) for i in range(rng.randrange(1, 3))}
         seats.append(
             Seat(
-                Member(settings, logs),
+                SimulatedMember(settings, logs),
                 entry(f"m{number}", timeout_ms=TIMEOUT),
                 interval=rng.choice([1, 1, 5, 100]),
                 length=rng.choice([1, 3, 100]),
@@ -29,7 +29,7 @@ def random_group(rng: Random, ticks: int, **fixed: object) -> GroupWorld:
             )
         )
     alone = rng.randrange(len(seats))
-    queries = [Query([seat]) for seat in seats[:alone]] + [Query(seats[alone:])]
+    queries = [GroupQuery([seat]) for seat in seats[:alone]] + [GroupQuery(seats[alone:])]
     world = GroupWorld(seats, queries)
     for _ in range(ticks):
         for query in queries:
@@ -38,7 +38,7 @@ def random_group(rng: Random, ticks: int, **fixed: object) -> GroupWorld:
     return world
 
 
-def befall(rng: Random, world: GroupWorld, query: Query) -> None:
+def befall(rng: Random, world: GroupWorld, query: GroupQuery) -> None:
     """Appends data, and sometimes changes the state of the query, of a member, or of the board."""
     for seat in query.seats:
         for log in seat.member.logs.values():
@@ -57,7 +57,7 @@ def befall(rng: Random, world: GroupWorld, query: Query) -> None:
     elif what == 4:
         seat.member.freeze() if seat.member.frozen is None else seat.member.thaw()
     elif what == 5:
-        seat.member.logs[f"{seat.name[1:]}-{len(seat.member.logs)}"] = Log([rng.randrange(1, 25)])
+        seat.member.logs[f"{seat.name[1:]}-{len(seat.member.logs)}"] = SplitLog([rng.randrange(1, 25)])
     elif what == 6:
         world.is_readable, world.is_writable = rng.random() < 0.5, rng.random() < 0.5
     else:

@@ -18,7 +18,7 @@ from typing import Any
 from flip27_stream.spark.planning.group.group_wait import GroupWait
 from tests.watermark_alignment.support.group_entries import entry
 from tests.watermark_alignment.support.invariants import checks
-from tests.watermark_alignment.support.simulator import Batch, Member, front
+from tests.watermark_alignment.support.simulator import Round, SimulatedMember, front
 from watermark_alignment.group import group_view as group
 from watermark_alignment.group.group_reads import GroupReads
 from watermark_alignment.group.group_view import Entry
@@ -49,7 +49,7 @@ class Seat:
         waited: By member, how long plans have waited for it since it last moved.
     """
 
-    member: Member
+    member: SimulatedMember
     said: Entry
     interval: int = 1
     length: int = 1
@@ -76,7 +76,7 @@ class Seat:
     gap: int = 0
     wrote_at: int = -1
     moved_at: int = 0
-    last: Batch | None = None
+    last: Round | None = None
     read_max: int | None = None
     counting: dict[str, int] = field(default_factory=dict)
     told: dict[str, int] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class Seat:
 
 
 @dataclass
-class Query:
+class GroupQuery:
     """The sources of a query. Spark asks them in turn, and runs their batches together."""
 
     seats: Sequence[Seat]
@@ -115,15 +115,15 @@ class Query:
 class GroupWorld:
     """Runs the members, and records every breach of an invariant."""
 
-    def __init__(self, seats: Sequence[Seat], queries: Sequence[Query] | None = None) -> None:
+    def __init__(self, seats: Sequence[Seat], queries: Sequence[GroupQuery] | None = None) -> None:
         self.seats = seats
-        self.queries = queries or [Query([seat]) for seat in seats]
+        self.queries = queries or [GroupQuery([seat]) for seat in seats]
         self.board: list[Entry] = []
         self.is_readable = self.is_writable = True
         self.down_at = -1
         self.breaches: list[str] = []
         self.now = 0
-        self.batches: list[Batch] = []
+        self.batches: list[Round] = []
         self._waits: dict[str, GroupWait] = {}
 
     def tick(self) -> None:
@@ -140,7 +140,7 @@ class GroupWorld:
             if self.now >= query.next_round:
                 self._ask(query)
 
-    def plan(self, seat: Seat) -> Batch | None:
+    def plan(self, seat: Seat) -> Round | None:
         """Plans and reads a batch.
 
         Returns ``None`` while the plan waits for others, when Spark asks no other source.
@@ -164,7 +164,7 @@ class GroupWorld:
         seat.last, seat.is_first = batch, False
         return self._note(seat, batch, waits)
 
-    def stop(self, query: Query, *, says_so: bool) -> None:
+    def stop(self, query: GroupQuery, *, says_so: bool) -> None:
         """Stops a query. It publishes that it leaves, if the board is writable, or dies without that."""
         for seat in query.seats:
             seat.is_there = False
@@ -173,7 +173,7 @@ class GroupWorld:
                 if self.is_writable:
                     self.board.append(seat.said.leaving())
 
-    def restart(self, query: Query, mute_for: int = 0, clock: int = 1000) -> None:
+    def restart(self, query: GroupQuery, mute_for: int = 0, clock: int = 1000) -> None:
         """Starts another run from the offset.
 
         The run has read nothing of the board yet, and cannot publish for ``mute_for``.
@@ -204,7 +204,7 @@ class GroupWorld:
     def _runs(self, seat: Seat) -> bool:
         return seat.is_there and self.now >= seat.frozen_until
 
-    def _ask(self, query: Query) -> None:
+    def _ask(self, query: GroupQuery) -> None:
         """Asks the sources in turn. The batch runs once all have answered."""
         while self._runs(query.seats[query.turn]):
             seat = query.seats[query.turn]
@@ -219,7 +219,7 @@ class GroupWorld:
                 query.turn, query.length = 0, 1
                 return
 
-    def _note(self, seat: Seat, batch: Batch, waits: bool) -> Batch:
+    def _note(self, seat: Seat, batch: Round, waits: bool) -> Round:
         seat.number += 1
         self.batches.append(batch)
         readable = any(v.position < v.end for v in batch.views.values())
@@ -273,7 +273,7 @@ class GroupWorld:
         if former is not None or read:
             self._say(seat, seat.said.next(watermark, progress=progress))
 
-    def _publish(self, seat: Seat, batch: Batch) -> None:
+    def _publish(self, seat: Seat, batch: Round) -> None:
         watermark = group.watermark_to_publish(batch.plan, seat.said.watermark, no_more=True)
         moves = bool(batch.moved()) and not batch.held
         seat.moved_at = self.now if moves else seat.moved_at
@@ -344,7 +344,7 @@ class GroupWorld:
 
     # ---- the invariants -----------------------------------------------------------------------------------------
 
-    def _read(self, seat: Seat, batch: Batch) -> None:
+    def _read(self, seat: Seat, batch: Round) -> None:
         before = seat.read_max
         times = [t for rows in batch.rows.values() for t in rows]
         seat.read_max = max([*times, *([] if before is None else [before])], default=None)

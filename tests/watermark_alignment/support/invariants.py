@@ -1,4 +1,4 @@
-"""Checks the invariants I1 to I12 in every round of a :class:`World`, against the contents of the logs.
+"""Checks the invariants I1 to I12 in every round of a :class:`AlignedMembers`, against the contents of the logs.
 
 Every breach begins with the number of the invariant. I11 and I12 also have tests over whole lives.
 """
@@ -10,13 +10,13 @@ from dataclasses import replace
 from random import Random
 
 from tests.watermark_alignment.support.simulator import (
-    Batch,
     Entry,
     Hidden,
-    Log,
-    Member,
-    Settings,
+    LifeSettings,
+    Round,
+    SimulatedMember,
     SparkWatermark,
+    SplitLog,
     front,
     greatest,
     proven_quiet,
@@ -26,24 +26,24 @@ from watermark_alignment.planner import SplitView
 from watermark_alignment.states import SplitStatus
 
 
-class World:
+class AlignedMembers:
     """Members whose rows are read by one query with one watermark. By default ``delay`` is the least safe delay."""
 
     def __init__(
-        self, members: Sequence[Member], delay: int | None = None, no_data_batches: bool = True
+        self, members: Sequence[SimulatedMember], delay: int | None = None, no_data_batches: bool = True
     ) -> None:
         self.members = list(members)
         safe = max(m.settings.max_drift + m.settings.out_of_orderness + 1 for m in self.members)
         self.spark = SparkWatermark(safe if delay is None else delay)
         self.breaches: list[str] = []
-        self.batches: list[Batch] = []
+        self.batches: list[Round] = []
         self._no_data_batches = no_data_batches
         self._read_max: int | None = None
         self._covered: set[str] = set()
-        self._last: dict[int, Batch] = {}
+        self._last: dict[int, Round] = {}
         self._started: set[int] = set()
 
-    def floor_for(self, member: Member) -> int | None:
+    def floor_for(self, member: SimulatedMember) -> int | None:
         others = [m.published for m in self.members if m is not member and m.published is not None]
         return min(others, default=None)
 
@@ -51,7 +51,7 @@ class World:
         self.members[member].restart()
         self._started.discard(member)
 
-    def round(self, now: int, member: int = 0, unanswered: frozenset[str] = frozenset()) -> Batch:
+    def round(self, now: int, member: int = 0, unanswered: frozenset[str] = frozenset()) -> Round:
         """Runs one round of a member, and Spark's watermark over its rows.
 
         In a group, a member's first round only publishes.
@@ -79,7 +79,7 @@ class World:
         """Returns the breaches of some invariants."""
         return [breach for breach in self.breaches if breach.split()[0] in invariants]
 
-    def _cover(self, batch: Batch, read_max: int | None) -> set[str]:
+    def _cover(self, batch: Round, read_max: int | None) -> set[str]:
         """Returns the splits of the batch whose rows Spark must not drop as late (I4).
 
         They count for the horizon, and have done so since the other splits were at most max-drift ahead of them.
@@ -93,7 +93,7 @@ class World:
         return covered
 
 
-def checks(b: Batch, last: Batch | None) -> Iterator[str]:
+def checks(b: Round, last: Round | None) -> Iterator[str]:
     """Yields breaches of the invariants of one plan, or of two consecutive plans."""
     limit, horizon, ends = b.settings.limit, b.plan.horizon, b.plan.ends
     for s, v in b.views.items():
@@ -114,7 +114,7 @@ def checks(b: Batch, last: Batch | None) -> Iterator[str]:
     if limit is None and not b.settings.sparse:
         yield from i12(b)
     shuffled = dict(reversed(b.views.items())).values()
-    if Member(b.settings, b.logs).ask(list(shuffled), b.now, b.floor, []) != b.plan:
+    if SimulatedMember(b.settings, b.logs).ask(list(shuffled), b.now, b.floor, []) != b.plan:
         yield "I8 the order of splits matters"
     resting_words = {SplitStatus.IDLE, SplitStatus.FINISHED}
     went_on_counting = {v.id for v in b.counted} & {v.id for v in (last.counted if last is not None else ())}
@@ -139,12 +139,12 @@ def checks(b: Batch, last: Batch | None) -> Iterator[str]:
         yield f"I11 nothing moves, held by {b.plan.held_by}, not by one of {holders(b)}"
 
 
-def holders(b: Batch) -> set[str]:
+def holders(b: Round) -> set[str]:
     """Returns the splits and members that hold the others: those by whose reach or floor the cap is set."""
     return {name for name, cap in b.caps() if cap == b.cap}
 
 
-def i3(b: Batch, before: int | None, after: int | None) -> Iterator[str]:
+def i3(b: Round, before: int | None, after: int | None) -> Iterator[str]:
     """Yields the breaches of I3.
 
     After the batch no split that counts is behind by more than max-drift, unless it became active so far behind.
@@ -159,7 +159,7 @@ def i3(b: Batch, before: int | None, after: int | None) -> Iterator[str]:
         yield f"I3 group at watermark {b.floor}, {after} was read"
 
 
-def i5(b: Batch) -> Iterator[str]:
+def i5(b: Round) -> Iterator[str]:
     """Yields the breaches of I5.
 
     Each PAUSED split has a record after the horizon. The earliest split is paused only by a named holder far behind.
@@ -179,7 +179,7 @@ def i5(b: Batch) -> Iterator[str]:
         yield f"I5 held by {b.plan.held_by}, which does not set the cap {b.cap}"
 
 
-def i7(b: Batch) -> Iterator[str]:
+def i7(b: Round) -> Iterator[str]:
     """Yields the breaches of I7.
 
     The ends are those of the greatest horizon that fits. If none fits, the smallest step is shared evenly.
@@ -203,14 +203,14 @@ def i7(b: Batch) -> Iterator[str]:
         yield f"I7 the limit is not shared equally: {given}"
 
 
-def i12(b: Batch) -> Iterator[str]:
+def i12(b: Round) -> Iterator[str]:
     """Yields the breaches of I12 in a plan without a limit; a limit would count all entries.
 
     The plan for logs that have records alone has the same horizon and reads the same records. The state of a split that
     has other entries to read may differ: it is ACTIVE while it reads them, and neither IDLE nor FINISHED, so that a
     split with nothing else counts. Plans with such a split are left out.
     """
-    logs = {s: Log([*log.times(0, len(log.entries))]) for s, log in b.logs.items()}
+    logs = {s: SplitLog([*log.times(0, len(log.entries))]) for s, log in b.logs.items()}
 
     def records(split: str, position: int) -> int:
         return len(b.logs[split].times(0, position))
@@ -220,7 +220,7 @@ def i12(b: Batch) -> Iterator[str]:
     ]
     if any(resting(v, b) != resting(b.views[v.id], b) for v in views):
         return
-    plan = Member(b.settings, logs).ask(views, b.now, b.floor, [])
+    plan = SimulatedMember(b.settings, logs).ask(views, b.now, b.floor, [])
     expected = replace(
         b.plan,
         ends={s: records(s, end) for s, end in b.plan.ends.items()},
@@ -236,21 +236,21 @@ def is_littered(view: SplitView, records_alone: SplitView) -> bool:
     return view.end - view.position > records_alone.end - records_alone.position
 
 
-def what_others_see(batch: Batch, littered: str) -> tuple[object, ...]:
+def what_others_see(batch: Round, littered: str) -> tuple[object, ...]:
     """Returns what is the same with and without entries that do not count in the log of a split, save its own state."""
     plan = batch.plan
     states = {s: state for s, state in plan.states.items() if s != littered}
     return batch.rows, plan.horizon, plan.fronts, plan.own_watermark, plan.cut, states
 
 
-def littered_world(rng: Random) -> World:
+def littered_world(rng: Random) -> AlignedMembers:
     """Runs a life without and with entries that do not count in the log of one split, and returns the latter.
 
     Its breaches include rounds in which the other splits were planned in another way.
     """
-    drawn = Settings(max_drift=rng.randrange(6), idle_timeout=10, exact_reach=rng.random() < 0.5)
-    plain, littered = ({f"s{i}": Log() for i in range(3)} for _ in range(2))
-    without, world = (World([Member(drawn, logs)]) for logs in (plain, littered))
+    drawn = LifeSettings(max_drift=rng.randrange(6), idle_timeout=10, exact_reach=rng.random() < 0.5)
+    plain, littered = ({f"s{i}": SplitLog() for i in range(3)} for _ in range(2))
+    without, world = (AlignedMembers([SimulatedMember(drawn, logs)]) for logs in (plain, littered))
     now = 1000
     for _ in range(8):
         now += rng.randrange(8)
@@ -277,16 +277,16 @@ def litter(rng: Random, arrived: list[Entry]) -> list[Entry]:
     return littered
 
 
-def random_world(rng: Random, rounds: int = 10, members: int = 1, **fixed: object) -> World:
+def random_world(rng: Random, rounds: int = 10, members: int = 1, **fixed: object) -> AlignedMembers:
     """Runs a random life of sources with up to four splits each. ``fixed`` overrides settings."""
-    world = World([Member(random_settings(rng, fixed), {}) for _ in range(members)])
+    world = AlignedMembers([SimulatedMember(random_settings(rng, fixed), {}) for _ in range(members)])
     now = 1000
     for turn in range(rounds):
         now += rng.choice([0, 1, 4, 15, 40]) if rng.random() < 0.95 else -30
         for number, m in enumerate(world.members):
             for _ in range(rng.randrange(1, 4) if turn == 0 else rng.random() < 0.1):
                 start: list[Entry] = [rng.randrange(1, 25)] if rng.random() < 0.8 else []
-                m.logs[f"{number}-{len(m.logs)}"] = Log(start)
+                m.logs[f"{number}-{len(m.logs)}"] = SplitLog(start)
             for log in m.logs.values():
                 if rng.random() < 0.5:
                     grow(rng, log, m.settings.out_of_orderness)
@@ -301,12 +301,12 @@ def random_world(rng: Random, rounds: int = 10, members: int = 1, **fixed: objec
     return world
 
 
-def endless_ties(rng: Random) -> World:
+def endless_ties(rng: Random) -> AlignedMembers:
     """Runs splits with many records of one millisecond and a limit below their number. No split may starve."""
     names = [f"s{i}" for i in range(rng.randrange(2, 6))]
-    settings = Settings(limit=rng.randrange(1, len(names)))
-    member = Member(settings, {s: Log([7] * rng.randrange(60, 80)) for s in names})
-    world = World([member])
+    settings = LifeSettings(limit=rng.randrange(1, len(names)))
+    member = SimulatedMember(settings, {s: SplitLog([7] * rng.randrange(60, 80)) for s in names})
+    world = AlignedMembers([member])
     rounds = [world.round(1000) for _ in range(4 * len(names))]
     for i in range(len(rounds) - len(names)):
         fed = {s for b in rounds[i : i + len(names)] for s in names if b.rows[s]}
@@ -314,8 +314,8 @@ def endless_ties(rng: Random) -> World:
     return world
 
 
-def random_settings(rng: Random, fixed: Mapping[str, object]) -> Settings:
-    drawn = Settings(
+def random_settings(rng: Random, fixed: Mapping[str, object]) -> LifeSettings:
+    drawn = LifeSettings(
         limit=rng.choice([None, 1, 2, 3, 5, 9]),
         max_drift=rng.choice([0, 1, 3, 8]),
         out_of_orderness=rng.choice([0, 0, 2]),
@@ -327,7 +327,7 @@ def random_settings(rng: Random, fixed: Mapping[str, object]) -> Settings:
     return replace(drawn, **fixed)  # type: ignore[arg-type]
 
 
-def grow(rng: Random, log: Log, out_of_orderness: int) -> None:
+def grow(rng: Random, log: SplitLog, out_of_orderness: int) -> None:
     """Appends some records, as disordered as allowed. Sometimes a transaction is left open."""
     stable = log.stable
     top = max(log.times(0, len(log.entries)), default=rng.randrange(1, 25))

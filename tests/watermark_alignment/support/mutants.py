@@ -9,8 +9,13 @@ from typing import Any, cast
 
 import pytest
 
-from tests.watermark_alignment.support.invariants import World, endless_ties, littered_world, random_world
-from tests.watermark_alignment.support.simulator import Hidden, Log, Member
+from tests.watermark_alignment.support.invariants import (
+    AlignedMembers,
+    endless_ties,
+    littered_world,
+    random_world,
+)
+from tests.watermark_alignment.support.simulator import Hidden, SimulatedMember, SplitLog
 from watermark_alignment import planner
 from watermark_alignment.planner import GROUP, PositionsAt, SplitView
 from watermark_alignment.states import SplitStatus
@@ -26,7 +31,7 @@ class Mutant:
     caught_by: str
     where: str
     change: Callable[[Any], Any]
-    life: Callable[[Random], World] = random_world
+    life: Callable[[Random], AlignedMembers] = random_world
 
 
 def cap_moved_by(step: int) -> Callable[[Any], Any]:
@@ -176,7 +181,7 @@ def unknown_is_zero(front: Any) -> Any:
 
 
 def null_tail_unreadable(positions: Any) -> Any:
-    def mutant(self: Member, views: Sequence[SplitView], asked: list[int]) -> PositionsAt:
+    def mutant(self: SimulatedMember, views: Sequence[SplitView], asked: list[int]) -> PositionsAt:
         at = positions(self, views, asked)
         stuck = {v.id: (v.position, 0) for v in views if v.position < v.end and v.next is None}
         return lambda horizon: {**at(horizon), **stuck}
@@ -189,13 +194,13 @@ def index_trusted(from_position: bool) -> Callable[[Any], Any]:
     that is below the position of the split.
     """
 
-    def indexed(log: Log, start: int, end: int, horizon: int) -> int:
+    def indexed(log: SplitLog, start: int, end: int, horizon: int) -> int:
         times = [e.time if isinstance(e, Hidden) else e for e in log.entries[:end]]
         found = (p for p, t in enumerate(times) if p >= start and t is not None and t >= horizon)
         return next(found, end)
 
     def change(_: Any) -> Any:
-        def mutant(self: Member, views: Sequence[SplitView], asked: list[int]) -> PositionsAt:
+        def mutant(self: SimulatedMember, views: Sequence[SplitView], asked: list[int]) -> PositionsAt:
             def at(horizon: int) -> dict[str, tuple[int, int]]:
                 readable = [v for v in views if v.position < v.end]
                 starts = {v.id: v.position if from_position else 0 for v in readable}
@@ -212,7 +217,7 @@ def index_trusted(from_position: bool) -> Callable[[Any], Any]:
 def next_from_the_index(view_of: Any) -> Any:
     """The entry at the position is taken for a record, also if it is a marker."""
 
-    def mutant(self: Member, split: str, *args: Any) -> SplitView:
+    def mutant(self: SimulatedMember, split: str, *args: Any) -> SplitView:
         view: SplitView = view_of(self, split, *args)
         entries = self.logs[split].entries
         entry = entries[view.position] if view.position < view.end else None
@@ -221,7 +226,7 @@ def next_from_the_index(view_of: Any) -> Any:
     return mutant
 
 
-def two_sources(rng: Random) -> World:
+def two_sources(rng: Random) -> AlignedMembers:
     return random_world(rng, members=2)
 
 
@@ -234,19 +239,33 @@ MUTANTS = [
     Mutant("paused turns idle", "I9", "planner.resting_state", paused_turns_idle),
     Mutant("paused turns idle and loses rows", "I4", "planner.resting_state", paused_turns_idle),
     Mutant("idle counts", "I6", "planner.resting_state", idle_counts),
-    Mutant("null tail unreadable", "I6", "Member.positions", null_tail_unreadable),
+    Mutant("null tail unreadable", "I6", "SimulatedMember.positions", null_tail_unreadable),
     Mutant("caught-up split forgotten", "I3", "planner.cap_of", only_views(lambda v: v.position < v.end)),
     Mutant("caught-up split's rows lost", "I4", "planner.cap_of", only_views(lambda v: v.position < v.end)),
     Mutant(
         "split never read forgotten", "I3", "planner.cap_of", only_views(lambda v: v.read_max is not None)
     ),
-    Mutant("index trusted below the position", "I1", "Member.positions", index_trusted(from_position=False)),
-    Mutant("index trusted on a marker", "I6", "Member.positions", index_trusted(from_position=True)),
-    Mutant("pause on a marker", "I5", "Member.view", next_from_the_index),
     Mutant(
-        "pause on a marker changes other plans", "I12", "Member.view", next_from_the_index, littered_world
+        "index trusted below the position",
+        "I1",
+        "SimulatedMember.positions",
+        index_trusted(from_position=False),
     ),
-    Mutant("index trusted changes other plans", "I12", "Member.positions", index_trusted(from_position=True)),
+    Mutant("index trusted on a marker", "I6", "SimulatedMember.positions", index_trusted(from_position=True)),
+    Mutant("pause on a marker", "I5", "SimulatedMember.view", next_from_the_index),
+    Mutant(
+        "pause on a marker changes other plans",
+        "I12",
+        "SimulatedMember.view",
+        next_from_the_index,
+        littered_world,
+    ),
+    Mutant(
+        "index trusted changes other plans",
+        "I12",
+        "SimulatedMember.positions",
+        index_trusted(from_position=True),
+    ),
     Mutant("null tail forgotten", "I12", "planner.cap_of", only_views(lambda v: not is_null_tail(v))),
     Mutant("pause without evidence", "I5", "planner.moving_state", paused_without_evidence),
     Mutant("cap one too high", "I3", "planner.cap_of", cap_moved_by(1)),
@@ -272,6 +291,6 @@ MUTANTS = [
 
 def apply(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     owner, name = mutant.where.split(".")
-    holder: Any = {"planner": planner, "Member": Member, "SplitView": SplitView}[owner]
+    holder: Any = {"planner": planner, "SimulatedMember": SimulatedMember, "SplitView": SplitView}[owner]
     original = getattr(holder, name, None)
     monkeypatch.setattr(holder, name, mutant.change(original), raising=False)

@@ -1,7 +1,7 @@
 """A simulation around the planner: growing logs, the coordinator's loop over them, and Spark's watermark.
 
-A :class:`Member` does what the coordinator of one source does: it takes a snapshot, plans, reads, and keeps what an
-offset keeps. A :class:`Batch` is one round of it, with the contents of the logs.
+A :class:`SimulatedMember` does what the coordinator of one source does: it takes a snapshot, plans, reads, and keeps
+what an offset keeps. A :class:`Round` is one round of it, with the contents of the logs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Entry = int | Hidden | None
 
 
 @dataclass
-class Log:
+class SplitLog:
     """The data of one split. The last ``open`` entries belong to a transaction that is not decided yet."""
 
     entries: list[Entry] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Log:
 
 
 @dataclass(frozen=True)
-class Settings:
+class LifeSettings:
     """The settings that vary between lives.
 
     ``budget``: ``at`` stops at the limit. ``exact_reach``: ``reach`` is the greatest event time, not that of the last
@@ -113,14 +113,14 @@ class SparkWatermark:
 
 
 @dataclass(frozen=True)
-class Batch:
+class Round:
     """One round of a member: the planner's input, its plan, and the contents of the logs.
 
     If ``held`` is true, nothing was read.
     """
 
-    settings: Settings
-    logs: dict[str, Log]
+    settings: LifeSettings
+    logs: dict[str, SplitLog]
     ends_of_logs: dict[str, int]
     now: int
     floor: int | None
@@ -179,7 +179,7 @@ def front(view: SplitView) -> int | None:
     return greatest(view.read_max, view.next)
 
 
-def resting(view: SplitView, batch: Batch) -> SplitStatus | None:
+def resting(view: SplitView, batch: Round) -> SplitStatus | None:
     """Returns FINISHED or IDLE for a split that rests, otherwise ``None``.
 
     This repeats the rule independently of the planner.
@@ -190,7 +190,7 @@ def resting(view: SplitView, batch: Batch) -> SplitStatus | None:
     return SplitStatus.IDLE if timeout > 0 and since is not None and batch.now - since > timeout else None
 
 
-def proven_quiet(view: SplitView, batch: Batch) -> bool:
+def proven_quiet(view: SplitView, batch: Round) -> bool:
     """Returns whether the same log end was observed at the position more than idle-timeout ago and now."""
     end = batch.ends_of_logs[view.id]
     seen = (moment for moment, at in batch.sightings[view.id] if at == end == view.position)
@@ -198,10 +198,10 @@ def proven_quiet(view: SplitView, batch: Batch) -> bool:
     return answered and any(batch.now - moment > batch.settings.idle_timeout for moment in seen)
 
 
-class Member:
+class SimulatedMember:
     """One source: its logs, and the coordinator's loop over them."""
 
-    def __init__(self, settings: Settings, logs: dict[str, Log]) -> None:
+    def __init__(self, settings: LifeSettings, logs: dict[str, SplitLog]) -> None:
         self.settings, self.logs = settings, logs
         self.kept: dict[str, Kept] = {}
         self.stored: dict[str, Kept] = {}
@@ -297,7 +297,7 @@ class Member:
 
     def round(
         self, now: int, floor: int | None = None, unanswered: frozenset[str] = frozenset(), hold: bool = False
-    ) -> Batch:
+    ) -> Round:
         """Plans, publishes and reads one batch.
 
         ``hold`` is for the first plan of a run in a group, which reads nothing.
@@ -315,7 +315,7 @@ class Member:
         if any(ends[s] != v.position for s, v in views.items()):
             self.stored = dict(self.kept)
         log_ends = {s: len(self.logs[s].entries) for s in views}
-        return Batch(
+        return Round(
             self.settings, self.logs, log_ends, now, floor, views, plan, rows, len(asked), hold, seen
         )
 

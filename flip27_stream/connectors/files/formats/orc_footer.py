@@ -72,7 +72,7 @@ def read_orc_footer(file: pa.NativeFile) -> OrcFooter:
         raise pa.ArrowInvalid("the file does not end as an ORC file does.")
     length = tail[-1]
     try:
-        postscript = _Message(tail[-1 - length : -1])
+        postscript = _ProtobufMessage(tail[-1 - length : -1])
     except DamagedMessageError as error:
         raise pa.ArrowInvalid(f"the footer is damaged: {error}") from error
     footer_length, metadata_length = postscript.number(1), postscript.number(5)
@@ -95,28 +95,28 @@ def writer_zone(file: pa.NativeFile, footer: OrcFooter, stripe: Stripe) -> str:
     """
     start, length = stripe.footer
     try:
-        zones = _Message(_plain(file.read_at(length, start), *footer.compression)).every(3)
+        zones = _ProtobufMessage(_plain(file.read_at(length, start), *footer.compression)).every(3)
         return bytes(zones[-1]).decode() if zones else "UTC"
     except (IndexError, TypeError, ValueError) as error:
         raise pa.ArrowInvalid(f"the footer of its stripe at byte {start} is damaged: {error}") from error
 
 
-def _decoded(tail: bytes, postscript: _Message) -> OrcFooter:
+def _decoded(tail: bytes, postscript: _ProtobufMessage) -> OrcFooter:
     """Decodes the footer, which is last in ``tail``, and the statistics before it."""
     compression, block = postscript.number(2), postscript.number(3)
     start = len(tail) - postscript.number(1)
-    footer = _Message(_plain(tail[start:], compression, block))
-    metadata = _Message(_plain(tail[start - postscript.number(5) : start], compression, block))
-    statistics = [[_Message(s) for s in _Message(one).every(1)] for one in metadata.every(1)]
+    footer = _ProtobufMessage(_plain(tail[start:], compression, block))
+    metadata = _ProtobufMessage(_plain(tail[start - postscript.number(5) : start], compression, block))
+    statistics = [[_ProtobufMessage(s) for s in _ProtobufMessage(one).every(1)] for one in metadata.every(1)]
     stripes = [
-        _stripe(_Message(one), statistics[i] if i < len(statistics) else [])
+        _stripe(_ProtobufMessage(one), statistics[i] if i < len(statistics) else [])
         for i, one in enumerate(footer.every(3))
     ]
-    columns = _columns([_Message(t) for t in footer.every(4)])
+    columns = _columns([_ProtobufMessage(t) for t in footer.every(4)])
     return OrcFooter(tuple(stripes), columns, (compression, block), _is_julian(footer))
 
 
-def _is_julian(footer: _Message) -> bool:
+def _is_julian(footer: _ProtobufMessage) -> bool:
     """Returns whether dates before 1582-10-15 are Julian.
 
     The footer says so; if it does not name a calendar, they are Julian in files of ORC's writer in Java.
@@ -125,7 +125,7 @@ def _is_julian(footer: _Message) -> bool:
     return calendar == _JULIAN or (calendar == _UNKNOWN and writer == _JAVA)
 
 
-def _stripe(message: _Message, statistics: list[_Message]) -> Stripe:
+def _stripe(message: _ProtobufMessage, statistics: list[_ProtobufMessage]) -> Stripe:
     times = {}
     for column, of_column in enumerate(statistics):
         found = _least_and_greatest(of_column)
@@ -135,17 +135,17 @@ def _stripe(message: _Message, statistics: list[_Message]) -> Stripe:
     return Stripe(rows, index + data + footer, times, (offset + index + data, footer))
 
 
-def _least_and_greatest(statistics: _Message) -> tuple[int, int] | None:
+def _least_and_greatest(statistics: _ProtobufMessage) -> tuple[int, int] | None:
     """Returns the least and greatest value of a column of times or integers. Local times are taken as UTC."""
     for field, least, greatest in ((9, 3, 4), (2, 1, 2)):
         if statistics.has(field):
-            inner = _Message(statistics.every(field)[0])
+            inner = _ProtobufMessage(statistics.every(field)[0])
             if inner.has(least) and inner.has(greatest):
                 return _signed(inner.number(least)), _signed(inner.number(greatest))
     return None
 
 
-def _columns(types: list[_Message]) -> dict[str, tuple[int, int]]:
+def _columns(types: list[_ProtobufMessage]) -> dict[str, tuple[int, int]]:
     if not types:
         raise pa.ArrowInvalid("its footer has no types.")
     root = types[0]
@@ -158,7 +158,7 @@ def _columns(types: list[_Message]) -> dict[str, tuple[int, int]]:
     return {name: (i, types[i].number(1)) for name, i in zip(names, ids, strict=True)}
 
 
-class _Message:
+class _ProtobufMessage:
     """A Protocol Buffers message. Its values are found by field number."""
 
     def __init__(self, data: bytes) -> None:

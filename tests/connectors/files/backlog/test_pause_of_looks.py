@@ -6,10 +6,10 @@ import pytest
 
 from flip27_stream.connectors.files.backlog import listed_files
 from flip27_stream.connectors.files.storage.found_file import FoundFile
-from tests.connectors.files.support.folder_model import Folder, Query
+from tests.connectors.files.support.folder_model import FolderModel, FolderQuery
 
 
-class SlowFolder(Folder):
+class SlowFolder(FolderModel):
     """A folder with a clock. A listing takes ``takes_s`` seconds of that clock."""
 
     now_s = 1_000.0
@@ -32,7 +32,7 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> SlowFolder:
     return folder
 
 
-def seconds_until_next_listing(folder: SlowFolder, query: Query) -> int:
+def seconds_until_next_listing(folder: SlowFolder, query: FolderQuery) -> int:
     """Lists a folder, and returns after how many seconds the folder is listed again."""
     query.files.look()
     before = folder.listings
@@ -45,7 +45,7 @@ def seconds_until_next_listing(folder: SlowFolder, query: Query) -> int:
 
 
 def test_slow_listings_take_an_eighth_of_the_time(folder: SlowFolder) -> None:
-    query = Query(folder)
+    query = FolderQuery(folder)
     folder.takes_s = 10.0
     query.look()
     assert seconds_until_next_listing(folder, query) == 70
@@ -53,7 +53,7 @@ def test_slow_listings_take_an_eighth_of_the_time(folder: SlowFolder) -> None:
 
 def test_one_listing_that_took_long_does_not_delay_the_next(folder: SlowFolder) -> None:
     """A process that is suspended in a listing finds new files when it goes on, however long it was suspended."""
-    query = Query(folder)
+    query = FolderQuery(folder)
     folder.takes_s = 600.0
     query.look()
     folder.takes_s = 0.0
@@ -66,7 +66,7 @@ def test_the_first_listing_does_not_delay_the_next(folder: SlowFolder) -> None:
     """A first listing of 600 seconds does not delay the next one: it read the event times of all files, or its
     process was suspended."""
     folder.takes_s = 600.0
-    query = Query(folder)
+    query = FolderQuery(folder)
     folder.takes_s = 0.0
     folder.put("new", 1)
     query.look_when_due()

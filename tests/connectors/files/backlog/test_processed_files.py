@@ -15,7 +15,7 @@ from flip27_stream.connectors.files.backlog.listed_files import ModifiedFiles
 from flip27_stream.connectors.files.backlog.processed_files import ProcessedFilesState
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder
 from flip27_stream.errors import DataLossError
-from tests.connectors.files.support.folder_model import BY_TIME, Folder, Query
+from tests.connectors.files.support.folder_model import BY_TIME, FolderModel, FolderQuery
 
 WINDOW = 8
 
@@ -58,7 +58,7 @@ STEPS = st.lists(
 )
 
 
-class Clock:
+class ModificationTimes:
     """Modification times that grow. Several files have the same one."""
 
     def __init__(self) -> None:
@@ -85,11 +85,11 @@ def test_files_are_read_once_where_modification_times_grow(
 ) -> None:
     """FI-04: files appear, vanish, and are modified, and a modified file is read again. The
     process ends at any point."""
-    folder, clock = Folder(), Clock()
+    folder, clock = FolderModel(), ModificationTimes()
     for number in range(at_first):
         folder.put(clock.name(), number // 3, number * 7 % 11)
     clock.now = at_first
-    query = Query(folder, window=WINDOW, order=order)
+    query = FolderQuery(folder, window=WINDOW, order=order)
     with warnings() as said:
         for step in steps:
             perform(query, clock, step)
@@ -103,7 +103,7 @@ def test_files_are_read_once_where_modification_times_grow(
     assert not said or any(step[0] in ("remove", "modify") for step in steps)
 
 
-def perform(query: Query, clock: Clock, step: tuple[object, ...]) -> None:
+def perform(query: FolderQuery, clock: ModificationTimes, step: tuple[object, ...]) -> None:
     folder = query.folder
     there = sorted(folder.files)
     match step:
@@ -146,10 +146,10 @@ def test_late_files_are_read_once_if_a_look_found_them(
 
     A restart cannot tell for sure which files came late if they are more than the marks of late files.
     """
-    folder = Folder()
+    folder = FolderModel()
     for number in range(at_first):
         folder.put(f"first-{number}", number, number * 7 % 11)
-    query, too_many = Query(folder, window=WINDOW, order=order), False
+    query, too_many = FolderQuery(folder, window=WINDOW, order=order), False
     with warnings() as said:
         for number, (files, taken, restarted) in enumerate(arrivals):
             for one, (modified, time) in enumerate(files):
@@ -178,10 +178,10 @@ def test_late_files_that_no_look_found_are_read_or_reported(
 ) -> None:
     """Files that were added below the cut while no query ran are read, or a warning or an error tells of them. Files
     were removed at the same time."""
-    folder = Folder()
+    folder = FolderModel()
     for number in range(at_first):
         folder.put(f"first-{number}", number)
-    query = Query(folder, window=WINDOW)
+    query = FolderQuery(folder, window=WINDOW)
     query.take(taken)
     query.log()
     for number in removed:
@@ -198,8 +198,8 @@ def test_late_files_that_no_look_found_are_read_or_reported(
     assert set(folder()) <= set(query.read) or said
 
 
-def many(count: int) -> Folder:
-    folder = Folder()
+def many(count: int) -> FolderModel:
+    folder = FolderModel()
     for number in range(count):
         folder.put(f"file-{number:04}", number)
     return folder
@@ -209,7 +209,7 @@ def many(count: int) -> Folder:
 def test_few_late_files_are_found_among_many_files(late: int) -> None:
     """The digest of a bucket tells which file is new if no other file of the bucket changed."""
     folder = many(500)
-    query = Query(folder, window=WINDOW)
+    query = FolderQuery(folder, window=WINDOW)
     query.take_all()
     for number in range(late):
         folder.put(f"late-{number}", 100)
@@ -221,7 +221,7 @@ def test_few_late_files_are_found_among_many_files(late: int) -> None:
 def test_files_without_a_mark_that_were_away_at_a_restart(new: int) -> None:
     """Such as those of a folder that is a mount of its own. New files come meanwhile, and a restart follows."""
     folder = many(500)
-    query = Query(folder, window=WINDOW)
+    query = FolderQuery(folder, window=WINDOW)
     query.take_all()
     for path in sorted(folder.files)[:400:2]:
         folder.take_away(path)
@@ -241,7 +241,7 @@ def test_files_without_a_mark_that_were_away_at_a_restart(new: int) -> None:
 def test_files_that_may_be_those_that_were_away(caplog: pytest.LogCaptureFixture) -> None:
     """Only some came back, and they cannot be told from new ones: they are read, and that is said."""
     folder = many(500)
-    query = Query(folder, window=WINDOW)
+    query = FolderQuery(folder, window=WINDOW)
     query.take_all()
     for path in sorted(folder.files)[:400:2]:
         folder.take_away(path)
@@ -253,7 +253,7 @@ def test_files_that_may_be_those_that_were_away(caplog: pytest.LogCaptureFixture
 
 def test_more_late_files_than_can_be_found_fail_the_query() -> None:
     folder = many(500)
-    query = Query(folder, window=WINDOW)
+    query = FolderQuery(folder, window=WINDOW)
     query.take_all()
     for number in range(3):
         folder.put(f"late-{number}", 100)
@@ -265,7 +265,7 @@ def test_more_late_files_than_can_be_found_are_warned_of_if_the_option_allows_it
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     folder = many(500)
-    query = Query(folder, window=WINDOW, fail_on_data_loss=False)
+    query = FolderQuery(folder, window=WINDOW, fail_on_data_loss=False)
     query.take_all()
     for number in range(3):
         folder.put(f"late-{number}", 100)
@@ -278,7 +278,7 @@ def test_files_that_are_cleaned_up_while_no_query_runs_are_no_error(caplog: pyte
     """Retention removes the oldest files while no query runs. The digest proves most of them removed; at most
     one warning is logged."""
     folder = many(500)
-    query = Query(folder, window=WINDOW)
+    query = FolderQuery(folder, window=WINDOW)
     query.take_all()
     for number in range(245):
         folder.remove(f"file-{number:04}")
@@ -291,9 +291,9 @@ def test_files_that_are_cleaned_up_while_no_query_runs_are_no_error(caplog: pyte
 def test_modified_files_are_treated_as_the_option_says(
     policy: ModifiedFiles, caplog: pytest.LogCaptureFixture
 ) -> None:
-    folder = Folder()
+    folder = FolderModel()
     folder.put("a", 1)
-    query = Query(folder, window=WINDOW, modified=policy)
+    query = FolderQuery(folder, window=WINDOW, modified=policy)
     query.take_all()
     folder.put("a", 2, size=5)
     if policy is ModifiedFiles.FAIL:
@@ -308,9 +308,9 @@ def test_modified_files_are_treated_as_the_option_says(
 
 
 def test_a_change_while_no_query_runs_is_seen_among_the_newest() -> None:
-    folder = Folder()
+    folder = FolderModel()
     folder.put("a", 1)
-    query = Query(folder, window=WINDOW, modified=ModifiedFiles.FAIL)
+    query = FolderQuery(folder, window=WINDOW, modified=ModifiedFiles.FAIL)
     query.take_all()
     folder.put("a", 2)
     with pytest.raises(DataLossError, match="File a was read and has changed"):
@@ -321,7 +321,7 @@ def test_a_change_while_no_query_runs_is_seen_among_the_newest() -> None:
 def test_a_folder_that_is_empty_for_a_while_is_not_read_again(restarted: bool) -> None:
     """A folder that is empty for a while, such as a disk that is not mounted, is not read again."""
     folder = many(30)
-    query = Query(folder, window=WINDOW)
+    query = FolderQuery(folder, window=WINDOW)
     query.take_all()
     there, folder.files = folder.files, {}
     query.start() if restarted else query.look()
@@ -335,12 +335,12 @@ def test_a_folder_that_is_empty_for_a_while_is_not_read_again(restarted: bool) -
 
 
 def test_the_state_is_bounded_however_many_files_come() -> None:
-    folder, query = Folder(), None
+    folder, query = FolderModel(), None
     largest = 0
     for hour in range(60):
         for number in range(20):
             folder.put(f"{hour}-{number}", hour * 100 + number)
-        query = query or Query(folder, window=WINDOW)
+        query = query or FolderQuery(folder, window=WINDOW)
         query.take_all()
         largest = max(largest, len(query.state.recent))
         assert bounded(query.state)
@@ -351,10 +351,10 @@ def test_the_state_is_bounded_however_many_files_come() -> None:
 
 def test_files_that_wait_long_keep_the_cut_below_them() -> None:
     """Files that wait are as old as files that were taken, and last in event time. A restart must tell them apart."""
-    folder = Folder()
+    folder = FolderModel()
     for number in range(4):
         folder.put(f"goes-{number}", 0, time=1)
-    query = Query(folder, window=WINDOW, order=BY_TIME)
+    query = FolderQuery(folder, window=WINDOW, order=BY_TIME)
     query.take(4)
     for number in range(4):
         folder.put(f"waits-{number}", 0, time=1000)
@@ -372,7 +372,7 @@ def test_files_that_wait_long_keep_the_cut_below_them() -> None:
 def test_a_look_without_new_files_leaves_the_state_equal() -> None:
     """I8: a look that finds no new file leaves the state equal, because an offset that changes is a micro-batch."""
     folder = many(30)
-    query = Query(folder, window=WINDOW)
+    query = FolderQuery(folder, window=WINDOW)
     query.take_all()
     folder.remove("file-0003")
     query.look()
@@ -381,10 +381,10 @@ def test_a_look_without_new_files_leaves_the_state_equal() -> None:
 
 def test_files_stay_taken_when_the_order_changes_within_a_generation() -> None:
     """Files stay taken when alignment is switched on between restarts, and off again."""
-    folder = Folder()
+    folder = FolderModel()
     for number in range(40):
         folder.put(f"file-{number:02}", number, time=1000 - number)
-    query = Query(folder, window=WINDOW)
+    query = FolderQuery(folder, window=WINDOW)
     assert [file.modified for file in query.take(5)] == [0, 1, 2, 3, 4]
     query.log()
     query.order = BY_TIME

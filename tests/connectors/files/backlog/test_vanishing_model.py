@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder
 from flip27_stream.errors import DataLossError
 from tests.connectors.files.support.file_query import SECOND, FileQuery, write
-from tests.connectors.files.support.folder_model import BY_TIME, Folder, Query
+from tests.connectors.files.support.folder_model import BY_TIME, FolderModel, FolderQuery
 from tests.support.exploring import examples
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("id", pa.int64())])
@@ -204,7 +204,7 @@ def test_many_files_that_vanish_and_come_back_in_sight_are_taken_once(
     at_first: int, moves: list[tuple[str, int]], order: EventTimeOrder | None
 ) -> None:
     """Files that vanish and come back in sight of a query are taken once, however few marks the checkpoint has."""
-    query = moved(Query(Folder(), window=8, order=order), at_first, moves, restarts=False)
+    query = moved(FolderQuery(FolderModel(), window=8, order=order), at_first, moves, restarts=False)
     assert set(query.read.values()) <= {1}
     assert set(query.folder()) <= set(query.read)
 
@@ -215,12 +215,12 @@ def test_files_that_vanish_and_come_back_around_restarts_are_taken_once(
 ) -> None:
     """Files that vanish and come back around restarts are taken once as long as the checkpoint has
     room for their marks."""
-    query = moved(Query(Folder(), window=400, order=order), at_first, moves, restarts=True)
+    query = moved(FolderQuery(FolderModel(), window=400, order=order), at_first, moves, restarts=True)
     assert set(query.read.values()) <= {1}
     assert set(query.folder()) <= set(query.read)
 
 
-def moved(query: Query, at_first: int, moves: list[tuple[str, int]], *, restarts: bool) -> Query:
+def moved(query: FolderQuery, at_first: int, moves: list[tuple[str, int]], *, restarts: bool) -> FolderQuery:
     """Returns the query after all moves, and after all files that were away came back."""
     folder, clock = query.folder, count()
     for _ in range(at_first):
@@ -234,11 +234,11 @@ def moved(query: Query, at_first: int, moves: list[tuple[str, int]], *, restarts
     return query
 
 
-def put(folder: Folder, now: int, path: str | None = None) -> None:
+def put(folder: FolderModel, now: int, path: str | None = None) -> None:
     folder.put(path or f"file-{now}", now // 3 if path is None else now + 1000, now * 7 % 11, size=now + 1)
 
 
-def move(query: Query, clock: count[int], name: str, which: int, *, restarts: bool) -> None:
+def move(query: FolderQuery, clock: count[int], name: str, which: int, *, restarts: bool) -> None:
     folder = query.folder
     there, away = sorted(folder.files), sorted(folder.away)
     match name:

@@ -183,7 +183,7 @@ def test_a_mapping_survives_the_checkpoint() -> None:
             ColumnMapping.from_json(damaged)
 
 
-class Counted(dict[str, MappedColumn]):
+class CountingColumns(dict[str, MappedColumn]):
     """Columns that count how often they are gone through."""
 
     passes = 0
@@ -197,7 +197,7 @@ class Counted(dict[str, MappedColumn]):
 def test_a_wide_batch_is_renamed_in_one_pass_over_the_columns(by_id: bool) -> None:
     """A table can have thousands of columns, so that a pass for each of them would take longer than reading."""
     names = [f"c{n}" for n in range(50)]
-    columns = Counted({f"column {n}": MappedColumn(name, n) for n, name in enumerate(names)})
+    columns = CountingColumns({f"column {n}": MappedColumn(name, n) for n, name in enumerate(names)})
     fields = [
         pa.field(name, pa.int64(), metadata={"PARQUET:field_id": str(n)}) for n, name in enumerate(names)
     ]

@@ -14,20 +14,20 @@ import pyarrow.orc as orc
 
 from flip27_stream.api import WatermarkStrategy
 from flip27_stream.event_time.assigners import timestamp_assigner
-from tests.connectors.files.support.conformance import COLUMNS, Folder, OfFiles
+from tests.connectors.files.support.conformance import COLUMNS, FolderSystem, OfFiles
 
 TEXT = pa.schema([("value", pa.string())])
 IN_TEXT = WatermarkStrategy(timestamp_assigner=timestamp_assigner("/t", TEXT))
 
 
-class OrcFiles(Folder):
+class OrcFiles(FolderSystem):
     format = "orc"
 
     def _write(self, path: Path, rows: list[dict[str, Any]]) -> None:
         orc.write_table(pa.Table.from_pylist(rows, COLUMNS), str(path), stripe_size=64, row_index_stride=1000)
 
 
-class CsvFiles(Folder):
+class CsvFiles(FolderSystem):
     format = "csv"
 
     def _write(self, path: Path, rows: list[dict[str, Any]]) -> None:
@@ -35,7 +35,7 @@ class CsvFiles(Folder):
             csv.DictWriter(file, COLUMNS.names, lineterminator="\n").writerows(rows)
 
 
-class PackedLines(Folder):
+class PackedLines(FolderSystem):
     """Compressed lines of JSON. For each part the file is read from its beginning."""
 
     format = "json.gz"
@@ -45,7 +45,7 @@ class PackedLines(Folder):
         path.write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
 
 
-class TextFiles(Folder):
+class TextFiles(FolderSystem):
     """Lines of JSON as text. A pointer finds the event time in a line."""
 
     format = "text"

@@ -237,7 +237,7 @@ def test_an_aligned_query_whose_files_are_all_read_waits_for_more(folder: Path) 
     assert query.ids() == dict.fromkeys(range(1100), 1)
 
 
-class Plain(TimestampAssigner):
+class PlainAssigner(TimestampAssigner):
     """An assigner without a column, and without a ``__repr__`` of its own."""
 
     def __init__(self, scale: object = 1) -> None:
@@ -250,10 +250,10 @@ class Plain(TimestampAssigner):
 def test_an_order_has_the_same_name_in_every_process() -> None:
     """The checkpoint says in which order files are read, so the name of an order may not hold an
     address in memory."""
-    assert EventTimeOrder.of(Plain()).name == EventTimeOrder.of(Plain()).name
-    assert EventTimeOrder.of(Plain(1)).name != EventTimeOrder.of(Plain(2)).name
+    assert EventTimeOrder.of(PlainAssigner()).name == EventTimeOrder.of(PlainAssigner()).name
+    assert EventTimeOrder.of(PlainAssigner(1)).name != EventTimeOrder.of(PlainAssigner(2)).name
     with pytest.raises(OptionError, match=r"has another name in every process.*__repr__"):
-        EventTimeOrder.of(Plain(object()))
+        EventTimeOrder.of(PlainAssigner(object()))
 
 
 LINES: list[tuple[str, Callable[[int], str], dict[str, str]]] = [

@@ -29,7 +29,7 @@ STEP_MS = 10
 STRATEGY = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(ColumnTimestampAssigner("t"))
 
 
-class Folder(ExternalSystem):
+class FolderSystem(ExternalSystem):
     """A folder in which each write makes a file, since files do not grow. Event times rise by 10 ms within
     the files of a split."""
 
@@ -116,7 +116,7 @@ class Folder(ExternalSystem):
 class OfFiles(SourceConformanceSuite):
     """The conformance suite over a folder that each test has for itself."""
 
-    folder: type[Folder]
+    folder: type[FolderSystem]
     strategy = STRATEGY
     unit_ms = 1000 * STEP_MS
     splits_finish = True

@@ -33,7 +33,7 @@ BY_TIME = EventTimeOrder.of(ByColumn())
 
 
 @dataclass
-class Folder:
+class FolderModel:
     """Files by path, files that were moved out of the folder, and the event time of each file."""
 
     files: dict[str, FoundFile] = field(default_factory=dict)
@@ -71,13 +71,13 @@ class Folder:
         return BY_TIME
 
 
-class Query:
+class FolderQuery:
     """A query that takes files and logs them. It can be stopped at any point, and then takes again the files
     that were not logged."""
 
     def __init__(
         self,
-        folder: Folder,
+        folder: FolderModel,
         *,
         window: int = 8,
         order: EventTimeOrder | None = None,

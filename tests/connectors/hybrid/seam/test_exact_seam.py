@@ -20,7 +20,7 @@ from flip27_stream.connectors.hybrid.seam import exact_seam as messages
 from flip27_stream.errors import CorruptCheckpointError, OptionError
 from tests.connectors.hybrid.support.copied_logs import Copied, CopyReader, CopySource, Topic, copies
 from tests.connectors.hybrid.support.kit import SOME, HybridQuery
-from tests.spark.support.sources.memory_source import MemoryReader, MemorySource, MemorySplit, World
+from tests.spark.support.sources.memory_source import MemoryReader, MemorySource, MemorySplit, MemoryWorld
 
 SEAM = ExactSeam(split="{split}", position="offset")
 
@@ -28,7 +28,7 @@ Files = dict[str, list[Copied]]
 Logs = dict[str, list[int | None]]
 
 
-def hybrid(files: Files, world: World, seam: ExactSeam | None = SEAM) -> Callable[[], HybridSource]:
+def hybrid(files: Files, world: MemoryWorld, seam: ExactSeam | None = SEAM) -> Callable[[], HybridSource]:
     """Makes a hybrid source of copied files and a topic. The topic is fixed and
     does not know where the history ends."""
     return lambda: (
@@ -82,7 +82,7 @@ def test_any_prefix_of_any_log_and_the_rest_of_it_is_the_log(
         draw = random.Random(seed)
         logs = random_logs(draw)
         table = tmp_path / str(seed) if aligned else None
-        query = HybridQuery(hybrid(copied(logs, draw), World(logs)), table, drift_ms=5000)
+        query = HybridQuery(hybrid(copied(logs, draw), MemoryWorld(logs)), table, drift_ms=5000)
         while query.step(draw.choice([SOME, 7, 1])) is not None:
             if restarts and draw.random() < 0.3:
                 query.restart()
@@ -94,7 +94,7 @@ def test_an_exact_seam_does_not_depend_on_event_times() -> None:
     draw = random.Random(7)
     logs: Logs = {name: [1000 + n for n in range(40)] for name in "abc"}
     files = copied(logs, draw, skew_ms=3_600_000)
-    query = HybridQuery(hybrid(files, World(logs)))
+    query = HybridQuery(hybrid(files, MemoryWorld(logs)))
     query.run(9)
     read = Counter((name, time % 3_600_000) for name, time in query.rows if time is not None)
     assert read == everything(logs)
@@ -102,7 +102,7 @@ def test_an_exact_seam_does_not_depend_on_event_times() -> None:
 
 def test_batches_with_reports_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     files: Files = {f"f{n}": [("a", n, 1000 + n)] for n in range(50)}
-    query = HybridQuery(hybrid(files, World({"a": [1000 + n for n in range(60)]})))
+    query = HybridQuery(hybrid(files, MemoryWorld({"a": [1000 + n for n in range(60)]})))
     query.step()
     given = reread(monkeypatch)
     end = query.plan()
@@ -116,7 +116,7 @@ def test_batches_without_reports_are_read_again(monkeypatch: pytest.MonkeyPatch)
     """The process ends before it hears the reports of its second batch, so the next process reads again the rows from
     that batch on. Each of the three batches has one row of each file."""
     files: Files = {f"f{n}": [("a", n * 3 + m, 1000 + n) for m in range(3)] for n in range(4)}
-    query = HybridQuery(hybrid(files, World({"a": [1000 + n for n in range(20)]})))
+    query = HybridQuery(hybrid(files, MemoryWorld({"a": [1000 + n for n in range(20)]})))
     query.step(4)
     query.step(4)
     query.restart()
@@ -141,7 +141,7 @@ def test_files_skipped_while_batches_are_read_again_are_warned_of(
         return create(self, context)
 
     monkeypatch.setattr(CopySource, "create_reader", skipping)
-    query = HybridQuery(hybrid({"f": [("a", 0, 1)]}, World({"a": [1, 2]})))
+    query = HybridQuery(hybrid({"f": [("a", 0, 1)]}, MemoryWorld({"a": [1, 2]})))
     query.run()
     assert "Source 0 of the hybrid source was read again" in caplog.text
     assert "skipped (missing_files 1): rows of these parts" in caplog.text
@@ -165,7 +165,7 @@ def test_splits_are_read_again_as_readers_get_them(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(MemorySource, "splits_for_readers", added)
     files: Files = {f"f{n}": [("a", n, 1000 + n)] for n in range(4)}
-    query = HybridQuery(hybrid(files, World({"a": [1000 + n for n in range(6)]})))
+    query = HybridQuery(hybrid(files, MemoryWorld({"a": [1000 + n for n in range(6)]})))
     query.step()
     query.restart()
     given = reread(monkeypatch)
@@ -176,7 +176,7 @@ def test_splits_are_read_again_as_readers_get_them(monkeypatch: pytest.MonkeyPat
 
 def test_a_split_that_the_history_has_no_row_of_begins_where_its_source_says() -> None:
     logs: Logs = {"a": [1, 2, 3], "b": [4, 5]}
-    query = HybridQuery(hybrid({"f": [("a", 0, 1), ("a", 1, 2)]}, World(logs)))
+    query = HybridQuery(hybrid({"f": [("a", 0, 1), ("a", 1, 2)]}, MemoryWorld(logs)))
     query.run()
     assert Counter(query.rows) == everything(logs)
     assert {name: split[3] for name, split in query.offsets[-1]["splits"].items()} == {"1:a": 2, "1:b": 0}
@@ -193,7 +193,7 @@ def test_a_leader_that_is_silent_at_the_switch() -> None:
     """While a split is not in the offset, the enumerator's state has its positions
     in the history. A restart finds them there."""
     logs: Logs = {"a": [1, 2, 3], "b": [4, 5, 6]}
-    world = World(logs)
+    world = MemoryWorld(logs)
     query = HybridQuery(hybrid({"f": [("a", 0, 1), ("b", 0, 4), ("b", 1, 5)]}, world))
     query.step()
     world.silent.add("b")
@@ -211,7 +211,7 @@ def test_a_leader_that_falls_silent_between_two_questions() -> None:
     """The source is asked where its splits end, and again from where they begin.
     Its leader falls silent in between."""
     logs: Logs = {"a": [1, 2, 3]}
-    world = World(logs)
+    world = MemoryWorld(logs)
 
     query = HybridQuery(hybrid({"f": [("a", 0, 1), ("a", 1, 2)]}, world))
     query.step()
@@ -234,7 +234,7 @@ def test_a_leader_that_falls_silent_between_two_questions() -> None:
 
 def test_the_seam_survives_in_the_state() -> None:
     files: Files = {"f": [("a", n, n) for n in range(9)]}
-    query = HybridQuery(hybrid(files, World({"a": list(range(20))})))
+    query = HybridQuery(hybrid(files, MemoryWorld({"a": list(range(20))})))
     query.step(1)
     query.step(1)
     state = query.offset["enumerator"]
@@ -249,9 +249,9 @@ def test_the_seam_survives_in_the_state() -> None:
 def test_an_exact_seam_added_to_a_running_history_fails() -> None:
     """An exact seam cannot be set after the first batch: the positions of the rows that were read are not known."""
     files: Files = {"f": [("a", 0, 1)], "g": [("a", 1, 2)]}
-    query = HybridQuery(hybrid(files, World({"a": [1, 2, 3]}), seam=None))
+    query = HybridQuery(hybrid(files, MemoryWorld({"a": [1, 2, 3]}), seam=None))
     query.step(1)
-    query._source = hybrid(files, World({"a": [1, 2, 3]}))
+    query._source = hybrid(files, MemoryWorld({"a": [1, 2, 3]}))
     query.restart()
     with pytest.raises(OptionError, match="begun without an exact seam"):
         query.step(1)
@@ -259,10 +259,10 @@ def test_an_exact_seam_added_to_a_running_history_fails() -> None:
 
 def test_a_seam_needs_its_columns_and_no_overlap() -> None:
     with pytest.raises(OptionError, match=r"An exact seam needs columns .* does not have: partition, topic"):
-        hybrid({}, World({}), ExactSeam())()
+        hybrid({}, MemoryWorld({}), ExactSeam())()
     builder = HybridSource.builder(copies({}))
     with pytest.raises(OptionError, match="an overlap and an exact seam"):
-        builder.add_source(Topic(World({})), overlap=Overlap(5, "{split}"), seam=SEAM)
+        builder.add_source(Topic(MemoryWorld({})), overlap=Overlap(5, "{split}"), seam=SEAM)
 
 
 def test_a_message_that_would_be_too_long_is_not_sent() -> None:

@@ -17,7 +17,7 @@ from flip27_stream.connectors.hybrid.seam.overlap import not_among
 from flip27_stream.errors import ConnectorError, DataLossError, OptionError
 from tests.connectors.hybrid.support.copied_logs import Copied, Topic, copies
 from tests.connectors.hybrid.support.kit import SOME, HybridQuery
-from tests.spark.support.sources.memory_source import MemoryReader, World
+from tests.spark.support.sources.memory_source import MemoryReader, MemoryWorld
 
 OVERLAP = Overlap(ms=50, split="{split}", position="offset")
 
@@ -25,7 +25,7 @@ OVERLAP = Overlap(ms=50, split="{split}", position="offset")
 def hybrid(
     files: dict[str, list[Copied]], logs: dict[str, list[int | None]], overlap: Overlap | None = OVERLAP
 ) -> Callable[[], HybridSource]:
-    world = World(logs)
+    world = MemoryWorld(logs)
 
     def topic(switch: SourceSwitchContext) -> Source[Any, Any]:
         return Topic(world, fingerprint="topic", start_ms=switch.start_time_ms)

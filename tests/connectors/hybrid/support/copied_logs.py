@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from flip27_stream.api import Boundedness, InputStatus, ReaderOutput, SourceReaderContext
 from tests.connectors.hybrid.support.kit import TimedSource
-from tests.spark.support.sources.memory_source import MemoryReader, MemorySource, World
+from tests.spark.support.sources.memory_source import MemoryReader, MemorySource, MemoryWorld
 
 TOPIC_ROWS = pa.schema([("split", pa.string()), ("event_time", pa.int64()), ("offset", pa.int64())])
 Copied = tuple[str, int, int]
@@ -18,7 +18,7 @@ Copied = tuple[str, int, int]
 class CopyReader(MemoryReader):
     """Reads files of copied rows."""
 
-    def __init__(self, world: World, files: dict[str, list[Copied]]) -> None:
+    def __init__(self, world: MemoryWorld, files: dict[str, list[Copied]]) -> None:
         super().__init__(world)
         self._files = files
 
@@ -51,7 +51,7 @@ class CopySource(MemorySource):
 
 
 def copies(files: dict[str, list[Copied]]) -> CopySource:
-    world = World({name: [t for _, _, t in rows] for name, rows in files.items()}, finished=set(files))
+    world = MemoryWorld({name: [t for _, _, t in rows] for name, rows in files.items()}, finished=set(files))
     return CopySource(world, Boundedness.BOUNDED, "copies", files=files)
 
 

@@ -25,7 +25,7 @@ from flip27_stream.spark.planning.coordinator import SourceCoordinator
 from flip27_stream.spark.source_spec import Driver, SourceSpec
 from flip27_stream.testing import ManualClock
 from offsets import INITIAL
-from tests.spark.support.sources.memory_source import MemoryEnumerator, MemorySource, MemorySplit, World
+from tests.spark.support.sources.memory_source import MemoryEnumerator, MemorySource, MemorySplit, MemoryWorld
 from watermark_alignment.options import AlignmentOptions
 
 NOW = 1_000_000
@@ -41,19 +41,19 @@ SEAM: list[Row] = [*sorted((n, t) for n in OLD for t in OLD[n]), ("a", 121), ("a
 
 def history(name: str, logs: Mapping[str, list[int | None]], **more: Any) -> MemorySource:
     """A bounded source that ends where its logs end."""
-    world = World(dict(logs), finished=set(logs))
+    world = MemoryWorld(dict(logs), finished=set(logs))
     return MemorySource(world, Boundedness.BOUNDED, fingerprint=name, **more)
 
 
 def live(name: str, logs: Mapping[str, list[int | None]], **more: Any) -> MemorySource:
-    return MemorySource(World(dict(logs)), fingerprint=name, **more)
+    return MemorySource(MemoryWorld(dict(logs)), fingerprint=name, **more)
 
 
 class TimedEnumerator(MemoryEnumerator):
     """Begins at the first record of each log at or after a time."""
 
     def __init__(
-        self, world: World, context: SplitEnumeratorContext[MemorySplit], assigned: int, start_ms: int
+        self, world: MemoryWorld, context: SplitEnumeratorContext[MemorySplit], assigned: int, start_ms: int
     ) -> None:
         super().__init__(world, context, assigned)
         self._start_ms = start_ms
@@ -83,7 +83,7 @@ class TimedSource(MemorySource):
 
 
 @dataclass
-class Made:
+class NotingFactory:
     """A factory of a source that begins at the switch's start time. It keeps the contexts that it was called with.
 
     Factories are called on the driver only: the copy that tasks get fails if it is called.
@@ -93,11 +93,11 @@ class Made:
     boundedness: Boundedness = Boundedness.CONTINUOUS_UNBOUNDED
     calls: list[SourceSwitchContext] = field(default_factory=list)
     is_on_driver: bool = field(default=True, init=False)
-    world: World = field(init=False)
+    world: MemoryWorld = field(init=False)
 
     def __post_init__(self) -> None:
         bounded = self.boundedness is Boundedness.BOUNDED
-        self.world = World(dict(self.logs), finished=set(self.logs) if bounded else set())
+        self.world = MemoryWorld(dict(self.logs), finished=set(self.logs) if bounded else set())
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"calls": [], "is_on_driver": False}
@@ -227,7 +227,7 @@ def _copy(value: tuple[SourceSpec, list[SplitTask]]) -> tuple[SourceSpec, list[S
     return copied
 
 
-def two(make: Made) -> Callable[[], HybridSource]:
+def two(make: NotingFactory) -> Callable[[], HybridSource]:
     """Returns a function that makes a hybrid source of ``OLD`` and of the source that ``make`` makes."""
     return lambda: HybridSource.builder(history("old", OLD), event_time="event_time").add_source(make).build()
 

@@ -15,7 +15,7 @@ from flip27_stream.connectors.kafka.client.protocol import FetchFrom
 from flip27_stream.connectors.kafka.split import LATEST, KafkaPartitionSplit, TopicPartition
 from flip27_stream.errors import ConnectorError, UnreachableError
 from flip27_stream.testing import KafkaBroker, wait_until
-from tests.connectors.kafka.support.kit import Query, read, running, source
+from tests.connectors.kafka.support.kit import EnumeratorQuery, read, running, source
 
 TP = TopicPartition("t", 0)
 
@@ -51,7 +51,7 @@ def own_broker() -> Iterator[KafkaBroker]:
         yield running_broker
 
 
-def wait_for_the_end(query: Query) -> None:
+def wait_for_the_end(query: EnumeratorQuery) -> None:
     """Waits until a plan has the end of the partition. A broker that has just started may need some time."""
 
     def is_known() -> bool:

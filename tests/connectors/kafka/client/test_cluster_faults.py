@@ -38,7 +38,7 @@ from flip27_stream.testing import (
     write_bulk,
 )
 from flip27_stream.testing.kafka.topics import Topics
-from tests.connectors.kafka.support.kit import Query, check_rows, polled, running
+from tests.connectors.kafka.support.kit import EnumeratorQuery, check_rows, polled, running
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,7 +113,7 @@ def source(servers: Topics, topic: str, *options: Mapping[str, str]) -> KafkaSou
     return KafkaSource({**given, "startingOffsets": "earliest"}, None)
 
 
-class Reading:
+class TopicTask:
     """A task that reads a whole topic, step by step."""
 
     def __init__(self, made: KafkaSource, topic: str, partitions: int) -> None:
@@ -162,9 +162,9 @@ class Reading:
 
 
 @contextmanager
-def in_the_middle(made: KafkaSource, topic: str, partitions: int) -> Iterator[Reading]:
+def in_the_middle(made: KafkaSource, topic: str, partitions: int) -> Iterator[TopicTask]:
     """Yields a task that has read a part of a topic."""
-    reading = Reading(made, topic, partitions)
+    reading = TopicTask(made, topic, partitions)
     with closing(reading.polls):
         reading.to_the_middle()
         yield reading
@@ -179,7 +179,7 @@ def paused(cluster: KafkaCluster, node: int) -> Iterator[None]:
         cluster.resume(node)
 
 
-def wait_for_the_ends(query: Query, topic: str) -> None:
+def wait_for_the_ends(query: EnumeratorQuery, topic: str) -> None:
     """Waits until a plan has the ends of three partitions. A partition whose leader has just changed may be
     missing for some time."""
     expected = {f"{topic}-{n}": COUNT for n in range(3)}

@@ -43,7 +43,7 @@ from tests.connectors.kafka.support.fake_cluster_client import (
     planning,
     until_heard,
 )
-from tests.connectors.kafka.support.kit import Query
+from tests.connectors.kafka.support.kit import EnumeratorQuery
 
 DAYS_MS = 5 * 24 * 3600 * 1000
 
@@ -59,7 +59,7 @@ def test_fetches_that_are_never_answered_fail_the_query(monkeypatch: pytest.Monk
             plan_for(query, 60)
 
 
-def plan_for(query: Query, seconds: float) -> None:
+def plan_for(query: EnumeratorQuery, seconds: float) -> None:
     """Plans with event times again and again, for some seconds. A leader that owes an answer is not
     asked for its log ends."""
     deadline = time.monotonic() + seconds

@@ -17,7 +17,7 @@ from flip27_stream.testing import (
     Link,
     wait_until,
 )
-from tests.connectors.kafka.support.kit import Query, running
+from tests.connectors.kafka.support.kit import EnumeratorQuery, running
 
 pytestmark = pytest.mark.jvm
 
@@ -43,7 +43,7 @@ def link(network: FaultyNetwork, secure: KafkaBroker) -> Iterator[Link]:
 
 
 @pytest.fixture
-def query(secure: KafkaBroker, link: Link) -> Iterator[Query]:
+def query(secure: KafkaBroker, link: Link) -> Iterator[EnumeratorQuery]:
     keys = secure.secure.broker_keys
     options = {
         "kafka.bootstrap.servers": secure.secure.bootstrap_servers("SSL"),
@@ -59,12 +59,12 @@ def query(secure: KafkaBroker, link: Link) -> Iterator[Query]:
         yield planned
 
 
-def ends(query: Query) -> dict[str, int]:
+def ends(query: EnumeratorQuery) -> dict[str, int]:
     return {split: at.end for split, at in query.ranges().items()}
 
 
 def test_a_tls_handshake_that_hangs_is_tried_again(
-    query: Query, link: Link, monkeypatch: pytest.MonkeyPatch
+    query: EnumeratorQuery, link: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A TLS handshake that hangs ends at a deadline and is tried again. The partition comes back with the network."""
     monkeypatch.setattr(answer_deadlines, "FULL_S", 0.5)
@@ -75,7 +75,7 @@ def test_a_tls_handshake_that_hangs_is_tried_again(
 
 
 def test_silently_dropped_connections_are_made_again(
-    query: Query, link: Link, monkeypatch: pytest.MonkeyPatch
+    query: EnumeratorQuery, link: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Load balancers drop idle connections silently. The same plan asks again, over new connections."""
     monkeypatch.setattr(answer_deadlines, "FULL_S", 60.0)
@@ -86,7 +86,7 @@ def test_silently_dropped_connections_are_made_again(
 
 @pytest.mark.parametrize("seconds", [0.15, 0.5])
 def test_a_broker_behind_a_slow_network_is_heard(
-    query: Query, link: Link, monkeypatch: pytest.MonkeyPatch, seconds: float
+    query: EnumeratorQuery, link: Link, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
     """The network is slow both ways, so each round trip of a handshake is. The broker is heard again
     after a missed round."""

@@ -34,7 +34,7 @@ from tests.connectors.kafka.support.fake_cluster import FakeBroker, FakeCluster,
 from tests.connectors.kafka.support.fetch_server import (
     OPTIONS,
     TP,
-    Cluster,
+    OneBrokerClient,
     fetch,
     fetching,
     frame,
@@ -135,7 +135,7 @@ def test_host_with_an_address_that_takes_connections_and_is_silent(monkeypatch: 
 
 @pytest.mark.parametrize("host", ["a" * 70, "a..b"])
 def test_name_that_no_host_can_have(host: str) -> None:
-    cluster = Cluster(9, OPTIONS)
+    cluster = OneBrokerClient(9, OPTIONS)
     cluster.endpoint = lambda node: (host, 9)  # type: ignore[method-assign]
     with closing(fetcher.Fetcher(cluster)) as made:  # type: ignore[arg-type]
         assert fetch(made).fetched is None
@@ -293,7 +293,7 @@ def test_a_broker_that_cannot_check_credentials_now_is_asked_again(
     with fake_cluster(1) as cluster, connected(cluster, security=WITH_SASL) as client:
         assert client.topics(["t"]).keys() == {"t"}
         codes = iter([error])
-        with closing(fetcher.Fetcher(Cluster(cluster.brokers[0].port, client.options))) as made:  # type: ignore[arg-type]
+        with closing(fetcher.Fetcher(OneBrokerClient(cluster.brokers[0].port, client.options))) as made:  # type: ignore[arg-type]
             assert fetch(made).fetched is None
             assert "could not check the credentials" in str(made.failure)
 
@@ -302,7 +302,7 @@ def test_a_leader_that_speaks_no_sasl_is_named(monkeypatch: pytest.MonkeyPatch) 
     change(monkeypatch, "ApiVersionsRequest", forget_sasl)
     with fake_cluster(1) as cluster:
         options = ConnectionOptions(cluster.bootstrap_servers, security=WITH_SASL)
-        made = fetcher.Fetcher(Cluster(cluster.brokers[0].port, options))  # type: ignore[arg-type]
+        made = fetcher.Fetcher(OneBrokerClient(cluster.brokers[0].port, options))  # type: ignore[arg-type]
         with closing(made), pytest.raises(AuthenticationError, match="supports no SASL"):
             fetch(made)
 

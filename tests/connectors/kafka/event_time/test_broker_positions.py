@@ -16,7 +16,14 @@ import pytest
 from flip27_stream.api import EventTimes, PositioningRequest, TimestampAssigner, WatermarkStrategy
 from flip27_stream.connectors.kafka.client.protocol import MAX_TIMESTAMP
 from flip27_stream.testing import KafkaBroker, write_bulk
-from tests.connectors.kafka.support.kit import Query, running, settle, source, transactions, write_transaction
+from tests.connectors.kafka.support.kit import (
+    EnumeratorQuery,
+    running,
+    settle,
+    source,
+    transactions,
+    write_transaction,
+)
 
 pytestmark = pytest.mark.jvm
 
@@ -65,7 +72,7 @@ def write_random(broker: KafkaBroker, topic: str, random: random.Random, aligned
     settle(broker, topic)
 
 
-def readable(query: Query, strategy: WatermarkStrategy, split_id: str) -> list[tuple[int, int]]:
+def readable(query: EnumeratorQuery, strategy: WatermarkStrategy, split_id: str) -> list[tuple[int, int]]:
     """Returns the offset and event time of each record that has a plausible one. It reads the whole log."""
     rows = query.read(query.ranges()).table.combine_chunks()
     if not rows.num_rows:

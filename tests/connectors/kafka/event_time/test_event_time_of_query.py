@@ -25,8 +25,8 @@ from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, TopicPartitio
 from flip27_stream.connectors.kafka.values.rows import SCHEMA
 from flip27_stream.event_time.assigners import timestamp_assigner
 from flip27_stream.testing.source_query import SourceQuery
-from tests.connectors.kafka.support.batch_bytes import Row, v2
-from tests.connectors.kafka.support.kit import Query, running
+from tests.connectors.kafka.support.batch_bytes import BatchRow, v2
+from tests.connectors.kafka.support.kit import EnumeratorQuery, running
 from watermark_alignment.options import AlignmentOptions
 
 T0 = 1_700_000_000_000
@@ -36,7 +36,7 @@ IN_PAYLOAD = timestamp_assigner("/at", SCHEMA)
 OPTIONS = {"kafka.bootstrap.servers": "nowhere:1", "subscribe": "t", "startingOffsets": "earliest"}
 
 
-class Logs:
+class OneTopicClient:
     """A fake client of a cluster with one topic. All records have the same timestamp, and an event time in their
     values. A fetch brings two of them."""
 
@@ -45,7 +45,7 @@ class Logs:
     def __init__(self, options: object) -> None:
         self._batches = {
             TopicPartition("t", n): [
-                v2([Row(i, STAMP, None, b'{"at": %d}' % t)]) for i, t in enumerate(times)
+                v2([BatchRow(i, STAMP, None, b'{"at": %d}' % t)]) for i, t in enumerate(times)
             ]
             for n, times in self.of_partition.items()
         }
@@ -82,10 +82,10 @@ class Logs:
 
 
 @pytest.fixture
-def logs(monkeypatch: pytest.MonkeyPatch) -> type[Logs]:
+def logs(monkeypatch: pytest.MonkeyPatch) -> type[OneTopicClient]:
     """The client of these tests' sources. Bisection goes on to the last record."""
 
-    class Mine(Logs):
+    class Mine(OneTopicClient):
         pass
 
     monkeypatch.setattr(enumerator, "KafkaClient", Mine)
@@ -100,12 +100,12 @@ def disordered(seed: int, count: int = 60) -> list[int]:
     return [T0 + 5 * i - draw.randint(0, DISORDER) for i in range(count)]
 
 
-def found(query: Query, request: PositioningRequest, event_times: list[int]) -> list[int]:
+def found(query: EnumeratorQuery, request: PositioningRequest, event_times: list[int]) -> list[int]:
     positions = query.enumerator.event_time_positions(request)
     return [positions.first_at_or_after(t)["t-0"][0] for t in event_times]
 
 
-def request(query: Query, disorder: int = 0, **how: Any) -> PositioningRequest:
+def request(query: EnumeratorQuery, disorder: int = 0, **how: Any) -> PositioningRequest:
     return PositioningRequest(query.ranges(), max_out_of_orderness_ms=disorder, **how)
 
 
@@ -114,7 +114,7 @@ def naive(times: list[int], event_times: list[int]) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_positions_are_by_the_event_time_of_the_query(logs: type[Logs], seed: int) -> None:
+def test_positions_are_by_the_event_time_of_the_query(logs: type[OneTopicClient], seed: int) -> None:
     """I1: positions are those of the event time in the payload, under the disorder that the query allows."""
     times = disordered(seed)
     logs.of_partition = {0: times}
@@ -126,7 +126,9 @@ def test_positions_are_by_the_event_time_of_the_query(logs: type[Logs], seed: in
 
 
 @pytest.mark.parametrize("event_time", range(T0 + 25, T0 + 300, 25))
-def test_a_query_that_allows_for_more_disorder_than_it_said_first(logs: type[Logs], event_time: int) -> None:
+def test_a_query_that_allows_for_more_disorder_than_it_said_first(
+    logs: type[OneTopicClient], event_time: int
+) -> None:
     """I1: HybridSource asks before it knows the options of the query. Positions that it learned under less
     disorder must not stay."""
     times = disordered(3)
@@ -137,7 +139,9 @@ def test_a_query_that_allows_for_more_disorder_than_it_said_first(logs: type[Log
         assert found(query, asked, [event_time]) == naive(times, [event_time])
 
 
-def test_records_that_were_read_stay_known_after_a_look_with_less_disorder(logs: type[Logs]) -> None:
+def test_records_that_were_read_stay_known_after_a_look_with_less_disorder(
+    logs: type[OneTopicClient],
+) -> None:
     """The query, and the chain that asks for its seam, ask in turns. Neither drops what the other one has read."""
     logs.of_partition = {0: disordered(1)}
     with running(KafkaSource(OPTIONS)) as query:
@@ -147,7 +151,7 @@ def test_records_that_were_read_stay_known_after_a_look_with_less_disorder(logs:
             assert query.enumerator._finding.max_out_of_orderness_ms == DISORDER
 
 
-def test_a_query_with_another_event_time_than_it_had(logs: type[Logs]) -> None:
+def test_a_query_with_another_event_time_than_it_had(logs: type[OneTopicClient]) -> None:
     logs.of_partition = {0: [T0, T0 + 1]}
     with running(KafkaSource(OPTIONS)) as query:
         by_timestamp, by_payload = request(query), request(query, timestamp_assigner=IN_PAYLOAD)
@@ -157,7 +161,7 @@ def test_a_query_with_another_event_time_than_it_had(logs: type[Logs]) -> None:
             assert ask(by_payload).event_times() == {"t-0": EventTimes(T0, T0 + 1)}
 
 
-def test_a_source_uses_the_event_time_that_it_was_given(logs: type[Logs]) -> None:
+def test_a_source_uses_the_event_time_that_it_was_given(logs: type[OneTopicClient]) -> None:
     logs.of_partition = {0: [T0, T0 + 1]}
     told = WatermarkStrategy(timestamp_assigner=IN_PAYLOAD)
     with running(KafkaSource(OPTIONS, told)) as query:
@@ -168,7 +172,7 @@ def test_a_source_uses_the_event_time_that_it_was_given(logs: type[Logs]) -> Non
 
 @pytest.mark.parametrize("of_chain", [None, "/at"])
 def test_a_child_of_a_hybrid_source_is_aligned_by_payload(
-    logs: type[Logs], tmp_path: Path, of_chain: str | None
+    logs: type[OneTopicClient], tmp_path: Path, of_chain: str | None
 ) -> None:
     """I1, I2: the query or the chain says where the event time is. Both splits are read up to the same event time."""
     logs.of_partition = {0: disordered(1), 1: [t + 40 for t in disordered(2)]}

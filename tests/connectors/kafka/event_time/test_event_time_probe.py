@@ -24,7 +24,7 @@ Wanted = Mapping[TopicPartition, FetchFrom]
 Answering = Callable[[Wanted], dict[TopicPartition, Fetched]]
 
 
-class Client:
+class ClientWithClock:
     """A client that answers at once, with a clock of its own."""
 
     def __init__(self, answering: Answering) -> None:
@@ -41,13 +41,13 @@ class Client:
         self.now += seconds
 
 
-MakeProbe = Callable[[Answering], tuple[Client, EventTimeProbe]]
+MakeProbe = Callable[[Answering], tuple[ClientWithClock, EventTimeProbe]]
 
 
 @pytest.fixture
 def make(monkeypatch: pytest.MonkeyPatch) -> MakeProbe:
-    def made(answering: Answering) -> tuple[Client, EventTimeProbe]:
-        client = Client(answering)
+    def made(answering: Answering) -> tuple[ClientWithClock, EventTimeProbe]:
+        client = ClientWithClock(answering)
         module = "flip27_stream.connectors.kafka.event_time.event_time_probe"
         replace_time(monkeypatch, module, monotonic=lambda: client.now, sleep=client.sleep)
         return client, EventTimeProbe(client, RecordTimestampAssigner(), read_committed=False)  # type: ignore[arg-type]

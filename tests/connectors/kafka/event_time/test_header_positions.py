@@ -30,7 +30,7 @@ from tests.connectors.kafka.support.batch_bytes import (
     GZIP,
     LOG_APPEND_TIME,
     TRANSACTIONAL,
-    Row,
+    BatchRow,
     patched,
     v2,
 )
@@ -42,7 +42,7 @@ KINDS = ["plain"] * 12 + ["gzip", "appended", "transaction", "marker", "compacte
 CASES = examples(5000)
 
 
-class Batch(NamedTuple):
+class LogBatch(NamedTuple):
     """A batch of a log: its bytes, and the (offset, time) of each data record that a reader gets."""
 
     base: int
@@ -56,9 +56,9 @@ def some_time(rng: Random) -> int:
     return rng.choice(odd) if rng.random() < 0.05 else rng.randrange(40)
 
 
-def some_log(rng: Random) -> list[Batch]:
+def some_log(rng: Random) -> list[LogBatch]:
     """Returns a log with batches of all kinds that a broker stores. Its offsets have gaps, as after compaction."""
-    batches: list[Batch] = []
+    batches: list[LogBatch] = []
     offset = rng.randrange(2)
     for _ in range(rng.randrange(5)):
         times = [some_time(rng) for _ in range(rng.randint(1, 4))]
@@ -72,7 +72,7 @@ def some_log(rng: Random) -> list[Batch]:
     return batches
 
 
-def _batch(kind: str, base: int, offsets: Sequence[int], times: Sequence[int], tail: int) -> Batch:
+def _batch(kind: str, base: int, offsets: Sequence[int], times: Sequence[int], tail: int) -> LogBatch:
     key, value = MARKER if kind == "marker" else (b"k", b"v" * 10)
     if kind == "marker":
         offsets, times, base = offsets[:1], times[:1], offsets[0]
@@ -95,7 +95,7 @@ def _batch(kind: str, base: int, offsets: Sequence[int], times: Sequence[int], t
         last_delta=last - base,
     )
     seen = [(offset, greatest if kind == "appended" else t) for offset, t in zip(offsets, times, strict=True)]
-    return Batch(base, last, data, seen if kind != "marker" else [])
+    return LogBatch(base, last, data, seen if kind != "marker" else [])
 
 
 class Broker:
@@ -103,7 +103,7 @@ class Broker:
 
     options = ConnectionOptions("nowhere:1")
 
-    def __init__(self, all_logs: Mapping[TopicPartition, list[Batch]], most: int) -> None:
+    def __init__(self, all_logs: Mapping[TopicPartition, list[LogBatch]], most: int) -> None:
         self.logs = all_logs
         self.most = most
         self.fetched: list[TopicPartition] = []
@@ -129,7 +129,7 @@ class Broker:
         return [{tp: self._indexed(self.logs[tp], time) for tp, time in wanted.items()} for wanted in rounds]
 
     @staticmethod
-    def _indexed(log: list[Batch], time: int) -> OffsetAndTimestamp:
+    def _indexed(log: list[LogBatch], time: int) -> OffsetAndTimestamp:
         records = [record for batch in log for record in batch.records]
         if time == MAX_TIMESTAMP and records:
             return OffsetAndTimestamp(*max(records, key=lambda record: (record[1], -record[0])))
@@ -191,7 +191,7 @@ def _compare(rng: Random) -> None:
             positions.update((tp, at[str(tp)][0]) for tp in ranges)
 
 
-def _end(log: list[Batch], rng: Random) -> int:
+def _end(log: list[LogBatch], rng: Random) -> int:
     """Returns an end of a range, mostly behind a batch, as a broker gives it."""
     last = [batch.last + 1 for batch in log] or [0]
     return rng.choice([last[-1], rng.choice(last), rng.randrange(last[-1] + 1)])
@@ -200,8 +200,8 @@ def _end(log: list[Batch], rng: Random) -> int:
 def test_headers_are_enough_for_plain_logs() -> None:
     """In plain logs no record is decoded, and a split that is held is not read twice."""
     tp = TopicPartition("t", 0)
-    rows = [[Row(10 * n + i, 100 * n + i, None, b"v") for i in range(10)] for n in range(3)]
-    log = [Batch(10 * n, 10 * n + 9, v2(batch), []) for n, batch in enumerate(rows)]
+    rows = [[BatchRow(10 * n + i, 100 * n + i, None, b"v") for i in range(10)] for n in range(3)]
+    log = [LogBatch(10 * n, 10 * n + 9, v2(batch), []) for n, batch in enumerate(rows)]
     broker = Broker({tp: log}, 5)
     maker = finder(broker, by_headers=True)
     maker._probe.decoded = None  # type: ignore[assignment, method-assign]  # an error if it is called
@@ -217,7 +217,7 @@ def test_only_partitions_without_an_answer_count_as_unanswered(monkeypatch: pyte
     """A query whose leaders answer goes on for any time. A query with a silent leader fails in the end."""
     monkeypatch.setattr(event_time_probe, "_TIME_LIMIT_S", 0)
     heard, silent = TopicPartition("t", 0), TopicPartition("t", 1)
-    log = [Batch(n, n, v2([Row(n, n, None, b"v")]), []) for n in range(4)]
+    log = [LogBatch(n, n, v2([BatchRow(n, n, None, b"v")]), []) for n in range(4)]
     maker = finder(Broker({heard: log, silent: []}, 1), by_headers=True, unanswered=Unanswered(0, str))
 
     def plan(*ranges: tuple[TopicPartition, int]) -> set[str]:
@@ -235,7 +235,7 @@ def test_only_partitions_without_an_answer_count_as_unanswered(monkeypatch: pyte
 
 def test_split_that_is_held_is_read_once() -> None:
     tp = TopicPartition("t", 0)
-    log = [Batch(0, 9, v2([Row(i, i, None, b"v") for i in range(10)]), [])]
+    log = [LogBatch(0, 9, v2([BatchRow(i, i, None, b"v") for i in range(10)]), [])]
     broker = Broker({tp: log}, 5)
     maker = finder(broker, by_headers=True)
     for position in (0, 0, 5, 5):
@@ -249,9 +249,9 @@ def test_split_that_is_held_is_read_once() -> None:
 @pytest.mark.parametrize("at", [18, 30, 40, 62])
 def test_damaged_batch_is_refused(at: int) -> None:
     """The checksum covers the header and the records. A batch that does not fit it is refused."""
-    tp, data = TopicPartition("t", 0), bytearray(v2([Row(0, 5, None, b"v"), Row(1, 6, None, b"v")]))
+    tp, data = TopicPartition("t", 0), bytearray(v2([BatchRow(0, 5, None, b"v"), BatchRow(1, 6, None, b"v")]))
     data[at] ^= 1
-    maker = finder(Broker({tp: [Batch(0, 1, bytes(data), [])]}, 5), by_headers=True)
+    maker = finder(Broker({tp: [LogBatch(0, 1, bytes(data), [])]}, 5), by_headers=True)
     found = maker.positions({"t-0": tp}, {tp: ""}, PositioningRequest({"t-0": SplitRange(0, 2)}))
     with pytest.raises(CorruptRecordError, match=r"offset 0 of t-0: its checksum"):
         found.event_times()

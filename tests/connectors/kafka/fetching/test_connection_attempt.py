@@ -55,7 +55,7 @@ def test_a_connection_that_cannot_be_made_is_reported() -> None:
             assert isinstance(fetcher.failure, TimeoutError)
 
 
-class Made:
+class ClosableConnection:
     """A connection that can only be closed."""
 
     is_closed = False
@@ -65,7 +65,7 @@ class Made:
 
 
 def test_a_connection_that_is_made_too_late_is_closed() -> None:
-    made, may_end = Made(), threading.Event()
+    made, may_end = ClosableConnection(), threading.Event()
 
     def make() -> Any:
         assert may_end.wait(30)
@@ -84,7 +84,7 @@ def test_a_connection_is_made_in_the_caller_s_thread_if_no_thread_can_start(
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    made = Made()
+    made = ClosableConnection()
     attempt = ConnectionAttempt(lambda: cast(FetchConnection, made))
     assert attempt.is_over
     assert attempt.take() is cast(object, made)

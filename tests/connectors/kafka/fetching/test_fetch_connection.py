@@ -26,7 +26,7 @@ from tests.connectors.kafka.support.fetch_server import (
     OPTIONS,
     TOPIC_ID,
     TP,
-    Cluster,
+    OneBrokerClient,
     fetch,
     fetching,
     frame,
@@ -163,7 +163,7 @@ def test_connection_that_died_while_idle_is_made_again() -> None:
 def test_an_unreachable_broker_is_a_failure_of_the_fetch() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         port = listener.getsockname()[1]
-    with closing(Fetcher(Cluster(port, OPTIONS))) as fetcher:  # type: ignore[arg-type]
+    with closing(Fetcher(OneBrokerClient(port, OPTIONS))) as fetcher:  # type: ignore[arg-type]
         assert fetch(fetcher).fetched is None
         assert isinstance(fetcher.failure, ConnectionRefusedError)
 
@@ -243,7 +243,8 @@ def test_the_pool_closes_connections_that_were_idle_for_long(monkeypatch: pytest
     now = 1000.0
     replace_time(monkeypatch, "flip27_stream.connectors.kafka.fetching.client_pool", monotonic=lambda: now)
     monkeypatch.setattr(
-        "flip27_stream.connectors.kafka.fetching.client_pool.KafkaClient", lambda options: Cluster(1, options)
+        "flip27_stream.connectors.kafka.fetching.client_pool.KafkaClient",
+        lambda options: OneBrokerClient(1, options),
     )
     pool = FetcherPool()
     first, second = pool.borrow(OPTIONS), pool.borrow(OPTIONS)

@@ -33,7 +33,7 @@ OPTIONS = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "t", "failOnDa
 Answering = Callable[[list[TopicPartition]], dict[TopicPartition, Fetched]]
 
 
-class Cluster:
+class SimulatedLeader:
     """A fetcher and a client of one broker that leads all partitions. An answer comes
     ``ANSWER_S`` after its request."""
 
@@ -109,7 +109,7 @@ def make_reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeReader]:
     """Returns a function that makes a reader of 30 partitions with 10 records each."""
     made: list[KafkaSourceReader] = []
 
-    def make(cluster: Cluster, **more: str) -> KafkaSourceReader:
+    def make(cluster: SimulatedLeader, **more: str) -> KafkaSourceReader:
         patch = monkeypatch.setattr
         patch(reader_module, "FETCHERS", SimpleNamespace(borrow=lambda _: cluster, give_back=lambda _: None))
         patch(reader_module, "time", cluster)
@@ -141,7 +141,7 @@ def test_partitions_that_wait_for_their_turn_do_not_time_out(
 
     monkeypatch.setattr(reader_module, "end_of_batches", lambda records, _: 5 if records else 0)
     monkeypatch.setattr(KafkaSourceReader, "_emit_some", lambda self, _: self._undecoded.clear())
-    cluster = Cluster(first_only)
+    cluster = SimulatedLeader(first_only)
     reader = make_reader(cluster)
     while len(order) < PARTITIONS:
         reader.poll_next(TaskRows(SCHEMA))
@@ -153,7 +153,7 @@ def test_time_in_which_the_process_was_suspended_is_no_silence(make_reader: Make
     """A process was suspended while it waited, and the answer has arrived when it goes on. The time does
     not count as silence."""
 
-    class Suspended(Cluster):
+    class Suspended(SimulatedLeader):
         def next_answer(self, seconds: float) -> Answer | None:
             self.now += 1000
             return super().next_answer(seconds)
@@ -168,7 +168,7 @@ def test_time_in_which_the_process_was_suspended_is_no_silence(make_reader: Make
 
 def test_leader_that_sends_nothing_times_out(make_reader: MakeReader) -> None:
     """Empty responses do not count as records: the leader times out."""
-    cluster = Cluster(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})
+    cluster = SimulatedLeader(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})
     reader = make_reader(cluster)
     while cluster.now + PAUSE_S + ANSWER_S < 100 + TIMEOUT_S:
         reader.poll_next(TaskRows(SCHEMA))
@@ -183,7 +183,7 @@ def test_a_log_that_lost_its_end_after_the_plan_is_lost_data(
     make_reader: MakeReader, caplog: pytest.LogCaptureFixture, lenient: str
 ) -> None:
     """Such as by an unclean leader election. A leader answers a fetch at the end of its log with nothing."""
-    cluster = Cluster(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})
+    cluster = SimulatedLeader(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})
     cluster.log_end = 0
     reader = make_reader(cluster, failOnDataLoss="false" if lenient == "true" else "true")
     if lenient == "true":
@@ -200,7 +200,7 @@ def test_poll_timeout_replaces_the_default_api_timeout(
 ) -> None:
     """``kafkaConsumer.pollTimeoutMs`` is used in place of ``kafka.default.api.timeout.ms``. The error names it, also
     if no broker can say whether the partition still exists."""
-    cluster = Cluster(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})
+    cluster = SimulatedLeader(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})
     cluster.reachable = reachable
     reader = make_reader(cluster, **{"kafkaConsumer.pollTimeoutMs": f"{poll_timeout_s}000"})
     while cluster.now + PAUSE_S + ANSWER_S < 100 + poll_timeout_s:
@@ -215,7 +215,7 @@ def test_poll_timeout_replaces_the_default_api_timeout(
 def test_the_pause_of_a_quota_is_not_taken_for_silence(make_reader: MakeReader) -> None:
     """KIP-219: the broker said that it would send nothing for longer than the time-out. Only the
     time after that counts."""
-    cluster = Cluster(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})
+    cluster = SimulatedLeader(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})
     reader = make_reader(cluster)
     reader.poll_next(TaskRows(SCHEMA))
     cluster.throttled = cluster.now + 10 * TIMEOUT_S
@@ -231,7 +231,7 @@ def test_broker_that_answers_with_nothing_is_not_asked_without_end(make_reader: 
     for nothing in ({}, {TopicPartition("t", 0): Fetched(0, b"", [])}):
         asked: list[int] = []
 
-        class Quick(Cluster):
+        class Quick(SimulatedLeader):
             def next_answer(self, seconds: float) -> Answer | None:
                 self._due = self.now
                 return super().next_answer(seconds)
@@ -257,7 +257,7 @@ def test_sk25_a_topic_recreated_between_plan_and_fetch_is_lost_data(
 ) -> None:
     """SK-25: no broker knows the planned id of a topic, and its name belongs to another topic.
     The records are lost."""
-    cluster = Cluster(lambda wanted: {tp: Fetched(error, b"", []) for tp in wanted})
+    cluster = SimulatedLeader(lambda wanted: {tp: Fetched(error, b"", []) for tp in wanted})
     reader = make_reader(
         cluster, **{"kafkaConsumer.pollTimeoutMs": "60000", "failOnDataLoss": str(strict).lower()}
     )
@@ -275,7 +275,7 @@ def test_sk25_a_topic_recreated_between_plan_and_fetch_is_lost_data(
 def test_broker_that_does_not_know_a_topic_yet(make_reader: MakeReader) -> None:
     """A broker that has just started does not know the topic yet. Others know it by its id, so the records are not
     lost, however long it takes."""
-    cluster = Cluster(lambda wanted: {tp: Fetched(UNKNOWN_TOPIC_ID, b"", []) for tp in wanted})
+    cluster = SimulatedLeader(lambda wanted: {tp: Fetched(UNKNOWN_TOPIC_ID, b"", []) for tp in wanted})
     reader = make_reader(cluster, **{"kafkaConsumer.pollTimeoutMs": "30000", "failOnDataLoss": "true"})
     for progress in reader._reading.values():
         progress.topic_id = "id"
@@ -286,7 +286,7 @@ def test_broker_that_does_not_know_a_topic_yet(make_reader: MakeReader) -> None:
 def test_responses_about_splits_that_were_given_up_are_ignored(make_reader: MakeReader) -> None:
     """SK-27: a topic was deleted while a fetch was under way, and its splits were given up. The response still
     arrives, and does no harm."""
-    cluster = Cluster(lambda wanted: {tp: Fetched(OFFSET_OUT_OF_RANGE, b"", []) for tp in wanted})
+    cluster = SimulatedLeader(lambda wanted: {tp: Fetched(OFFSET_OUT_OF_RANGE, b"", []) for tp in wanted})
     cluster.exists = False
     reader = make_reader(cluster)
     reader._send_fetches()
@@ -300,7 +300,7 @@ def test_the_former_leader_is_named_when_there_is_no_leader(make_reader: MakeRea
     """A leader that froze has lost its partitions before the reader gives up, and no broker leads them. The
     error names that leader."""
 
-    class Leaderless(Cluster):
+    class Leaderless(SimulatedLeader):
         def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
             return super().leaders(partitions) if self.now == 100.0 else {}
 
@@ -320,7 +320,7 @@ def test_a_fetch_goes_to_the_replica_that_the_leader_names(make_reader: MakeRead
     the replica refuses."""
     asked: list[int] = []
 
-    class Near(Cluster):
+    class Near(SimulatedLeader):
         def send(self, node: int, wanted: Iterable[TopicPartition], **more: Any) -> None:
             asked.append(node)
             super().send(node, wanted, **more)

@@ -34,7 +34,7 @@ def stream(options: Mapping[str, str]) -> KafkaOptions:
 
 
 @dataclass
-class Log:
+class ClusterOfTenRecords:
     """A cluster whose partitions have 10 records from offset 2 on, each with its offset as its time. P2 is empty."""
 
     committed: dict[TopicPartition, int] = field(default_factory=dict)
@@ -199,11 +199,15 @@ def test_options_of_flink_bound_a_stream(options: dict[str, str], end: OffsetsIn
 
 def test_ko01_earliest_is_a_marker_and_latest_is_an_offset() -> None:
     """KO-01: earliest stays a marker until a split is planned, and latest becomes an offset at once."""
-    assert Earliest().starting_offsets([P0, P1], Log()) == {P0: EARLIEST, P1: EARLIEST}
-    assert Latest().starting_offsets([P0, P2], Log()) == {P0: 12, P2: 0}
-    assert Specific({P0: 5, P1: -1, P2: -2}).starting_offsets([P0, P1, P2], Log()) == {P0: 5, P1: 12, P2: -2}
-    assert Latest().stopping_offsets([P0], Log()) == {P0: 12}
-    assert Specific({P0: 50, P1: -1}).stopping_offsets([P0, P1], Log()) == {P0: 50, P1: 12}
+    assert Earliest().starting_offsets([P0, P1], ClusterOfTenRecords()) == {P0: EARLIEST, P1: EARLIEST}
+    assert Latest().starting_offsets([P0, P2], ClusterOfTenRecords()) == {P0: 12, P2: 0}
+    assert Specific({P0: 5, P1: -1, P2: -2}).starting_offsets([P0, P1, P2], ClusterOfTenRecords()) == {
+        P0: 5,
+        P1: 12,
+        P2: -2,
+    }
+    assert Latest().stopping_offsets([P0], ClusterOfTenRecords()) == {P0: 12}
+    assert Specific({P0: 50, P1: -1}).stopping_offsets([P0, P1], ClusterOfTenRecords()) == {P0: 50, P1: 12}
 
 
 def test_sk13_a_start_without_a_record_at_its_time_fails_unless_latest() -> None:
@@ -213,15 +217,15 @@ def test_sk13_a_start_without_a_record_at_its_time_fails_unless_latest() -> None
         stream({"startingTimestamp": "4", "startingOffsetsByTimestampStrategy": word}).starting_offsets
         for word in ("error", "Latest")
     )
-    assert error.starting_offsets([P0, P1], Log()) == {P0: 4, P1: 4}
+    assert error.starting_offsets([P0, P1], ClusterOfTenRecords()) == {P0: 4, P1: 4}
     with pytest.raises(
         OptionError, match="No offset matched from request of topic-partition t-2 and timestamp 4"
     ):
-        error.starting_offsets([P0, P2], Log())
-    assert latest.starting_offsets([P0, P2], Log()) == {P0: 4, P2: 0}
+        error.starting_offsets([P0, P2], ClusterOfTenRecords())
+    assert latest.starting_offsets([P0, P2], ClusterOfTenRecords()) == {P0: 4, P2: 0}
     end = batch(endingTimestamp="4").stopping_offsets
     assert end is not None
-    assert end.stopping_offsets([P0, P2], Log()) == {P0: 4, P2: 0}
+    assert end.stopping_offsets([P0, P2], ClusterOfTenRecords()) == {P0: 4, P2: 0}
 
 
 @pytest.mark.parametrize(
@@ -241,15 +245,15 @@ def test_sk33_offsets_name_exactly_the_partitions_that_are_read(
     message = rf"\[{condition}\] .* Missing: t-1. Named but not read: t-2."
     for find in (initializer.starting_offsets, initializer.stopping_offsets):
         with pytest.raises(OptionError, match=message):
-            find([P0, P1], Log())
+            find([P0, P1], ClusterOfTenRecords())
 
 
 def test_ko05_a_group_without_committed_offsets_is_an_error() -> None:
     """KO-05, KR-04 adapted: a group without a committed offset is an error, for no reset policy may
     begin somewhere else."""
-    assert Committed("g").stopping_offsets([P0], Log({P0: 7})) == {P0: 7}
+    assert Committed("g").stopping_offsets([P0], ClusterOfTenRecords({P0: 7})) == {P0: 7}
     with pytest.raises(ConnectorError, match=r"Consumer group 'g' .* committed no offset for t-1\."):
-        Committed("g").stopping_offsets([P0, P1], Log({P0: 7}))
+        Committed("g").stopping_offsets([P0, P1], ClusterOfTenRecords({P0: 7}))
 
 
 def test_initializers_are_hashable() -> None:

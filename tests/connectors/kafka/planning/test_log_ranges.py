@@ -18,14 +18,14 @@ from flip27_stream.connectors.kafka.planning.enumerator_state import AssignedTop
 from flip27_stream.connectors.kafka.planning.log_ranges import LogRanges
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
 from flip27_stream.errors import DataLossError, UnreachableError
-from tests.connectors.kafka.support.log_answers import THERE, Log
+from tests.connectors.kafka.support.log_answers import THERE, LogAnswers
 
 STATE = KafkaEnumeratorState({"t": AssignedTopic("id", (0,))}, initial_discovery_finished=True)
 AGAIN = {"t": TopicMetadata("new", False, {0: 1})}
 
 
-class Query:
-    def __init__(self, log: Log, *, isolation: str = "read_uncommitted", fail: bool = False) -> None:
+class LogQuery:
+    def __init__(self, log: LogAnswers, *, isolation: str = "read_uncommitted", fail: bool = False) -> None:
         given = {
             "kafka.bootstrap.servers": "localhost:1",
             "subscribe": "t",
@@ -46,8 +46,8 @@ class Query:
 def test_a_position_after_the_last_stable_offset_loses_no_record(fail: bool) -> None:
     """I1: a query that read uncommitted records goes on with read_committed. No record is lost,
     and none is read twice."""
-    log = Log()
-    query = Query(log, isolation="read_committed", fail=fail)
+    log = LogAnswers()
+    query = LogQuery(log, isolation="read_committed", fail=fail)
     for position in (10, 7):
         assert query.ranges(position) == {"t-0": SplitRange(position, position, drained=False)}
     log.stable = 10
@@ -56,26 +56,26 @@ def test_a_position_after_the_last_stable_offset_loses_no_record(fail: bool) -> 
 
 def test_leader_that_falls_silent_before_it_tells_the_high_watermark() -> None:
     """Without the high watermark nobody knows whether the position is lost, so the split is left out."""
-    log = Log()
+    log = LogAnswers()
     log.silent_about_all = True
-    assert Query(log, isolation="read_committed", fail=True).ranges(10) == {}
+    assert LogQuery(log, isolation="read_committed", fail=True).ranges(10) == {}
 
 
 def test_end_of_some_time_ago_is_no_proof_of_idleness() -> None:
     """I9: a late answer has an end of some time ago. The log can be read up to it, but the split is not drained."""
-    log = Log()
+    log = LogAnswers()
     log.late = True
-    assert Query(log).ranges(3) == {"t-0": SplitRange(3, 10, drained=False)}
-    assert Query(log).ranges(10) == {"t-0": SplitRange(10, 10, drained=False)}
+    assert LogQuery(log).ranges(3) == {"t-0": SplitRange(3, 10, drained=False)}
+    assert LogQuery(log).ranges(10) == {"t-0": SplitRange(10, 10, drained=False)}
     log.late = False
-    assert Query(log).ranges(10) == {"t-0": SplitRange(10, 10)}
+    assert LogQuery(log).ranges(10) == {"t-0": SplitRange(10, 10)}
 
 
 def test_position_beyond_an_end_of_some_time_ago_is_not_lost() -> None:
     """A position beyond a late end is not lost: the end is asked for again."""
-    log = Log()
+    log = LogAnswers()
     log.late, log.high_watermark = True, 5
-    query = Query(log, fail=True)
+    query = LogQuery(log, fail=True)
     ask = log.list_offsets
 
     def grown(*rounds: Mapping[TopicPartition, int], **how: bool) -> object:
@@ -92,8 +92,8 @@ def test_partition_that_stays_unanswered_fails_the_query(monkeypatch: pytest.Mon
     first plans after a long pause."""
     clock = SimpleNamespace(now=100.0)
     monkeypatch.setattr(unanswered, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    log = Log()
-    query = Query(log)
+    log = LogAnswers()
+    query = LogQuery(log)
     log.no_leader = True
     for clock.now in (100, 200, 279, 279):
         assert query.ranges(3) == {}
@@ -112,8 +112,8 @@ def test_time_in_which_the_process_was_suspended_is_no_silence(monkeypatch: pyte
     network may need a moment."""
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(unanswered, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    log = Log()
-    query = Query(log)
+    log = LogAnswers()
+    query = LogQuery(log)
     log.no_leader = True
     for clock.now in (100, 105, 1000, 1005, 1010):
         assert query.ranges(3) == {}
@@ -123,15 +123,15 @@ def test_time_in_which_the_process_was_suspended_is_no_silence(monkeypatch: pyte
 
 def test_position_behind_the_high_watermark_is_lost() -> None:
     with pytest.raises(DataLossError, match="wanted from offset 11, available 0 to 5"):
-        Query(Log(), isolation="read_committed", fail=True).ranges(11)
+        LogQuery(LogAnswers(), isolation="read_committed", fail=True).ranges(11)
 
 
 @pytest.mark.parametrize("fail", [True, False])
 def test_topic_that_a_starting_broker_does_not_know_yet(fail: bool, now: SimpleNamespace) -> None:
     """I9: a topic that a starting broker does not know yet is unknown, and neither gone nor drained. The wait begins
     anew when it was seen."""
-    log = Log()
-    query = Query(log, fail=fail)
+    log = LogAnswers()
+    query = LogQuery(log, fail=fail)
     for _ in range(3):
         log.metadata = query.log_ranges.topics = {}
         assert query.ranges(3) == {}
@@ -145,9 +145,9 @@ def test_topic_that_a_starting_broker_does_not_know_yet(fail: bool, now: SimpleN
 def test_topic_that_stays_away_is_gone(now: SimpleNamespace, caplog: pytest.LogCaptureFixture) -> None:
     """SK-27: a topic that stays away is a data loss. Without failOnDataLoss there is one warning, and a range that
     ends an AvailableNow run but proves no idleness."""
-    log = Log()
+    log = LogAnswers()
     log.metadata = {}
-    strict, lenient = Query(log, fail=True), Query(log)
+    strict, lenient = LogQuery(log, fail=True), LogQuery(log)
     assert strict.ranges(3) == lenient.ranges(3) == {}
     now.now += 5
     for _ in range(2):
@@ -162,8 +162,8 @@ def test_topic_that_stays_away_is_gone(now: SimpleNamespace, caplog: pytest.LogC
 
 def test_topic_ids_are_asked_for_where_there_is_something_to_read() -> None:
     """Topic ids are asked for after the ends, so that they prove these, and only if there are records to read."""
-    log = Log()
-    query = Query(log)
+    log = LogAnswers()
+    query = LogQuery(log)
     assert query.ranges(9) == {"t-0": SplitRange(9, 10)}
     assert log.asked == ["offsets", "topics"]
     log.asked.clear()
@@ -174,8 +174,8 @@ def test_topic_ids_are_asked_for_where_there_is_something_to_read() -> None:
 def test_broker_that_does_not_know_yet_that_a_topic_was_made_again() -> None:
     """I1: the old topic id of a broker that lags behind takes no query back to the lost log. The topic is unknown
     until the broker knows the new one."""
-    log = Log()
-    query = Query(log)
+    log = LogAnswers()
+    query = LogQuery(log)
     log.metadata = AGAIN
     assert query.ranges(7) == {"t-0": SplitRange(0, 10)}
     log.metadata = THERE
@@ -190,8 +190,8 @@ def test_partitions_that_existed_when_a_run_began_must_not_be_lost_by_it(
 ) -> None:
     """SK-02: partitions that existed when an AvailableNow run began must not be lost by it, whatever failOnDataLoss
     says and however long the new topic is."""
-    log = Log()
-    query = Query(log)
+    log = LogAnswers()
+    query = LogQuery(log)
     query.ranges(3)
     query.log_ranges.freeze()
     log.metadata = after
@@ -210,9 +210,9 @@ def test_partitions_that_were_lost_before_a_run_do_not_fail_it(
 ) -> None:
     """SK-02, SK-24: partitions that were lost before an AvailableNow run began do not fail it as such.
     failOnDataLoss decides."""
-    log = Log()
+    log = LogAnswers()
     log.metadata = {}
-    query, strict = Query(log), Query(log, fail=True)
+    query, strict = LogQuery(log), LogQuery(log, fail=True)
     for each in (query, strict):
         assert each.ranges(3) == {}
         each.log_ranges.freeze()

@@ -29,7 +29,7 @@ from flip27_stream.event_time.assigners import timestamp_assigner
 from flip27_stream.spark.planning import stall_detector
 from flip27_stream.testing import ManualClock
 from flip27_stream.testing.source_query import SourceQuery
-from tests.connectors.kafka.support.batch_bytes import GZIP, LZ4, Row, v2
+from tests.connectors.kafka.support.batch_bytes import GZIP, LZ4, BatchRow, v2
 from tests.support.module_time import replace_time
 from watermark_alignment.options import AlignmentOptions
 
@@ -42,7 +42,7 @@ SILENT, MOVED, LONGEST = "silent", "moved", 4
 """The faults, and the greatest number of steps that one lasts: less than three minutes."""
 
 
-class Cluster:
+class ClusterOfOneTopic:
     """A cluster with one topic, whose records have their timestamps also in their values."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Cluster:
         self.now += seconds
 
     def write(self, tp: TopicPartition, time: int, codec: int) -> None:
-        row = Row(len(self.times[tp]), time, None, b'{"at": %d}' % time)
+        row = BatchRow(len(self.times[tp]), time, None, b'{"at": %d}' % time)
         self.times[tp].append(time)
         self._batches[tp].append(v2([row], codec))
 
@@ -100,15 +100,17 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    made = Cluster()
+def cluster(monkeypatch: pytest.MonkeyPatch) -> ClusterOfOneTopic:
+    made = ClusterOfOneTopic()
     monkeypatch.setattr(enumerator, "KafkaClient", lambda _: made)
     for module in (unanswered, log_ranges, event_time_probe, stall_detector):
         replace_time(monkeypatch, module.__name__, monotonic=lambda: made.now, sleep=made.sleep)
     return made
 
 
-def change(cluster: Cluster, step: int, draw: random.Random, until: dict[TopicPartition, int]) -> None:
+def change(
+    cluster: ClusterOfOneTopic, step: int, draw: random.Random, until: dict[TopicPartition, int]
+) -> None:
     """Writes some records, and begins and ends faults. The first and the last steps have no faults."""
     for tp in cluster.times:
         if draw.random() < OFTEN[tp.partition]:
@@ -130,7 +132,7 @@ def positions(query: SourceQuery) -> dict[str, int]:
 @pytest.mark.long
 @pytest.mark.parametrize("in_payload", [False, True])
 def test_records_that_come_slowly_for_twenty_minutes_are_read_once(
-    cluster: Cluster, tmp_path: Path, in_payload: bool
+    cluster: ClusterOfOneTopic, tmp_path: Path, in_payload: bool
 ) -> None:
     given = {
         "scan.watermark.alignment.group": "g",

@@ -21,14 +21,14 @@ from flip27_stream.errors import DataLossError
 from flip27_stream.testing import KafkaBroker
 from flip27_stream.testing.source_query import SourceQuery
 from tests.connectors.kafka.support.kit import source, write_rows
-from tests.connectors.kafka.support.log_answers import Log
+from tests.connectors.kafka.support.log_answers import LogAnswers
 
 TRUSTED = "scan.trusted-cluster-id"
 MANY = {"t": AssignedTopic("t of A", (0, 1), (), "A"), "u": AssignedTopic("u of A", (0,), (), "A")}
 POSITIONS = {"t-0": 3, "t-1": 3, "u-0": 3}
 
 
-class Cluster(Log):
+class ClusterOfTwoTopics(LogAnswers):
     """A cluster with the partitions t-0, t-1 and u-0, each with records 0 to 9."""
 
     def __init__(self, name: str) -> None:
@@ -53,7 +53,7 @@ class Cluster(Log):
 class Planned:
     """The planning side of a query, over many plans."""
 
-    def __init__(self, cluster: Cluster, state: dict[str, AssignedTopic], **options: str) -> None:
+    def __init__(self, cluster: ClusterOfTwoTopics, state: dict[str, AssignedTopic], **options: str) -> None:
         given = {"kafka.bootstrap.servers": "host:1", "subscribe": "t,u", **options}
         self.ranges = LogRanges(cast(KafkaClient, cluster), parse_kafka_options(given))
         self.ranges.topics = cluster.metadata
@@ -82,18 +82,18 @@ AGAIN = dict.fromkeys(POSITIONS, SplitRange(0, 10))
 
 def test_an_error_names_both_clusters_and_the_remedy() -> None:
     with pytest.raises(DataLossError) as error:
-        Planned(Cluster("B"), MANY).look()
+        Planned(ClusterOfTwoTopics("B"), MANY).look()
     assert "wanted from offset 3, available 0 to 10 of a topic that has another id" in str(error.value)
     assert "is of Kafka cluster 'A', and brokers of cluster 'B' answer at host:1" in str(error.value)
     assert f"set option '{TRUSTED}' to 'B'. To go on with the data that is left" in str(error.value)
     with pytest.raises(DataLossError, match=r"to 'B' \(now it names 'C'\)"):
-        Planned(Cluster("B"), MANY, **{TRUSTED: "C"}).look()
+        Planned(ClusterOfTwoTopics("B"), MANY, **{TRUSTED: "C"}).look()
 
 
 def test_offsets_are_not_used_in_another_cluster_by_default(caplog: pytest.LogCaptureFixture) -> None:
     """The offsets of another cluster are lost without the user's word. A query that goes on begins anew there, and
     its topics are of that cluster then."""
-    query = Planned(Cluster("B"), MANY, failOnDataLoss="false")
+    query = Planned(ClusterOfTwoTopics("B"), MANY, failOnDataLoss="false")
     with caplog.at_level(logging.WARNING):
         assert query.look() == AGAIN
     assert "is of Kafka cluster 'A', and brokers of cluster 'B' answer" in caplog.text
@@ -104,7 +104,7 @@ def test_one_migration_keeps_its_offsets_if_the_option_names_the_cluster(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Migrated topics go on at their offsets. A topic that is made again in the new cluster is lost, as always."""
-    cluster = Cluster("B")
+    cluster = ClusterOfTwoTopics("B")
     query = Planned(cluster, MANY, **{TRUSTED: "B"})
     with caplog.at_level(logging.WARNING):
         assert query.look() == query.look() == GO_ON
@@ -119,13 +119,13 @@ def test_one_migration_keeps_its_offsets_if_the_option_names_the_cluster(
 def test_a_migration_while_the_query_runs() -> None:
     """The option may be set before the migration. The next migration needs another value, and so
     does the way back."""
-    cluster = Cluster("A")
+    cluster = ClusterOfTwoTopics("A")
     query = Planned(cluster, MANY, **{TRUSTED: "B"})
     assert query.look() == GO_ON
     cluster.move_to("B")
     assert query.look() == GO_ON
     assert query.identities == of("B")
-    back = Planned(Cluster("A"), dict(query.state.topics), **{TRUSTED: "B"})
+    back = Planned(ClusterOfTwoTopics("A"), dict(query.state.topics), **{TRUSTED: "B"})
     with pytest.raises(DataLossError, match="cluster 'B', and brokers of cluster 'A'"):
         back.look()
 
@@ -133,7 +133,7 @@ def test_a_migration_while_the_query_runs() -> None:
 @pytest.mark.parametrize("fail", ["true", "false"])
 def test_offsets_that_the_new_cluster_does_not_have(fail: str) -> None:
     """The copy may end before the offsets, and records that aged out are not copied. Both are data losses."""
-    cluster = Cluster("B")
+    cluster = ClusterOfTwoTopics("B")
     cluster.start = 5
     query = Planned(cluster, MANY, **{TRUSTED: "B", "failOnDataLoss": fail})
     if fail == "true":
@@ -150,7 +150,7 @@ def test_offsets_that_the_new_cluster_does_not_have(fail: str) -> None:
 def test_a_topic_is_of_the_new_cluster_once_all_its_leaders_answered() -> None:
     """A topic belongs to the new cluster when all its leaders have answered. A restart in between trusts the
     remaining topics only."""
-    cluster = Cluster("B")
+    cluster = ClusterOfTwoTopics("B")
     cluster.silent = {"t-1"}
     query = Planned(cluster, MANY, **{TRUSTED: "B"})
     assert query.look().keys() == {"t-0", "u-0"}
@@ -165,12 +165,12 @@ def test_a_checkpoint_that_does_not_know_its_cluster() -> None:
     """A checkpoint of an earlier release learns its cluster. If the ids of its topics differ
     already, the option decides."""
     unknown = {name: AssignedTopic(topic.topic_id, topic.partitions) for name, topic in MANY.items()}
-    same = Planned(Cluster("A"), unknown)
+    same = Planned(ClusterOfTwoTopics("A"), unknown)
     assert same.look() == GO_ON
     assert same.identities == of("A")
     with pytest.raises(DataLossError, match="does not name its Kafka cluster, and brokers of cluster 'B'"):
-        Planned(Cluster("B"), unknown).look()
-    migrated = Planned(Cluster("B"), unknown, **{TRUSTED: "B"})
+        Planned(ClusterOfTwoTopics("B"), unknown).look()
+    migrated = Planned(ClusterOfTwoTopics("B"), unknown, **{TRUSTED: "B"})
     assert migrated.look() == GO_ON
     assert migrated.identities == of("B")
 
@@ -178,7 +178,7 @@ def test_a_checkpoint_that_does_not_know_its_cluster() -> None:
 def test_a_cluster_with_the_same_topic_ids_or_none_needs_no_option(caplog: pytest.LogCaptureFixture) -> None:
     """A topic with the same id in another cluster is the same topic. Without ids nobody can tell,
     and a warning says so."""
-    cluster = Cluster("B")
+    cluster = ClusterOfTwoTopics("B")
     for tells, why in (("{} of A", "its id is the same"), ("", "without topic ids")):
         cluster.metadata = {
             name: TopicMetadata(tells.format(name), False, topic.leaders, "B")
@@ -194,7 +194,7 @@ def test_a_cluster_with_the_same_topic_ids_or_none_needs_no_option(caplog: pytes
 def test_a_topic_that_is_not_on_the_new_cluster(now: SimpleNamespace) -> None:
     """A topic that is missing in the new cluster may not be migrated yet, or the address may be wrong. It is
     lost after some time."""
-    cluster = Cluster("B")
+    cluster = ClusterOfTwoTopics("B")
     del cluster.metadata["t"]  # type: ignore[attr-defined]
     query = Planned(cluster, MANY, **{TRUSTED: "B"})
     assert query.look() == {"u-0": SplitRange(3, 10)}

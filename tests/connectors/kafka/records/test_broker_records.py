@@ -28,7 +28,7 @@ from tests.connectors.kafka.support.batch_bytes import (
     SNAPPY,
     T0,
     ZSTD,
-    Row,
+    BatchRow,
     old,
     old_rows,
     patched,
@@ -72,21 +72,21 @@ def append(broker: KafkaBroker, topic: str, *batches: bytes, partition: int = 0)
     _send(broker.bootstrap_servers, topic, partition, iter(batches))
 
 
-def rows(output: TaskRows) -> list[Row]:
+def rows(output: TaskRows) -> list[BatchRow]:
     found = []
     times = output.table["timestamp"].cast(pa.int64()).to_pylist()
     for row, time_us in zip(output.rows, times, strict=True):
         headers = tuple((h["key"], h["value"]) for h in row.get("headers") or ())
-        found.append(Row(row["offset"], time_us // 1000, row["key"], row["value"], headers))
+        found.append(BatchRow(row["offset"], time_us // 1000, row["key"], row["value"], headers))
     return found
 
 
-def consumed(broker: KafkaBroker, topic: str, isolation: str = "read_uncommitted") -> list[Row]:
+def consumed(broker: KafkaBroker, topic: str, isolation: str = "read_uncommitted") -> list[BatchRow]:
     records = consume(broker.bootstrap_servers, topic, isolation=isolation)
-    return [Row(r.offset, r.timestamp, r.key, r.value, tuple(r.headers)) for r in records]
+    return [BatchRow(r.offset, r.timestamp, r.key, r.value, tuple(r.headers)) for r in records]
 
 
-def assert_read(broker: KafkaBroker, topic: str, expected: list[Row], end: int, **options: str) -> None:
+def assert_read(broker: KafkaBroker, topic: str, expected: list[BatchRow], end: int, **options: str) -> None:
     """Checks that the reader gives these rows, in ranges that begin and end anywhere, also
     within batches and gaps."""
     made = source(broker, options | HEADERS, subscribe=topic)
@@ -98,7 +98,7 @@ def assert_read(broker: KafkaBroker, topic: str, expected: list[Row], end: int, 
         assert found == [row for row in expected if start <= row.offset < stop]
 
 
-def batch_of(rows: list[Row], codec: int) -> bytes:
+def batch_of(rows: list[BatchRow], codec: int) -> bytes:
     return v2([row._replace(offset=i) for i, row in enumerate(rows)], codec)
 
 
@@ -113,10 +113,10 @@ def test_nulls_and_headers_are_read_in_every_codec(broker: KafkaBroker, topic: M
         (b"key", b"value" * 90, ()),
         (b"key", b"v", (("é", b"x" * 200),) * 40),
     ]
-    expected: list[Row] = []
+    expected: list[BatchRow] = []
     for codec in (0, GZIP, SNAPPY, LZ4, ZSTD, LZ4, 0, ZSTD, SNAPPY, GZIP):
         at = len(expected)
-        expected += [Row(at + i, T0 - at - i, *kind) for i, kind in enumerate(kinds)]
+        expected += [BatchRow(at + i, T0 - at - i, *kind) for i, kind in enumerate(kinds)]
         append(broker, name, batch_of(expected[at:], codec))
     framed = batch_of(expected[:5], 0)
     append(broker, name, patched(framed, attributes=SNAPPY, records=xerial(framed[61:])))
@@ -178,17 +178,17 @@ def test_a_compacted_topic_is_read(own_broker: KafkaBroker) -> None:
     compact = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "1000"}
     own_broker.create_topic("compacted", 1, compact)
     rng = random.Random(7)
-    written: list[Row] = []
+    written: list[BatchRow] = []
     for codec in (0, LZ4, ZSTD, 0):
         keys = [b"%d" % rng.randrange(40 if len(written) < 60 else 8) for _ in range(30)]
-        some = [Row(len(written) + i, T0, key, rng.choice([b"v", None])) for i, key in enumerate(keys)]
+        some = [BatchRow(len(written) + i, T0, key, rng.choice([b"v", None])) for i, key in enumerate(keys)]
         append(own_broker, "compacted", batch_of(some, codec))
         written += some
     with transactions(own_broker, "compacted") as producer:
         write_transaction(producer, "compacted", [T0] * 3, commit=False, key=b"0")
         settle(own_broker, "compacted")
     # A later time closes the segment, and only closed ones are compacted.
-    append(own_broker, "compacted", batch_of([Row(0, T0 + 10_000, b"last", b"v")], 0))
+    append(own_broker, "compacted", batch_of([BatchRow(0, T0 + 10_000, b"last", b"v")], 0))
     newest = {row.key: row for row in written}
     end = len(written) + 3 + 1 + 1
 
@@ -197,7 +197,7 @@ def test_a_compacted_topic_is_read(own_broker: KafkaBroker) -> None:
 
     wait_until(compacted, "the topic to be compacted")
     expected = consumed(own_broker, "compacted", "read_committed")
-    assert expected == [*sorted(newest.values()), Row(end - 1, T0 + 10_000, b"last", b"v")]
+    assert expected == [*sorted(newest.values()), BatchRow(end - 1, T0 + 10_000, b"last", b"v")]
     assert any(row.value is None for row in expected)
     assert_read(own_broker, "compacted", expected, end, **READ_COMMITTED)
 
@@ -206,10 +206,10 @@ def test_records_larger_than_a_fetch_are_read(broker: KafkaBroker, topic: MakeTo
     """Records above max.partition.fetch.bytes and fetch.max.bytes are read among small ones, and so is a batch that
     is large when it is decompressed."""
     name = topic(config={"max.message.bytes": str(16 << 20)})
-    small, large = some_rows(2), [Row(0, T0, b"k", random.Random(1).randbytes(9 << 20))]
-    unpacked = [Row(i, T0, None, bytes(3 << 20)) for i in range(8)]
+    small, large = some_rows(2), [BatchRow(0, T0, b"k", random.Random(1).randbytes(9 << 20))]
+    unpacked = [BatchRow(i, T0, None, bytes(3 << 20)) for i in range(8)]
     batches = [(small, 0), (large, 0), (small, LZ4), (large, LZ4), (unpacked, ZSTD), (small, 0)]
-    expected: list[Row] = []
+    expected: list[BatchRow] = []
     for some, codec in batches:
         append(broker, name, batch_of(some, codec))
         expected += [row._replace(offset=len(expected) + i) for i, row in enumerate(some)]
@@ -248,7 +248,7 @@ def test_empty_partitions_have_no_rows(broker: KafkaBroker, topic: MakeTopic) ->
 def test_logs_with_old_message_formats_are_read(own_broker: KafkaBroker, logs: Path) -> None:
     """A log on a broker's disk went through two upgrades: it has magic 0, 1 and 2, with each codec."""
     own_broker.create_topic("old")
-    expected: list[Row] = []
+    expected: list[BatchRow] = []
     log = b""
     for magic in (0, 1):
         for codec in (0, GZIP, SNAPPY, *([LZ4] if magic else [])):

@@ -23,7 +23,7 @@ from tests.connectors.kafka.support.batch_bytes import (
     SOURCE,
     T0,
     ZSTD,
-    Row,
+    BatchRow,
     all_rows,
     batches,
     one_by_one,
@@ -96,8 +96,8 @@ def test_a_batch_that_is_too_large_when_decompressed_is_refused(
     monkeypatch.setattr(compression, "LARGEST_BATCH", 1 << 20)
     monkeypatch.setattr("flip27_stream.connectors.kafka.records.record_batches.LARGEST_BATCH", 1 << 20)
     with pytest.raises(CorruptRecordError, match="larger than 1048576 bytes"):
-        all_rows(v2([Row(0, T0, None, bytes(2 << 20))], codec))
-    rows = [Row(i, T0, None, bytes(700_000)) for i in range(5)]
+        all_rows(v2([BatchRow(0, T0, None, bytes(2 << 20))], codec))
+    rows = [BatchRow(i, T0, None, bytes(700_000)) for i in range(5)]
     log = b"".join(v2([row], codec) for row in rows)
     decoded = decode(log, 0, END, source=SOURCE, headers=True)
     assert rows_of(decoded) == rows[:2]
@@ -107,7 +107,7 @@ def test_a_batch_that_is_too_large_when_decompressed_is_refused(
 
 @settings(max_examples=examples(300))
 @given(batches(most_rows=50), st.data())
-def test_damaged_bytes_give_their_rows_or_an_error(groups: list[list[Row]], data: st.DataObject) -> None:
+def test_damaged_bytes_give_their_rows_or_an_error(groups: list[list[BatchRow]], data: st.DataObject) -> None:
     """The checksum is made to fit the damage. The decoder gives the rows that are there or an
     error, and never crashes."""
     rows = groups[0]

@@ -26,7 +26,7 @@ from flip27_stream.connectors.kafka.records import (
 )
 from flip27_stream.connectors.kafka.records.record_batches import Decoded, decode
 from flip27_stream.errors import CorruptRecordError
-from tests.connectors.kafka.support.batch_bytes import END, SOURCE, Row, rows_of
+from tests.connectors.kafka.support.batch_bytes import END, SOURCE, BatchRow, rows_of
 from tests.connectors.kafka.support.damage import logs, old_logs
 from tests.connectors.kafka.support.reference_decoder import by_kafka_python
 from tests.support.exploring import examples
@@ -86,7 +86,7 @@ def check_columns(log: bytes, start: int, stop: int, whole: Decoded) -> None:
     assert alone.next_offset == whole.next_offset
     assert alone.records.offsets.tolist() == whole.records.offsets.tolist()
     assert alone.records.timestamps.tolist() == whole.records.timestamps.tolist()
-    found: list[Row] = []
+    found: list[BatchRow] = []
     more = None
     while start < whole.next_offset:
         some = decode(log, start, stop, source=SOURCE, headers=True, enough=1) if more is None else more()

@@ -23,7 +23,7 @@ from tests.connectors.kafka.support.batch_bytes import (
     SOURCE,
     T0,
     TRANSACTIONAL,
-    Row,
+    BatchRow,
     patched,
     rows_of,
     some_rows,
@@ -46,7 +46,7 @@ class History(NamedTuple):
     """A log's batches with their first offsets, its committed rows, its aborted transactions, and its end."""
 
     batches: list[tuple[int, bytes]]
-    committed: list[Row]
+    committed: list[BatchRow]
     aborted: list[Transaction]
     end: int = 0
 
@@ -68,7 +68,7 @@ class _Writing:
     def __init__(self, draw: st.DrawFn) -> None:
         self._draw = draw
         self._offset = draw(st.sampled_from([0, 1000]))
-        self._open: dict[int, list[Row]] = {}
+        self._open: dict[int, list[BatchRow]] = {}
         self.history = History([], [], [])
 
     def write(self, what: str, producer: int) -> None:
@@ -98,7 +98,7 @@ class _Writing:
         else:
             self.history.aborted.append(Transaction(producer, rows[0].offset, at))
         kind = struct.pack(">hh", 0, int(commits))
-        row = Row(at, T0 + 10**9, kind, struct.pack(">hi", 0, 0))
+        row = BatchRow(at, T0 + 10**9, kind, struct.pack(">hi", 0, 0))
         return v2([row], attributes=TRANSACTIONAL | CONTROL, producer=producer)
 
 
@@ -118,9 +118,9 @@ def histories(draw: st.DrawFn) -> History:
 
 def in_steps(
     data: bytes, start: int, stop: int, aborted: list[tuple[int, int]] | None, enough: int
-) -> list[Row]:
+) -> list[BatchRow]:
     """Returns the rows, decoded a few at a time, as a reader does it."""
-    whole, found = decode(data, start, stop, source=SOURCE, aborted=aborted), list[Row]()
+    whole, found = decode(data, start, stop, source=SOURCE, aborted=aborted), list[BatchRow]()
     while start < whole.next_offset:
         part = decode(data, start, stop, source=SOURCE, aborted=aborted, headers=True, enough=enough)
         assert start < part.next_offset <= whole.next_offset
@@ -129,7 +129,7 @@ def in_steps(
     return found
 
 
-def by_kafka_python(data: bytes, start: int, stop: int, aborted: list[Transaction]) -> list[Row]:
+def by_kafka_python(data: bytes, start: int, stop: int, aborted: list[Transaction]) -> list[BatchRow]:
     """Returns the rows that kafka-python's consumer gives."""
     records = Fetcher.PartitionRecords(
         start,
@@ -138,7 +138,7 @@ def by_kafka_python(data: bytes, start: int, stop: int, aborted: list[Transactio
         isolation_level=IsolationLevel.READ_COMMITTED,
         aborted_transactions=aborted,
     )
-    found = [Row(r.offset, r.timestamp, r.key, r.value, tuple(r.headers)) for r in records.take()]
+    found = [BatchRow(r.offset, r.timestamp, r.key, r.value, tuple(r.headers)) for r in records.take()]
     return [row for row in found if row.offset < stop]
 
 

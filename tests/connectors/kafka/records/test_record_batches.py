@@ -26,7 +26,7 @@ from tests.connectors.kafka.support.batch_bytes import (
     SOURCE,
     T0,
     TRANSACTIONAL,
-    Row,
+    BatchRow,
     all_rows,
     batches,
     by_kafka_python,
@@ -45,7 +45,7 @@ from tests.support.exploring import examples
 @settings(max_examples=examples(180))
 @given(batches(), st.lists(st.integers(0, 4), min_size=4, max_size=4), st.data())
 def test_rows_are_those_of_kafka_python(
-    groups: list[list[Row]], codec_ids: list[int], data: st.DataObject
+    groups: list[list[BatchRow]], codec_ids: list[int], data: st.DataObject
 ) -> None:
     """The rows are kafka-python's for any records and codecs, with both ends trimmed, and with
     the last batch cut off."""
@@ -74,7 +74,7 @@ def test_many_records_of_one_size_are_read(count: int, codec: int) -> None:
 @pytest.mark.parametrize("batch_size", [1, 7, 64])
 def test_values_that_look_like_records_are_values(batch_size: int) -> None:
     """Values and keys hold records, zeros and bytes like a record's end. The search for beginnings is not misled."""
-    decoy = v2([Row(i, T0 + i, None, b"x" * (50 + i)) for i in range(4)])[61:]
+    decoy = v2([BatchRow(i, T0 + i, None, b"x" * (50 + i)) for i in range(4)])[61:]
     values = [
         decoy,
         b"plain" * 20,
@@ -86,7 +86,7 @@ def test_values_that_look_like_records_are_values(batch_size: int) -> None:
         b"z" * 64,
     ]
     rows = [
-        Row(i, T0 + i, decoy[:40] if i % 11 == 3 else None, values[i * i % 8] if i % 3 else b"v" * 90)
+        BatchRow(i, T0 + i, decoy[:40] if i % 11 == 3 else None, values[i * i % 8] if i % 3 else b"v" * 90)
         for i in range(256)
     ]
     log = b"".join(v2(rows[i : i + batch_size]) for i in range(0, len(rows), batch_size))
@@ -98,7 +98,7 @@ def test_a_value_that_ends_like_a_record_is_a_value() -> None:
     decoy = (
         b"\x00" + bytes([0x90, 0x01]) + b"\x00" + b"y" * 70
     )  # 72 bytes with the header count behind the value
-    rows = [Row(0, T0, None, b"x" * 9000 + decoy), *some_rows(40, 1)]
+    rows = [BatchRow(0, T0, None, b"x" * 9000 + decoy), *some_rows(40, 1)]
     assert all_rows(v2(rows)) == rows
 
 
@@ -109,7 +109,7 @@ def test_lanes_and_loop_find_the_same_records(
 ) -> None:
     """Records of many sizes are found without the loop, and the loop alone finds the same records."""
     monkeypatch.setattr(record_lanes, "_RECORDS_OF_STEP", 1)
-    rows = [Row(i, T0 + i // 3, b"key", b"v" * (i * 37 % 200), headers) for i in range(4000)]
+    rows = [BatchRow(i, T0 + i // 3, b"key", b"v" * (i * 37 % 200), headers) for i in range(4000)]
     log = b"".join(v2(rows[i : i + batch_size]) for i in range(0, len(rows), batch_size))
     with monkeypatch.context() as patch:
         patch.setattr(record_starts, "_follow", None)
@@ -123,7 +123,7 @@ def test_a_lane_begins_where_a_record_begins(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(record_lanes, "_RECORDS_OF_STEP", 1)
     monkeypatch.setattr(record_starts, "_follow", None)
     decoy = bytes([2 * 46, 0]) + b"y" * 40 + bytes([2 * 30, 0]) + b"y" * 20
-    rows = [Row(i, T0 + i, None, decoy[i % 7 :]) for i in range(3000)]
+    rows = [BatchRow(i, T0 + i, None, decoy[i % 7 :]) for i in range(3000)]
     assert all_rows(v2(rows)) == rows
 
 
@@ -137,7 +137,7 @@ def test_batches_are_laid_out_like_the_first_one_or_not(monkeypatch: pytest.Monk
         return follow(data, count)
 
     monkeypatch.setattr(record_starts, "_follow", watched)
-    rows = [Row(i, T0, None, b"v" * (20 if i // 60 != 3 else 10 + 20 * (i % 2))) for i in range(600)]
+    rows = [BatchRow(i, T0, None, b"v" * (20 if i // 60 != 3 else 10 + 20 * (i % 2))) for i in range(600)]
     assert all_rows(b"".join(v2(rows[i : i + 60]) for i in range(0, len(rows), 60))) == rows
     assert looked_at == [60, 60]
 
@@ -157,9 +157,9 @@ def test_gaps_between_pieces_are_left_out(size: int) -> None:
 @pytest.mark.parametrize("headers", [(), (("trace", b"0123456789abcdef"),)])
 def test_a_large_batch_is_decoded_in_parts(headers: tuple[tuple[str, bytes | None], ...]) -> None:
     """Each part but the last has nearly as many bytes as asked for. The offsets lead on if one starts anew there."""
-    rows = some_rows(3, 0) + [Row(i, T0 + i, b"k", b"v" * 900, headers) for i in range(3, 1000)]
+    rows = some_rows(3, 0) + [BatchRow(i, T0 + i, b"k", b"v" * 900, headers) for i in range(3, 1000)]
     log = v2(rows[:3]) + v2(rows[3:])
-    found: list[Row] = []
+    found: list[BatchRow] = []
     sizes: list[int] = []
     some = decode(log, 0, END, source=SOURCE, headers=True, enough=50_000)
     while True:
@@ -177,7 +177,7 @@ def test_a_large_batch_is_decoded_in_parts(headers: tuple[tuple[str, bytes | Non
 
 
 def test_damaged_headers_in_a_later_part_are_an_error() -> None:
-    rows = [Row(i, T0 + i, None, b"v" * 900, (("k", b"x"),)) for i in range(1000)]
+    rows = [BatchRow(i, T0 + i, None, b"v" * 900, (("k", b"x"),)) for i in range(1000)]
     log = bytearray(v2(rows))
     log[-2] = 9  # the size of the last header's value
     some = decode(bytes(log), 0, END, source=SOURCE, headers=True, check_crcs=False, enough=50_000)
@@ -208,7 +208,7 @@ def test_the_end_of_batches_with_impossible_offsets_is_an_error(changes: dict[st
 
 def test_lengths_of_every_width_are_read() -> None:
     rows = [
-        Row(i, T0, b"k" * (size // 3), b"v" * size)
+        BatchRow(i, T0, b"k" * (size // 3), b"v" * size)
         for i, size in enumerate([0, 55, 63, 64, 8191, 8192, 1 << 20])
     ]
     assert all_rows(v2(rows)) == rows
@@ -247,7 +247,7 @@ def test_no_complete_batch_leaves_the_position(data: bytes) -> None:
 
 def test_headers_are_null_where_a_record_has_none() -> None:
     """The column of headers is null for a record without headers, as in Spark's own source."""
-    rows = [Row(0, T0, None, b"a"), Row(1, T0, None, b"b", (("k", None), ("k", b""), ("k", b"2")))]
+    rows = [BatchRow(0, T0, None, b"a"), BatchRow(1, T0, None, b"b", (("k", None), ("k", b""), ("k", b"2")))]
     headers = decode(v2(rows), 0, END, source=SOURCE, headers=True).records.headers
     assert headers is not None
     assert headers.to_pylist() == [
@@ -259,15 +259,15 @@ def test_headers_are_null_where_a_record_has_none() -> None:
 def test_many_headers_are_read() -> None:
     """More records have headers, and one record has more headers, than one of the ways to read them allows."""
     many = tuple((f"h{i}", b"%d" % i) for i in range(300))
-    rows = [Row(i, T0, None, b"v", many if i == 40 else many[: i % 5]) for i in range(100)]
+    rows = [BatchRow(i, T0, None, b"v", many if i == 40 else many[: i % 5]) for i in range(100)]
     assert all_rows(v2(rows)) == rows
 
 
 def test_a_header_key_that_is_not_utf8_has_replacement_characters() -> None:
     """A header key that is not UTF-8 has U+FFFD in it, as in Kafka's own client."""
-    batch = v2([Row(0, T0, None, b"v", (("key!", b"1"),))])
+    batch = v2([BatchRow(0, T0, None, b"v", (("key!", b"1"),))])
     broken = patched(batch, records=batch[61:].replace(b"key!", b"key\xff"))
-    assert all_rows(broken) == [Row(0, T0, None, b"v", (("key\ufffd", b"1"),))]
+    assert all_rows(broken) == [BatchRow(0, T0, None, b"v", (("key\ufffd", b"1"),))]
 
 
 def test_log_append_time_is_that_of_the_header() -> None:
@@ -282,13 +282,13 @@ def test_log_append_time_is_that_of_the_header() -> None:
 def test_delete_horizon_is_the_base_of_the_deltas() -> None:
     """KIP-534 keeps the delete horizon in the base timestamp, and writes the deltas relative to it. Reading
     needs no other rule."""
-    rows = [Row(0, T0 + 500, b"k", None), Row(1, T0 - 500, b"k", None)]
+    rows = [BatchRow(0, T0 + 500, b"k", None), BatchRow(1, T0 - 500, b"k", None)]
     assert all_rows(v2(rows, attributes=DELETE_HORIZON)) == rows
 
 
 def test_timestamps_wrap_as_in_kafka() -> None:
     """A delta that fits 64 bits only by wrapping gives the time that the producer set."""
-    batch = v2([Row(0, 2**62, None, b"")], base_timestamp=-(2**62))
+    batch = v2([BatchRow(0, 2**62, None, b"")], base_timestamp=-(2**62))
     grown = bytearray(batch[61:])
     assert grown[:3] == bytes([12, 0, 0])
     delta = bytes([0xFF] * 9 + [0x01])  # the least number, -2**63
@@ -300,7 +300,7 @@ def test_timestamps_wrap_as_in_kafka() -> None:
 
 
 def marker(offset: int, producer: int, kind: int) -> bytes:
-    row = Row(offset, T0 + 10**9, struct.pack(">hh", 0, kind), struct.pack(">hi", 0, 0))
+    row = BatchRow(offset, T0 + 10**9, struct.pack(">hh", 0, kind), struct.pack(">hi", 0, 0))
     return v2([row], attributes=TRANSACTIONAL | CONTROL, producer=producer)
 
 
@@ -313,7 +313,7 @@ def transactional_log() -> bytes:
     9 writes 12 plainly."""
     return b"".join([
         in_transaction(0, 7), in_transaction(2, 8, LZ4), marker(4, 8, 1), in_transaction(5, 7), marker(7, 7, 0),
-        v2([Row(8, T0, None, b"p")]), in_transaction(9, 7), marker(11, 7, 1), v2(some_rows(1, 12), producer=9),
+        v2([BatchRow(8, T0, None, b"p")]), in_transaction(9, 7), marker(11, 7, 1), v2(some_rows(1, 12), producer=9),
     ])  # fmt: skip
 
 
@@ -345,7 +345,7 @@ def test_a_transaction_that_began_before_the_fetch_is_left_out() -> None:
 
 
 def test_marker_without_a_type_is_corrupt() -> None:
-    bad = v2([Row(7, T0, b"x", b"")], attributes=TRANSACTIONAL | CONTROL, producer=7)
+    bad = v2([BatchRow(7, T0, b"x", b"")], attributes=TRANSACTIONAL | CONTROL, producer=7)
     with pytest.raises(CorruptRecordError, match=f"offset 7 of {SOURCE}: a transaction marker"):
         decode(bad, 0, END, source=SOURCE, aborted=[(7, 1)])
 
@@ -380,6 +380,6 @@ def test_batch_headers_of_truncated_bytes_are_read() -> None:
 
 
 def test_batch_headers_of_old_formats_are_read() -> None:
-    zero, one = batch_headers(old([Row(3, -1, None, b"v")], 0) + old(old_rows(1), 1, GZIP))
+    zero, one = batch_headers(old([BatchRow(3, -1, None, b"v")], 0) + old(old_rows(1), 1, GZIP))
     assert (zero.base_offset, zero.last_offset, zero.max_timestamp, zero.codec) == (3, 3, -1, 0)
     assert (one.last_offset, one.max_timestamp, one.codec, one.complete) == (9, T0 + 1, GZIP, True)

@@ -16,7 +16,7 @@ from tests.connectors.kafka.support.batch_bytes import (
     LZ4,
     SNAPPY,
     ZSTD,
-    Row,
+    BatchRow,
     batches,
     patched,
     rows_of,
@@ -57,7 +57,7 @@ def both(data: bytes, start: int = 0, stop: int = END, read: Reading = times) ->
 
 
 @given(batches(most_rows=5), st.data())
-def test_rows_are_those_of_the_columnar_path(groups: list[list[Row]], data: st.DataObject) -> None:
+def test_rows_are_those_of_the_columnar_path(groups: list[list[BatchRow]], data: st.DataObject) -> None:
     log = b"".join(v2(rows) for rows in groups)
     first, last = groups[0][0].offset, groups[-1][-1].offset
     low = data.draw(st.integers(max(first - 2, 0), last + 2))
@@ -69,7 +69,7 @@ def test_rows_are_those_of_the_columnar_path(groups: list[list[Row]], data: st.D
 
 @given(batches(most_rows=3), st.sampled_from([GZIP, SNAPPY, LZ4, ZSTD]))
 def test_rows_of_compressed_batches_are_those_of_the_columnar_path(
-    groups: list[list[Row]], codec: int
+    groups: list[list[BatchRow]], codec: int
 ) -> None:
     few, columns = both(b"".join(v2(each, codec) for each in groups), read=rows)
     assert few == columns
@@ -104,7 +104,7 @@ def test_damaged_bytes_never_give_wrong_times(data: st.DataObject) -> None:
 
 
 def test_times_wrap_as_in_kafka() -> None:
-    batch = v2([Row(0, 2**62, None, b"")], base_timestamp=-(2**62))
+    batch = v2([BatchRow(0, 2**62, None, b"")], base_timestamp=-(2**62))
     delta = bytes([0xFF] * 9 + [0x01])
     few, columns = both(patched(batch, base_timestamp=-5, records=bytes([30, 0]) + delta + batch[64:]))
     assert few == columns == (1, [0], [2**63 - 5], [0])

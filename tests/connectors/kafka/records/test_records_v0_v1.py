@@ -17,7 +17,7 @@ from tests.connectors.kafka.support.batch_bytes import (
     SNAPPY,
     SOURCE,
     T0,
-    Row,
+    BatchRow,
     all_rows,
     by_kafka_python,
     compressed,
@@ -34,11 +34,11 @@ from tests.connectors.kafka.support.batch_bytes import (
 def test_messages_of_old_formats_are_read(magic: int, codec: int) -> None:
     """Old messages lie among record batches, as in a topic that went through an upgrade."""
     rows = old_rows(magic)
-    log = old(rows, magic, codec) + v2(some_rows(2, 10)) + old([Row(20, T0, None, b"z")], 1)
+    log = old(rows, magic, codec) + v2(some_rows(2, 10)) + old([BatchRow(20, T0, None, b"z")], 1)
     if (magic, codec) != (0, LZ4):  # kafka-python needs one more library for this pair
         theirs = by_kafka_python(old(rows, magic, codec))
         assert [row._replace(timestamp=row.timestamp or -1) for row in theirs] == rows
-    assert all_rows(log) == [*rows, *some_rows(2, 10), Row(20, T0, None, b"z")]
+    assert all_rows(log) == [*rows, *some_rows(2, 10), BatchRow(20, T0, None, b"z")]
     assert all_rows(log, 6, 10) == rows[1:]
     decoded = decode(log, 0, 6, source=SOURCE)
     assert decoded.next_offset == 6
@@ -53,11 +53,11 @@ def test_old_messages_have_log_append_time() -> None:
     assert records.timestamp_types.tolist() == [1] * 3
 
 
-@pytest.mark.parametrize("before", [old([Row(5, T0, None, b"a")], 0), v2(some_rows(1, 5))])
+@pytest.mark.parametrize("before", [old([BatchRow(5, T0, None, b"a")], 0), v2(some_rows(1, 5))])
 def test_a_compressed_message_whose_first_offset_came_before_is_refused(before: bytes) -> None:
     """The header of a compressed message has its last offset only. Its first offset was there before and would come
     twice, so it is refused."""
-    inner = bytes(compressed(old([Row(5, T0, None, b"b"), Row(9, T0, None, b"c")], 0), GZIP))
+    inner = bytes(compressed(old([BatchRow(5, T0, None, b"b"), BatchRow(9, T0, None, b"c")], 0), GZIP))
     with pytest.raises(
         CorruptRecordError, match=r"offset 9 of .*begins at offset 5, the one before it ends at 5"
     ):

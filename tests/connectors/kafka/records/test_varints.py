@@ -15,7 +15,7 @@ from flip27_stream.connectors.kafka.records.varints import (
     read_varints,
     read_varlong,
 )
-from tests.connectors.kafka.support.batch_bytes import Row, v2
+from tests.connectors.kafka.support.batch_bytes import BatchRow, v2
 from tests.support.exploring import examples
 
 _NUMBERS = st.one_of(st.integers(-70, 70), st.integers(-9000, 9000), st.integers(-(2**63), 2**63 - 1))
@@ -95,7 +95,7 @@ def test_lanes_stop_at_the_end_of_the_buffer() -> None:
     :data:`record_lanes._STEPS`.
     """
     records, lanes = 60, 120
-    batch = v2([Row(k, 1_700_000_000_000 + k, None, b"v" * (40 + 7 * k % 50)) for k in range(records)])
+    batch = v2([BatchRow(k, 1_700_000_000_000 + k, None, b"v" * (40 + 7 * k % 50)) for k in range(records)])
     buffer = np.frombuffer(batch * lanes, np.uint8)
     lows = np.arange(lanes) * len(batch) + 61
     visited = record_lanes._walk(byte_pairs(buffer), lows, lows - 61 + len(batch), 4 * records * lanes)

@@ -25,7 +25,7 @@ GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
 
 
-class Row(NamedTuple):
+class BatchRow(NamedTuple):
     offset: int
     timestamp: int
     key: bytes | None
@@ -33,7 +33,9 @@ class Row(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-def v2(rows: Sequence[Row], codec: int = 0, attributes: int = 0, producer: int = -1, **changes: Any) -> bytes:
+def v2(
+    rows: Sequence[BatchRow], codec: int = 0, attributes: int = 0, producer: int = -1, **changes: Any
+) -> bytes:
     """Returns a batch of these rows in the form in which a broker stores it."""
     base = rows[0].offset
     builder = DefaultRecordBatchBuilder(2, 0, False, producer, 0, 0, 1 << 30)
@@ -89,7 +91,7 @@ def xerial(data: bytes) -> bytes:
     return bytes(codecs.snappy_encode(data, xerial_blocksize=700))
 
 
-def rows_of(decoded: Decoded) -> list[Row]:
+def rows_of(decoded: Decoded) -> list[BatchRow]:
     records = decoded.records
     assert records.keys is not None
     assert records.values is not None
@@ -99,22 +101,22 @@ def rows_of(decoded: Decoded) -> list[Row]:
         assert len(column) == len(records)
     headers = [tuple((h["key"], h["value"]) for h in each or ()) for each in records.headers.to_pylist()]
     columns = records.offsets.tolist(), records.timestamps.tolist(), records.keys.to_pylist()
-    return [Row(*each) for each in zip(*columns, records.values.to_pylist(), headers, strict=True)]
+    return [BatchRow(*each) for each in zip(*columns, records.values.to_pylist(), headers, strict=True)]
 
 
-def all_rows(data: bytes, start: int = 0, stop: int = END, **options: Any) -> list[Row]:
+def all_rows(data: bytes, start: int = 0, stop: int = END, **options: Any) -> list[BatchRow]:
     return rows_of(decode(data, start, stop, source=SOURCE, headers=True, **options))
 
 
-def by_kafka_python(data: bytes) -> list[Row]:
+def by_kafka_python(data: bytes) -> list[BatchRow]:
     return [
-        Row(record.offset, record.timestamp, record.key, record.value, tuple(record.headers))
+        BatchRow(record.offset, record.timestamp, record.key, record.value, tuple(record.headers))
         for batch in MemoryRecords(data)
         for record in batch
     ]
 
 
-def one_by_one(records: bytes, rows: list[Row], count: int) -> list[Row]:
+def one_by_one(records: bytes, rows: list[BatchRow], count: int) -> list[BatchRow]:
     """Returns the rows that kafka-python should read.
 
     kafka-python reads the attributes of a record as a varint, and refuses header keys that are not text.
@@ -139,16 +141,16 @@ def one_by_one(records: bytes, rows: list[Row], count: int) -> list[Row]:
         assert at == end
         assert header_count >= 0
         time = (rows[0].timestamp + time + 2**63) % 2**64 - 2**63
-        found.append(Row(rows[0].offset + delta, time, key, value, headers))
+        found.append(BatchRow(rows[0].offset + delta, time, key, value, headers))
     assert at == len(records)
     return found
 
 
-def some_rows(count: int, base: int = 0, value: bytes = b"v" * 100) -> list[Row]:
-    return [Row(base + i, T0 + i, None, value) for i in range(count)]
+def some_rows(count: int, base: int = 0, value: bytes = b"v" * 100) -> list[BatchRow]:
+    return [BatchRow(base + i, T0 + i, None, value) for i in range(count)]
 
 
-def old(rows: Sequence[Row], magic: int, codec: int = 0) -> bytes:
+def old(rows: Sequence[BatchRow], magic: int, codec: int = 0) -> bytes:
     """Returns messages, or with a codec one message that contains them (KIP-31: relative offsets in magic 1)."""
     builder = LegacyRecordBatchBuilder(magic, 0, 1 << 30)
     shift = rows[0].offset if codec and magic else 0
@@ -167,8 +169,8 @@ def wrapper(offset: int, magic: int, attributes: int, inner: bytes, time: int) -
     return struct.pack(">qiI", offset, 4 + len(body), zlib.crc32(body)) + body
 
 
-def old_rows(magic: int) -> list[Row]:
-    rows = [Row(5, T0, b"k", b"v" * 50), Row(6, T0 - 3, None, b""), Row(9, T0 + 1, b"", None)]
+def old_rows(magic: int) -> list[BatchRow]:
+    rows = [BatchRow(5, T0, b"k", b"v" * 50), BatchRow(6, T0 - 3, None, b""), BatchRow(9, T0 + 1, b"", None)]
     return [row._replace(timestamp=row.timestamp if magic else -1) for row in rows]
 
 
@@ -178,7 +180,7 @@ times = st.integers(T0 - 100, T0 + 10_000) | st.integers(-1, 2**61)
 
 
 @st.composite
-def batches(draw: st.DrawFn, most_rows: int = 90) -> list[list[Row]]:
+def batches(draw: st.DrawFn, most_rows: int = 90) -> list[list[BatchRow]]:
     """Draws batches with gaps within and between them, and with runs of records of one size."""
     offset, found = draw(st.integers(0, 2**40)), []
     for _ in range(draw(st.integers(1, 4))):
@@ -187,6 +189,6 @@ def batches(draw: st.DrawFn, most_rows: int = 90) -> list[list[Row]]:
             key, value, headers, time = draw(blobs), draw(blobs), draw(header_lists), draw(times)
             for i in range(draw(st.integers(1, most_rows))):
                 offset += 1 + draw(st.integers(0, 200)) * (i == 0)
-                rows.append(Row(offset, time + i, key, value, headers))
+                rows.append(BatchRow(offset, time + i, key, value, headers))
         found.append(rows)
     return found

@@ -24,7 +24,7 @@ from tests.connectors.kafka.support.batch_bytes import (
     SNAPPY,
     TRANSACTIONAL,
     ZSTD,
-    Row,
+    BatchRow,
     batches,
     compressed,
     v2,
@@ -148,7 +148,7 @@ def sealed(header: bytes | bytearray, records: bytes, **changes: int) -> bytes:
 
 
 @st.composite
-def damaged_batches(draw: st.DrawFn, rows: Sequence[Row]) -> bytes:
+def damaged_batches(draw: st.DrawFn, rows: Sequence[BatchRow]) -> bytes:
     """Draws a batch of format v2 with these rows, and damage to its header, its records, or its compressed bytes."""
     flags = st.sampled_from([0, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL | TRANSACTIONAL, DELETE_HORIZON])
     whole = v2(rows, attributes=draw(flags), producer=draw(st.sampled_from([-1, 7])))

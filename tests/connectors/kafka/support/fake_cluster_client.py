@@ -17,7 +17,7 @@ from flip27_stream.connectors.kafka.split import LATEST, TopicPartition
 from flip27_stream.connectors.kafka.tls.key_stores import StoreType, TrustStore
 from flip27_stream.connectors.kafka.tls.ssl_options import SslOptions
 from tests.connectors.kafka.support.fake_cluster import FakeCluster
-from tests.connectors.kafka.support.kit import Query, running
+from tests.connectors.kafka.support.kit import EnumeratorQuery, running
 
 FIRST, SECOND, THIRD = (TopicPartition("t", n) for n in range(3))
 ALL = {FIRST, SECOND, THIRD}
@@ -76,7 +76,7 @@ def full_waits(waits: dict[float, float]) -> int:
 
 
 @contextmanager
-def planning(cluster: FakeCluster, options: dict[str, str]) -> Iterator[Query]:
+def planning(cluster: FakeCluster, options: dict[str, str]) -> Iterator[EnumeratorQuery]:
     """Yields a query of the topic from its beginning."""
     given = {
         "kafka.bootstrap.servers": cluster.bootstrap_servers,

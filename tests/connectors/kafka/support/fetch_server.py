@@ -70,7 +70,7 @@ def frame(request: bytes, body: bytes) -> bytes:
     return struct.pack(">i", 4 + len(body)) + request[4:8] + body
 
 
-class Cluster:
+class OneBrokerClient:
     """Replaces KafkaClient: a cluster with one broker, the server."""
 
     def __init__(self, port: int, options: ConnectionOptions) -> None:
@@ -83,7 +83,7 @@ class Cluster:
         self.closed = True
 
 
-class Server:
+class FetchServer:
     """Passes each request (without its size) to ``serve``, and counts connections. It answers ApiVersions itself.
 
     Attributes:
@@ -140,9 +140,9 @@ def fetching(
     serve: Serve,
     options: ConnectionOptions = OPTIONS,
     spoken: Mapping[int, tuple[int, int]] = SPOKEN,
-) -> Iterator[tuple[Server, Fetcher]]:
-    with closing(Server(serve, spoken)) as server:
-        fetcher = Fetcher(Cluster(server.port, options))  # type: ignore[arg-type]
+) -> Iterator[tuple[FetchServer, Fetcher]]:
+    with closing(FetchServer(serve, spoken)) as server:
+        fetcher = Fetcher(OneBrokerClient(server.port, options))  # type: ignore[arg-type]
         with closing(fetcher):
             yield server, fetcher
 

@@ -34,7 +34,7 @@ from tests.reader.support.kit import ReaderContext
 
 
 @dataclass
-class Call:
+class RequestedCall:
     """A call that an enumerator has requested."""
 
     callable: Callable[[], Any]
@@ -56,7 +56,7 @@ class EnumeratorContext(SplitEnumeratorContext[KafkaPartitionSplit]):
     """A context that runs one-time calls at once, and periodic calls on request."""
 
     parallelism: int = 2
-    calls: list[Call] = field(default_factory=list)
+    calls: list[RequestedCall] = field(default_factory=list)
     assignments: list[dict[int, list[KafkaPartitionSplit]]] = field(default_factory=list)
 
     @property
@@ -96,7 +96,7 @@ class EnumeratorContext(SplitEnumeratorContext[KafkaPartitionSplit]):
         initial_delay_ms: int | None = None,
         period_ms: int | None = None,
     ) -> None:
-        call = Call(callable, handler, initial_delay_ms, period_ms)
+        call = RequestedCall(callable, handler, initial_delay_ms, period_ms)
         self.calls.append(call)
         if period_ms is None:
             call.run()
@@ -105,7 +105,7 @@ class EnumeratorContext(SplitEnumeratorContext[KafkaPartitionSplit]):
         runnable()
 
 
-class Query:
+class EnumeratorQuery:
     """A running enumerator, with the positions that a coordinator would keep."""
 
     def __init__(self, source: KafkaSource, checkpoint: KafkaEnumeratorState | None = None) -> None:
@@ -165,9 +165,9 @@ def check_rows(output: TaskRows) -> None:
 
 
 @contextmanager
-def running(source: KafkaSource, checkpoint: KafkaEnumeratorState | None = None) -> Iterator[Query]:
+def running(source: KafkaSource, checkpoint: KafkaEnumeratorState | None = None) -> Iterator[EnumeratorQuery]:
     """Yields an enumerator that is started, and closed at the end."""
-    query = Query(source, checkpoint)
+    query = EnumeratorQuery(source, checkpoint)
     try:
         query.enumerator.start()
         yield query

@@ -10,7 +10,7 @@ from flip27_stream.connectors.kafka.split import EARLIEST, TopicPartition
 THERE = {"t": TopicMetadata("id", False, {0: 1})}
 
 
-class Log:
+class LogAnswers:
     """Partition ``t-0`` with records 0 to 9. Records from 5 on are in an open transaction.
 
     ``asked`` are the requests made, as "topics" and "offsets".

@@ -10,20 +10,20 @@ from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.util import decode_varint
 
-from tests.connectors.kafka.support.batch_bytes import Row
+from tests.connectors.kafka.support.batch_bytes import BatchRow
 
 _NOTHING = 2**63 - 1
 
 
 def by_kafka_python(
     log: bytes, start: int, stop: int, aborted: Sequence[tuple[int, int]] | None = None
-) -> list[Row]:
+) -> list[BatchRow]:
     """Returns the rows that kafka-python reads, with times as Java computes them, or those of :func:`as_java` if it
     cannot.
 
     ``aborted`` are transactions (producer id, first offset) whose rows are left out; ``None`` keeps them.
     """
-    found: list[Row] = []
+    found: list[BatchRow] = []
     records = MemoryRecords(log)
     reached, transactions = start, None if aborted is None else _Aborted(aborted)
     while reached < stop and (batch := records.next_batch()) is not None and batch.base_offset < stop:
@@ -57,7 +57,7 @@ class _Aborted:
         return batch.is_transactional and batch.producer_id in self._open
 
 
-def _rows_of_batch(batch: DefaultRecordBatch, start: int, stop: int) -> list[Row]:
+def _rows_of_batch(batch: DefaultRecordBatch, start: int, stop: int) -> list[BatchRow]:
     try:
         again = DefaultRecordBatch(bytes(batch._buffer))
         rows = [_row(record, tuple(record.headers)) for record in again]
@@ -78,7 +78,7 @@ def _has_wide_attributes(batch: DefaultRecordBatch) -> bool:
     return False
 
 
-def as_java(batch: DefaultRecordBatch, start: int, stop: int) -> list[Row]:
+def as_java(batch: DefaultRecordBatch, start: int, stop: int) -> list[BatchRow]:
     """Returns the rows that Java reads. kafka-python takes the attributes for a varint, and refuses header names that
     are not text.
 
@@ -109,7 +109,9 @@ def as_java(batch: DefaultRecordBatch, start: int, stop: int) -> list[Row]:
         at += 1
         time = batch.first_timestamp + number()
         offset = batch.base_offset + number()
-        row = Row(offset, batch.max_timestamp if batch.timestamp_type else _wrapped(time), piece(), piece())
+        row = BatchRow(
+            offset, batch.max_timestamp if batch.timestamp_type else _wrapped(time), piece(), piece()
+        )
         if start <= offset < stop:
             row = row._replace(headers=tuple([header() for _ in range(number())]))
             assert at == end
@@ -123,6 +125,6 @@ def _wrapped(time: int) -> int:
     return (time + 2**63) % 2**64 - 2**63
 
 
-def _row(record: Any, headers: tuple[tuple[str, bytes | None], ...]) -> Row:
+def _row(record: Any, headers: tuple[tuple[str, bytes | None], ...]) -> BatchRow:
     time = -1 if record.timestamp is None else _wrapped(record.timestamp)
-    return Row(record.offset, time, record.key, record.value, headers)
+    return BatchRow(record.offset, time, record.key, record.value, headers)

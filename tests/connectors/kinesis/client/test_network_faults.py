@@ -27,7 +27,7 @@ def behind(link: Link, server: KinesisServer, stream: str, **more: str) -> Kines
     return KinesisSource({**options, "endpoint": f"http://{link.address}", **more})
 
 
-class Writer:
+class RecordsPastLink:
     """Puts numbered records past the link."""
 
     def __init__(self, server: KinesisServer, stream: str) -> None:
@@ -46,13 +46,13 @@ def test_outages_are_named_and_lose_nothing(
 ) -> None:
     kinesis.create_stream(stream, 2)
     source = behind(link, kinesis, stream)
-    check_outage(link, OUTAGES[fault], source, Writer(kinesis, stream), lambda row: row["data"])
+    check_outage(link, OUTAGES[fault], source, RecordsPastLink(kinesis, stream), lambda row: row["data"])
 
 
 def test_slow_and_cut_connections_lose_no_record(kinesis: KinesisServer, stream: str, link: Link) -> None:
     """Answers come late, and connections are cut again and again. Every record comes once, without an error."""
     kinesis.create_stream(stream, 2)
-    put = Writer(kinesis, stream)
+    put = RecordsPastLink(kinesis, stream)
     source = behind(link, kinesis, stream, requestTimeout="30 s", maxRecordsPerTrigger="7")
     with SourceQuery(source) as query:
         rows = rows_over_bad_link(query, link, put)

@@ -14,7 +14,7 @@ STEP = 10**20
 seeds = st.integers(0, 2**32).map(Random)
 
 
-class Shard:
+class ShardRecords:
     """Records with times that rise, some in the same millisecond; record ``i`` is at position ``(i + 1) * STEP``."""
 
     def __init__(self, rng: Random) -> None:
@@ -29,7 +29,7 @@ class Shard:
         return bisect_left(self.times, time)
 
 
-def explored(rng: Random, shard: Shard) -> KnownRecords:
+def explored(rng: Random, shard: ShardRecords) -> KnownRecords:
     """Returns known records after pages and probes in any order, as planning makes them. Some records
     may be read already."""
     known = KnownRecords(STEP)
@@ -50,7 +50,7 @@ def explored(rng: Random, shard: Shard) -> KnownRecords:
 
 @given(seeds)
 def test_cuts_are_exact_or_unknown(rng: Random) -> None:
-    shard = Shard(rng)
+    shard = ShardRecords(rng)
     known = explored(rng, shard)
     last = known.last
     if last is None:
@@ -65,7 +65,7 @@ def test_cuts_are_exact_or_unknown(rng: Random) -> None:
 
 @given(seeds)
 def test_estimates_never_fall_and_are_exact_where_all_is_known(rng: Random) -> None:
-    shard = Shard(rng)
+    shard = ShardRecords(rng)
     known = explored(rng, shard)
     last = known.last
     if last is None:
@@ -83,7 +83,7 @@ def test_estimates_never_fall_and_are_exact_where_all_is_known(rng: Random) -> N
 
 @given(seeds, st.integers(1, 40))
 def test_counting_ends_at_the_record_or_at_a_gap(rng: Random, rows: int) -> None:
-    shard = Shard(rng)
+    shard = ShardRecords(rng)
     known = explored(rng, shard)
     last = known.last
     if last is None:

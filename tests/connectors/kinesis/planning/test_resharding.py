@@ -26,7 +26,7 @@ from tests.connectors.kinesis.support.kit import data_of, numbered, source_of
 pytestmark = pytest.mark.node
 
 
-class Writer:
+class ShardWriter:
     """Puts numbered records into all open shards in turn, and counts them."""
 
     def __init__(self, server: KinesisServer, stream: str) -> None:
@@ -56,7 +56,7 @@ def check_lineage(server: KinesisServer, stream: str, rows: list[dict[str, Any]]
 
 def test_resharding_under_a_running_query_loses_no_record(server: KinesisServer, stream: str) -> None:
     server.create_stream(stream, 2)
-    writer, rows = Writer(server, stream), list[dict[str, Any]]()
+    writer, rows = ShardWriter(server, stream), list[dict[str, Any]]()
     changes: list[Callable[[], object]] = [
         lambda: server.split(stream, 0),
         lambda: server.merge(stream, 1),
@@ -76,7 +76,7 @@ def test_resharding_under_a_running_query_loses_no_record(server: KinesisServer,
 def test_resharding_of_a_stopped_query_loses_no_record(server: KinesisServer, stream: str) -> None:
     """KN-03: the stream was split and merged over several generations, and some shards have no record."""
     server.create_stream(stream, 2)
-    writer = Writer(server, stream)
+    writer = ShardWriter(server, stream)
     writer.put()
     source = source_of(server, stream)
     with SourceQuery(source) as query:
@@ -96,7 +96,7 @@ def test_resharding_of_a_stopped_query_loses_no_record(server: KinesisServer, st
 def test_children_of_a_running_query_begin_at_their_first_record(server: KinesisServer, stream: str) -> None:
     """KN-02: whatever the option says. An unchanged listing assigns nothing."""
     server.create_stream(stream, 2)
-    writer = Writer(server, stream)
+    writer = ShardWriter(server, stream)
     writer.put()
     in_an_hour = time.time_ns() // 1_000_000 + 3_600_000
     source = source_of(server, stream, initialPosition=f'{{"at_timestamp": {in_an_hour}}}')
@@ -116,7 +116,7 @@ def test_every_offset_has_a_shard_or_its_children(server: KinesisServer, stream:
     """KN-12 adapted: finished shards are in the offset until their children are planned, so a restart from any offset
     reads what is left, each record once."""
     server.create_stream(stream, 1)
-    writer = Writer(server, stream)
+    writer = ShardWriter(server, stream)
     writer.put()
     source, offsets = source_of(server, stream), list[tuple[dict[str, Any], int]]()
     with SourceQuery(source) as query:
@@ -143,7 +143,7 @@ def test_resharding_under_available_now_loses_no_record(server: KinesisServer, s
     """A run reads parents and children that existed when it began. A shard ends at what is there when it is first
     looked at, children after their parents. So a run ends though more records are written."""
     server.create_stream(stream, 2)
-    writer = Writer(server, stream)
+    writer = ShardWriter(server, stream)
     writer.put()
     server.split(stream, 1)
     writer.put()
@@ -169,7 +169,7 @@ def test_resharding_under_available_now_loses_no_record(server: KinesisServer, s
 def test_doubling_all_shards_loses_no_record(kinesis: KinesisServer, stream: str) -> None:
     """A running query reads on after UpdateShardCount has doubled the shards. Kinesalite does not have this call."""
     kinesis.create_stream(stream, 3)
-    writer = Writer(kinesis, stream)
+    writer = ShardWriter(kinesis, stream)
     writer.put()
     with SourceQuery(source_of(kinesis, stream)) as query:
         rows = query.step()
@@ -189,7 +189,7 @@ def test_many_reshardings_lose_no_record(server: KinesisServer, stream: str, see
     that were read or not."""
     rng = random.Random(seed)
     server.create_stream(stream, 2)
-    writer, rows, offset = Writer(server, stream), [], None
+    writer, rows, offset = ShardWriter(server, stream), [], None
     source = source_of(server, stream)
     for _ in range(12):
         writer.put(rng.randrange(1, 20))
@@ -225,7 +225,7 @@ def test_many_reshardings_with_failing_calls_lose_no_record(
     """Every round reshards the stream, and a fifth of all calls fails. Every record comes exactly once."""
     rng = random.Random(seed)
     server.create_stream(stream, 3)
-    writer, rows, offset = Writer(server, stream), [], None
+    writer, rows, offset = ShardWriter(server, stream), [], None
     source = source_of(server, stream)
     connection = parse_kinesis_options({**server.options, "streamName": stream}).connection
 
@@ -261,7 +261,7 @@ def test_children_are_aligned_before_they_are_assigned(server: KinesisServer, st
     """I3: before a child is assigned, its first record already holds the other shards, so that no
     shard runs ahead of it."""
     server.create_stream(stream, 2)
-    writer = Writer(server, stream)
+    writer = ShardWriter(server, stream)
     changes: list[Callable[[], object]] = [
         lambda: server.split(stream, 0),
         lambda: server.merge(stream, 1),

@@ -18,7 +18,7 @@ MOST = 50
 
 
 @dataclass
-class Message:
+class NumberedMessage:
     number: int
 
     def message_id(self) -> Any:
@@ -36,10 +36,10 @@ class GrowingReader:
     def has_message_available_async(self, told: Callable[[Any, bool], None]) -> None:
         told(pulsar.Result.Ok, self.read < self._left)
 
-    def read_next(self, timeout_millis: int) -> Message:
+    def read_next(self, timeout_millis: int) -> NumberedMessage:
         assert self.read < MOST, "the end is never reached"
         self.read += 1
-        return Message(self.read - 1)
+        return NumberedMessage(self.read - 1)
 
     def close(self) -> None:
         """Does nothing."""
@@ -56,5 +56,5 @@ def test_the_end_of_a_busy_partition_is_found(
     client = PulsarClient(PulsarConnectionOptions(service_url="pulsar://localhost:1"))
     monkeypatch.setattr(client, "_create", lambda *_: GrowingReader(count))
     tip = client.tip("busy")
-    assert tip.message == Message(found)
+    assert tip.message == NumberedMessage(found)
     assert tip.goes_on is goes_on

@@ -44,7 +44,7 @@ def behind(server: PulsarServer, topic: str, **more: str) -> PulsarSource:
     return PulsarSource({**server.options, **QUICK, **timeouts, "topic": topic, **more})
 
 
-class Writer:
+class MessagesPastLink:
     """Puts numbered messages past the link, into two partitions."""
 
     def __init__(self, server: PulsarServer, topic: str) -> None:
@@ -61,13 +61,13 @@ class Writer:
 
 @pytest.mark.parametrize("fault", OUTAGES)
 def test_outages_are_named_and_lose_nothing(linked: PulsarServer, topic: str, link: Link, fault: str) -> None:
-    put = Writer(linked, topic)
+    put = MessagesPastLink(linked, topic)
     check_outage(link, OUTAGES[fault], behind(linked, topic), put, lambda row: row["value"])
 
 
 def test_slow_and_cut_connections_lose_no_message(linked: PulsarServer, topic: str, link: Link) -> None:
     """Answers come late, and connections are cut again and again. Every message comes once, without an error."""
-    put = Writer(linked, topic)
+    put = MessagesPastLink(linked, topic)
     long_timeouts = {"pulsar.client.operationTimeoutMs": "30000", "pollTimeoutMs": "30000"}
     with SourceQuery(behind(linked, topic, maxRecordsPerTrigger="7", **long_timeouts)) as query:
         rows = rows_over_bad_link(query, link, put)
@@ -78,7 +78,7 @@ def test_slow_and_cut_connections_lose_no_message(linked: PulsarServer, topic: s
 def test_a_query_goes_on_after_the_server_restarts(linked: PulsarServer, topic: str) -> None:
     """The server keeps messages and their ids. The query waits for the server, and a planned range
     has the same messages."""
-    put = Writer(linked, topic)
+    put = MessagesPastLink(linked, topic)
     put(20)
     long_timeouts = {"pulsar.client.operationTimeoutMs": "60000", "pollTimeoutMs": "60000"}
     with SourceQuery(behind(linked, topic, **long_timeouts)) as query:

@@ -13,7 +13,7 @@ from flip27_stream.connectors.pulsar.client.client import PulsarClient
 from flip27_stream.connectors.pulsar.options.connection_options import PulsarConnectionOptions
 from flip27_stream.connectors.pulsar.planning.partition_log import LostLedger, PartitionLog
 from flip27_stream.connectors.pulsar.positions import position_at
-from tests.connectors.pulsar.support.memory_partition import Message
+from tests.connectors.pulsar.support.memory_partition import MessageAsId
 
 pulsar = pytest.importorskip("pulsar")
 
@@ -26,7 +26,7 @@ END = position_at(10, 1) + 1
 class SlowReader:
     """A reader whose first message comes after ``SLOW_MS`` only. The last entry of the partition is hidden."""
 
-    left: list[Message]
+    left: list[MessageAsId]
 
     def __post_init__(self) -> None:
         self._reader = self
@@ -34,7 +34,7 @@ class SlowReader:
     def has_message_available_async(self, told: Callable[[Any, bool], None]) -> None:
         told(pulsar.Result.Ok, True)
 
-    def read_next(self, timeout_millis: int) -> Message:
+    def read_next(self, timeout_millis: int) -> MessageAsId:
         if not self.left or timeout_millis < SLOW_MS:
             raise pulsar.Timeout("nothing came")
         return self.left.pop(0)
@@ -50,7 +50,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> PulsarClient:
     return client
 
 
-def hold(client: PulsarClient, monkeypatch: pytest.MonkeyPatch, *messages: Message) -> None:
+def hold(client: PulsarClient, monkeypatch: pytest.MonkeyPatch, *messages: MessageAsId) -> None:
     def create(topic: str, start: Any, queue: int) -> SlowReader:
         return SlowReader(
             [m for m in messages if (m.ledger, m.entry) >= (start.ledger_id(), start.entry_id())]
@@ -60,7 +60,7 @@ def hold(client: PulsarClient, monkeypatch: pytest.MonkeyPatch, *messages: Messa
 
 
 def test_a_slow_ledger_is_there(client: PulsarClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    hold(client, monkeypatch, Message(10, 0), Message(10, 1))
+    hold(client, monkeypatch, MessageAsId(10, 0), MessageAsId(10, 1))
     assert client.has_ledger("t", 10, is_hidden=True)
     lost: list[LostLedger] = []
     assert PartitionLog(client, "t", lost.append).look(END, None).end == END

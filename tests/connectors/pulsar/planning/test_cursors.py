@@ -11,10 +11,10 @@ from flip27_stream.connectors.pulsar.planning.cursors import Cursors
 from flip27_stream.connectors.pulsar.planning.partition_log import PartitionLog
 from flip27_stream.connectors.pulsar.positions import position_at
 from flip27_stream.errors import ConnectorError
-from tests.connectors.pulsar.support.memory_partition import Partition
+from tests.connectors.pulsar.support.memory_partition import MemoryPartition
 
 
-class Refusing(Partition):
+class Refusing(MemoryPartition):
     """A partition whose subscription is busy, until it is free."""
 
     is_free = False

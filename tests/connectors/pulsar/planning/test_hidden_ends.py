@@ -13,22 +13,22 @@ from flip27_stream.connectors.pulsar.planning.enumerator import PulsarSourceEnum
 from flip27_stream.connectors.pulsar.planning.partition_log import LostLedger, PartitionLog
 from flip27_stream.connectors.pulsar.positions import position_at
 from flip27_stream.spark.planning.available_now import FrozenEnds
-from tests.connectors.pulsar.support.memory_partition import SPLIT, Message, Partition, enumerators
+from tests.connectors.pulsar.support.memory_partition import SPLIT, MemoryPartition, MessageAsId, enumerators
 
 COUNT = 12_000
 NAME = SPLIT.split_id
 BEGIN, END = position_at(10, 0), position_at(10, COUNT - 1) + 1
-MARKER = Message(10, COUNT)
+MARKER = MessageAsId(10, COUNT)
 
 
 @pytest.fixture
-def partition() -> Partition:
+def partition() -> MemoryPartition:
     """A partition with more messages than one look reads, and the marker of a transaction behind them."""
-    return Partition([Message(10, entry) for entry in range(COUNT)], MARKER)
+    return MemoryPartition([MessageAsId(10, entry) for entry in range(COUNT)], MARKER)
 
 
 @pytest.fixture
-def enumerator(partition: Partition) -> Iterator[PulsarSourceEnumerator]:
+def enumerator(partition: MemoryPartition) -> Iterator[PulsarSourceEnumerator]:
     yield from enumerators(partition)
 
 
@@ -55,7 +55,7 @@ def test_a_run_reads_all_messages_before_a_hidden_entry(enumerator: PulsarSource
 
 
 def test_a_run_ends_while_a_producer_goes_on(
-    enumerator: PulsarSourceEnumerator, partition: Partition
+    enumerator: PulsarSourceEnumerator, partition: MemoryPartition
 ) -> None:
     """The run reads up to the entry that was the last one at its first look, and at most one look more."""
     ends = FrozenEnds([NAME])
@@ -63,28 +63,28 @@ def test_a_run_ends_while_a_producer_goes_on(
     for _ in range(4):
         position = ends.cut(enumerator.split_ranges({SPLIT: position}))[NAME].end
         more = range(len(partition.messages), len(partition.messages) + 6000)
-        partition.messages += [Message(10, entry) for entry in more]
-        partition.hidden = Message(10, more[-1] + 1)
+        partition.messages += [MessageAsId(10, entry) for entry in more]
+        partition.hidden = MessageAsId(10, more[-1] + 1)
     assert ends.reached({NAME: position})
     assert END <= position <= position_at(10, 15_000)
 
 
 def test_an_entry_that_is_hidden_during_a_run_loses_nothing(
-    enumerator: PulsarSourceEnumerator, partition: Partition
+    enumerator: PulsarSourceEnumerator, partition: MemoryPartition
 ) -> None:
     """Messages that a look has not read, because it stopped at its limit, are not reported as lost."""
     ends = FrozenEnds([NAME])
-    partition.messages += [Message(10, entry) for entry in range(COUNT, 30_000)]
+    partition.messages += [MessageAsId(10, entry) for entry in range(COUNT, 30_000)]
     partition.hidden = None
     ends.cut(enumerator.split_ranges({SPLIT: BEGIN}))
-    partition.hidden = Message(10, 30_000)
+    partition.hidden = MessageAsId(10, 30_000)
     for _ in range(6):
         cut = ends.cut(enumerator.split_ranges({SPLIT: BEGIN}))
     assert cut[NAME].end == position_at(10, 29_999) + 1
 
 
 def test_a_short_silence_is_believed_only_where_a_long_one_was_before(
-    enumerator: PulsarSourceEnumerator, partition: Partition
+    enumerator: PulsarSourceEnumerator, partition: MemoryPartition
 ) -> None:
     """The first message of an old ledger can come late."""
     run(enumerator, FrozenEnds([NAME]))
@@ -96,12 +96,12 @@ def test_a_short_silence_is_believed_only_where_a_long_one_was_before(
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_query_that_began_behind_a_hidden_entry_goes_on(restarts: bool) -> None:
     """The entry is of a transaction that was aborted, so its ledger never has a message."""
-    partition = Partition([Message(10, 3)], Message(20, 0))
+    partition = MemoryPartition([MessageAsId(10, 3)], MessageAsId(20, 0))
     told: list[LostLedger] = []
     log = PartitionLog(partition, "clicks", told.append)  # type: ignore[arg-type]
     begin = log.begin(Place.LATEST)
     assert log.look(begin, None) == SplitRange(begin, begin, rows=0)
-    partition.messages, partition.hidden = [Message(10, 3), Message(21, 0)], None
+    partition.messages, partition.hidden = [MessageAsId(10, 3), MessageAsId(21, 0)], None
     if restarts:
         log = PartitionLog(partition, "clicks", told.append)  # type: ignore[arg-type]
     found = log.look(begin, None)

@@ -12,7 +12,7 @@ from flip27_stream.errors import DataLossError, MissingTopicError
 from flip27_stream.testing import PulsarServer, wait_until
 from flip27_stream.testing.source_query import SourceQuery
 from flip27_stream.testing.task_rows import TaskRows
-from tests.connectors.pulsar.support.kit import QUICK, Writer, numbers, source_of
+from tests.connectors.pulsar.support.kit import QUICK, MessageWriter, numbers, source_of
 
 pytestmark = pytest.mark.jvm
 
@@ -217,7 +217,7 @@ def test_a_position_behind_all_messages_is_data_loss(pulsar_server: PulsarServer
 
 def test_a_recreated_topic_is_data_loss(pulsar_server: PulsarServer, topic: str) -> None:
     pulsar_server.create_topic(topic, 2)
-    writer = Writer(pulsar_server, topic, 2)
+    writer = MessageWriter(pulsar_server, topic, 2)
     writer.put()
     source = source_of(pulsar_server, topic)
     with SourceQuery(source) as query:

@@ -15,7 +15,7 @@ from flip27_stream.connectors.pulsar.records.columns import PUBLISH_TIME, SCHEMA
 from flip27_stream.event_time.assigners import timestamp_assigner
 from flip27_stream.testing import PulsarServer, wait_until
 from flip27_stream.testing.source_query import SourceQuery
-from tests.connectors.pulsar.support.kit import QUICK, Writer, counted, numbers, source_of
+from tests.connectors.pulsar.support.kit import QUICK, MessageWriter, counted, numbers, source_of
 
 pytestmark = pytest.mark.jvm
 
@@ -47,7 +47,7 @@ def test_new_partitions_and_unloads_under_a_running_query_lose_no_message(
 ) -> None:
     """PU-04: a new partition is read from its beginning, and once. An unload makes a new ledger."""
     pulsar_server.create_topic(topic, 2)
-    writer, rows = Writer(pulsar_server, topic, 2), list[dict[str, Any]]()
+    writer, rows = MessageWriter(pulsar_server, topic, 2), list[dict[str, Any]]()
     writer.put()
     with SourceQuery(source_of(pulsar_server, topic)) as query:
         rows += query.run(writer.count)
@@ -67,7 +67,7 @@ def test_partitions_that_were_added_to_a_stopped_query_are_read(
 ) -> None:
     """PU-03: new partitions begin at their first message, though the query began at the latest one."""
     pulsar_server.create_topic(topic, 1)
-    writer = Writer(pulsar_server, topic, 1)
+    writer = MessageWriter(pulsar_server, topic, 1)
     pulsar_server.put(f"{topic}-partition-0", [b"before"])
     source = source_of(pulsar_server, topic, startingOffsets="latest")
     with SourceQuery(source) as query:
@@ -91,7 +91,7 @@ def test_batches_unloads_and_restarts_lose_no_message(
     restarts after any plan."""
     rng = random.Random(seed)
     pulsar_server.create_topic(topic, 2)
-    writer, rows, offset = Writer(pulsar_server, topic, 2), list[dict[str, Any]](), None
+    writer, rows, offset = MessageWriter(pulsar_server, topic, 2), list[dict[str, Any]](), None
     planned: tuple[Any, Any] | None = None
     source = source_of(pulsar_server, topic, maxRecordsPerTrigger="11")
     for _ in range(10):
@@ -116,7 +116,7 @@ def test_limits_are_kept_within_batches_and_over_ledgers(pulsar_server: PulsarSe
     """A micro-batch may begin and end inside an entry. A replay has the same rows, whatever
     messages came meanwhile."""
     pulsar_server.create_topic(topic, 1)
-    writer, rows = Writer(pulsar_server, topic, 1), list[dict[str, Any]]()
+    writer, rows = MessageWriter(pulsar_server, topic, 1), list[dict[str, Any]]()
     writer.put(20, batch=20)
     pulsar_server.unload(f"{topic}-partition-0")
     writer.put(5)
@@ -147,7 +147,7 @@ def test_bytes_of_a_micro_batch_are_limited(pulsar_server: PulsarServer, topic: 
 
 def test_available_now_ends_at_the_last_message_at_its_start(pulsar_server: PulsarServer, topic: str) -> None:
     pulsar_server.create_topic(topic, 2)
-    writer = Writer(pulsar_server, topic, 2)
+    writer = MessageWriter(pulsar_server, topic, 2)
     writer.put()
     there, rows = writer.count, list[dict[str, Any]]()
     source = source_of(pulsar_server, topic, maxRecordsPerTrigger="4")

@@ -11,7 +11,7 @@ from flip27_stream.connectors.pulsar.planning.enumerator import PulsarSourceEnum
 from flip27_stream.connectors.pulsar.positions import position_at
 from flip27_stream.connectors.pulsar.split import PulsarPartitionSplit
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
-from tests.connectors.pulsar.support.memory_partition import Message, Partition
+from tests.connectors.pulsar.support.memory_partition import MemoryPartition, MessageAsId
 
 KEPT, DELETED = (f"persistent://public/default/clicks-partition-{number}" for number in range(2))
 OPTIONS = {"service.url": "pulsar://localhost:1", "topic": "clicks", "failOnDataLoss": "false"}
@@ -24,12 +24,12 @@ def context() -> CoordinatorContext:
 
 
 @pytest.fixture
-def partition() -> Partition:
-    return Partition([Message(10, 3)])
+def partition() -> MemoryPartition:
+    return MemoryPartition([MessageAsId(10, 3)])
 
 
 @pytest.fixture
-def enumerator(context: CoordinatorContext, partition: Partition) -> Iterator[PulsarSourceEnumerator]:
+def enumerator(context: CoordinatorContext, partition: MemoryPartition) -> Iterator[PulsarSourceEnumerator]:
     """An enumerator of a query that has begun at the latest messages of two partitions. One of them is gone now."""
     enumerator = PulsarSource(OPTIONS).create_enumerator(context)
     assert isinstance(enumerator, PulsarSourceEnumerator)
@@ -55,10 +55,10 @@ def plan(enumerator: PulsarSourceEnumerator, context: CoordinatorContext) -> dic
 
 
 def test_a_partition_that_was_made_again_is_read_from_its_beginning(
-    enumerator: PulsarSourceEnumerator, context: CoordinatorContext, partition: Partition
+    enumerator: PulsarSourceEnumerator, context: CoordinatorContext, partition: MemoryPartition
 ) -> None:
     plan(enumerator, context)
-    partition.messages = [Message(20, 0)]
+    partition.messages = [MessageAsId(20, 0)]
     enumerator._take_in(frozenset({KEPT, DELETED}))
     assert plan(enumerator, context)[DELETED] == position_at(20, 0)
 

@@ -29,7 +29,7 @@ def counted(rows: Sequence[Mapping[str, Any]]) -> Counter[bytes]:
     return Counter(row["value"] for row in rows)
 
 
-class Writer:
+class MessageWriter:
     """Puts numbered messages into all partitions of a topic, in entries of one message and in batches."""
 
     def __init__(self, server: PulsarServer, topic: str, partitions: int) -> None:

@@ -17,13 +17,13 @@ SPLIT = PulsarPartitionSplit("persistent://public/default/clicks", initial=False
 
 
 @dataclass(frozen=True)
-class Message:
+class MessageAsId:
     """A message without content that is its own id."""
 
     ledger: int
     entry: int
 
-    def message_id(self) -> Message:
+    def message_id(self) -> MessageAsId:
         return self
 
     def ledger_id(self) -> int:
@@ -64,7 +64,7 @@ class Message:
 
 
 @dataclass
-class Partition:
+class MemoryPartition:
     """A partition, with the calls that planning makes to it.
 
     Attributes:
@@ -74,8 +74,8 @@ class Partition:
         waits_long: For each look at a partition whose last entry is hidden, whether it waited long.
     """
 
-    messages: list[Message] = field(default_factory=list)
-    hidden: Message | None = None
+    messages: list[MessageAsId] = field(default_factory=list)
+    hidden: MessageAsId | None = None
     trims: bool = False
     waits_long: list[bool] = field(default_factory=list)
 
@@ -87,7 +87,7 @@ class Partition:
             self.messages.clear()
         return found
 
-    def read(self, topic: str, position: int, most: int) -> Sequence[Message]:
+    def read(self, topic: str, position: int, most: int) -> Sequence[MessageAsId]:
         return [m for m in self.messages if position_of(m) >= position][:most]
 
     def read_visible(self, topic: str, position: int, most: int, *, waits_long: bool) -> Visible:
@@ -109,7 +109,7 @@ class Partition:
         """Does nothing."""
 
 
-def enumerators(partition: Partition, **more: str) -> Iterator[PulsarSourceEnumerator]:
+def enumerators(partition: MemoryPartition, **more: str) -> Iterator[PulsarSourceEnumerator]:
     """Yields an enumerator whose partitions are all ``partition``, and closes it."""
     options = {"service.url": "pulsar://localhost:1", "topic": "clicks", **more}
     enumerator = PulsarSource(options).create_enumerator(CoordinatorContext(1, "localhost"))

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from flip27_stream.api import ReadLimits
-from tests.spark.support.driven_query import Query
+from tests.spark.support.driven_query import DrivenQuery
 
 
 @pytest.mark.parametrize("aligned", [True, False])
-def test_sk_06_a_batch_waits_for_its_least_rows(make: Callable[..., Query], aligned: bool) -> None:
+def test_sk_06_a_batch_waits_for_its_least_rows(make: Callable[..., DrivenQuery], aligned: bool) -> None:
     """SK-06, SK-08: the first batch always runs. Each further one needs 15 rows, or 5 s since the last batch."""
     limits = ReadLimits(min_rows=15, max_trigger_delay_ms=5000)
     query = make({"a": [1] * 10, "b": [1] * 5, "c": [1]}, aligned, limits)
@@ -33,7 +33,7 @@ def test_sk_06_a_batch_waits_for_its_least_rows(make: Callable[..., Query], alig
 
 
 @pytest.mark.parametrize("aligned", [True, False])
-def test_sk_05_trigger_once_ignores_the_least_rows(make: Callable[..., Query], aligned: bool) -> None:
+def test_sk_05_trigger_once_ignores_the_least_rows(make: Callable[..., DrivenQuery], aligned: bool) -> None:
     """SK-05: with Trigger.Once there is no limit, and the batch does not wait for rows."""
     query = make({"a": [1] * 10}, aligned, ReadLimits(max_rows=4, min_rows=15))
     query.step()
@@ -41,7 +41,7 @@ def test_sk_05_trigger_once_ignores_the_least_rows(make: Callable[..., Query], a
     assert len(query.step() or ()) == 1
 
 
-def test_rows_that_are_held_back_do_not_count_for_the_minimum(make: Callable[..., Query]) -> None:
+def test_rows_that_are_held_back_do_not_count_for_the_minimum(make: Callable[..., DrivenQuery]) -> None:
     """SK-06 with alignment: rows that another split holds back do not count for the minimum."""
     query = make({"slow": [100], "fast": [100, 500, 600, 700]}, True, ReadLimits(min_rows=3))
     assert query.step(10) == [("fast", 100), ("slow", 100)]

@@ -12,11 +12,11 @@ from flip27_stream.connectors.kafka import KafkaSource
 from flip27_stream.errors import CheckpointError, ForeignCheckpointError
 from flip27_stream.spark.planning.offset.offset_log import OffsetLog
 from offsets import INITIAL, MARKER
-from tests.spark.support.driven_query import Query
+from tests.spark.support.driven_query import DrivenQuery
 
 
 @pytest.fixture
-def log(make: Callable[..., Query]) -> OffsetLog:
+def log(make: Callable[..., DrivenQuery]) -> OffsetLog:
     source = KafkaSource({"kafka.bootstrap.servers": "there:1", "subscribe": MARKER})
     return OffsetLog(replace(make({}, aligned=False).spec, source=source))
 
@@ -38,7 +38,9 @@ def test_an_offset_of_another_kind_is_refused_in_words(log: OffsetLog, document:
 
 
 @pytest.mark.parametrize("address", ["", "/no/such/socket"], ids=["no session", "a session that is gone"])
-def test_a_first_batch_of_unknown_begin_is_refused_in_words(make: Callable[..., Query], address: str) -> None:
+def test_a_first_batch_of_unknown_begin_is_refused_in_words(
+    make: Callable[..., DrivenQuery], address: str
+) -> None:
     """A session of Spark Connect cannot say where the first batch begins that Spark's source planned."""
     source = KafkaSource({"kafka.bootstrap.servers": "there:1", "subscribe": "t"})
     spec = make({}, aligned=False).spec

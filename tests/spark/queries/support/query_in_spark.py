@@ -9,8 +9,8 @@ from typing import Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from tests.spark.queries.support.watched_query import Watched
-from tests.spark.support.driven_query import Query
+from tests.spark.queries.support.watched_query import WatchedQuery
+from tests.spark.support.driven_query import DrivenQuery
 from tests.watermark_alignment.support.progress_events import progress
 
 
@@ -24,12 +24,12 @@ class InSpark:
 
     def __init__(
         self,
-        query: Query,
+        query: DrivenQuery,
         delay: int,
         column: Callable[[int], int] = lambda time: time,
         listener: StreamingQueryListener | None = None,
     ) -> None:
-        self.watched = Watched(query)
+        self.watched = WatchedQuery(query)
         self._listener = listener or self.watched.listener
         self._delay, self._column = delay, column
         self._watermark = 0

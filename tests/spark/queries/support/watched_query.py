@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.spark.support.driven_query import Query
+from tests.spark.support.driven_query import DrivenQuery
 from tests.watermark_alignment.support.progress_events import progress
 from watermark_alignment import StatusListener
 
 
-class Watched:
+class WatchedQuery:
     """A query that is driven by hand, with a listener that hears of each batch."""
 
-    def __init__(self, query: Query, **options: Any) -> None:
+    def __init__(self, query: DrivenQuery, **options: Any) -> None:
         self.query = query
         table = str(query.table) if query.table is not None else None
         self.listener = StatusListener(table, look_every="0", clock=query.clock, **options)
@@ -36,7 +36,7 @@ class Watched:
         self.batches += 1
 
 
-def _plan_only(query: Query) -> Callable[..., list[tuple[str, int | None]]]:
+def _plan_only(query: DrivenQuery) -> Callable[..., list[tuple[str, int | None]]]:
     def run(start: dict[str, Any], end: dict[str, Any]) -> list[tuple[str, int | None]]:
         query.coordinator.tasks(start, end)
         return []

@@ -41,7 +41,7 @@ QUERIES: Final[Mapping[str, Callable[[DataFrame], DataFrame]]] = {
 
 
 @dataclass(frozen=True)
-class Assignment:
+class StatefulAssignment:
     """The task of the driver.
 
     Attributes:
@@ -70,7 +70,7 @@ class Assignment:
         return writer.foreachBatch(write).start()
 
 
-def main(assignment: Assignment) -> None:
+def main(assignment: StatefulAssignment) -> None:
     spark = local_session("stateful-driver", kafka_source=True, conf={"spark.sql.shuffle.partitions": "1"})
     flip27_stream.register(spark)
     for name in QUERIES:
@@ -79,4 +79,4 @@ def main(assignment: Assignment) -> None:
 
 
 if __name__ == "__main__":
-    main(Assignment(**json.loads(sys.argv[1])))
+    main(StatefulAssignment(**json.loads(sys.argv[1])))

@@ -32,7 +32,7 @@ SCHEMA = pa.schema([("split", pa.string()), ("event_time", pa.int64())])
 
 
 @dataclass
-class World:
+class MemoryWorld:
     """Logs to which a test can append.
 
     Attributes:
@@ -93,7 +93,9 @@ class LogEnumerator(SplitEnumerator[MemorySplit, int]):
     """An enumerator that assigns every log of its world. Its state is the number of assigned logs. It does not
     support positions by event time."""
 
-    def __init__(self, world: World, context: SplitEnumeratorContext[MemorySplit], assigned: int = 0) -> None:
+    def __init__(
+        self, world: MemoryWorld, context: SplitEnumeratorContext[MemorySplit], assigned: int = 0
+    ) -> None:
         self.world = world
         self.context = context
         self.assigned = assigned
@@ -141,7 +143,7 @@ class MemoryEnumerator(LogEnumerator, SupportsEventTimePositions):
 
 
 class MemoryPositions(EventTimePositions):
-    def __init__(self, world: World, request: PositioningRequest) -> None:
+    def __init__(self, world: MemoryWorld, request: PositioningRequest) -> None:
         until = request.plausible_until
         self._times = {
             name: [t if t is not None and (until is None or t <= until) else None for t in world.logs[name]]
@@ -168,7 +170,7 @@ class MemoryPositions(EventTimePositions):
 
 
 class MemoryReader(SourceReader[MemorySplit]):
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: MemoryWorld) -> None:
         self._world = world
         self._splits: list[MemorySplit] = []
 
@@ -196,12 +198,12 @@ class MemoryReader(SourceReader[MemorySplit]):
 
 @dataclass
 class MemorySource(Source[MemorySplit, int]):
-    world: World
+    world: MemoryWorld
     boundedness: Boundedness = Boundedness.CONTINUOUS_UNBOUNDED
     fingerprint: str = "memory"
     limits: ReadLimits = field(default_factory=ReadLimits)
     enumerator: Callable[..., LogEnumerator] = MemoryEnumerator
-    reader: Callable[[World, SourceReaderContext], SourceReader[MemorySplit]] | None = None
+    reader: Callable[[MemoryWorld, SourceReaderContext], SourceReader[MemorySplit]] | None = None
 
     @property
     def read_limits(self) -> ReadLimits:

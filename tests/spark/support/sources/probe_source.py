@@ -24,7 +24,7 @@ Rows = Callable[[int, int], pa.RecordBatch]
 
 
 @dataclass(frozen=True)
-class Call:
+class CallOfSpark:
     """One call of Spark: the method, the process in which it ran, and its arguments."""
 
     method: str
@@ -87,11 +87,11 @@ class Probe:
     def forget_calls(self) -> None:
         (self.folder / "calls").unlink(missing_ok=True)
 
-    def calls(self, *methods: str) -> list[Call]:
+    def calls(self, *methods: str) -> list[CallOfSpark]:
         """Returns the calls so far, in order, of some methods or of all."""
         path = self.folder / "calls"
         lines = path.read_text().splitlines() if path.exists() else []
-        calls = [Call(**json.loads(line)) for line in lines]
+        calls = [CallOfSpark(**json.loads(line)) for line in lines]
         return [call for call in calls if not methods or call.method in methods]
 
     def methods(self, *methods: str) -> list[str]:

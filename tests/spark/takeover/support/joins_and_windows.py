@@ -26,7 +26,7 @@ RIGHT_EACH = 20 * SECOND
 
 
 @dataclass(frozen=True)
-class World:
+class JoinsAndWindows:
     """Two topics, and a folder with JSON files."""
 
     queries: KafkaQueries
@@ -47,14 +47,14 @@ class World:
         return self.queries.stream(topic, EIGHT | options, source)
 
 
-def self_join(world: World, source: str) -> DataFrame:
+def self_join(world: JoinsAndWindows, source: str) -> DataFrame:
     """Joins one DataFrame with itself: Spark makes two sources of it."""
     one = world.stream(world.left, source).selectExpr("partition", "unix_millis(timestamp) t", "offset")
     same = expr("a.partition = b.partition and a.t = b.t and a.offset = b.offset")
     return one.alias("a").join(one.alias("b"), same).select("a.partition", "b.t")
 
 
-def windows(world: World, source: str) -> DataFrame:
+def windows(world: JoinsAndWindows, source: str) -> DataFrame:
     """Counts of windows. The query is aligned from the swap on."""
     aligned = world.queries.aligned("1 minute") if source == OURS else {}
     rows = world.stream(world.left, source, **aligned).withWatermark("timestamp", "2 minutes")
@@ -62,14 +62,14 @@ def windows(world: World, source: str) -> DataFrame:
     return counts.selectExpr("partition", "unix_millis(window.start)", "count")
 
 
-def outer_join(world: World, source: str) -> DataFrame:
+def outer_join(world: JoinsAndWindows, source: str) -> DataFrame:
     left = world.stream(world.left, source).withWatermark("timestamp", "1 minute")
     right = world.stream(world.right, source).withWatermark("timestamp", "1 minute").select("timestamp")
     joined = left.alias("l").join(right.alias("r"), expr("l.timestamp = r.timestamp"), "leftOuter")
     return joined.selectExpr("partition", "unix_millis(l.timestamp)", "r.timestamp is not null")
 
 
-def files_beside(world: World, source: str) -> DataFrame:
+def files_beside(world: JoinsAndWindows, source: str) -> DataFrame:
     """Files of Spark's file source come first in the offset log. One of two Kafka sources is changed."""
     reader = world.queries.spark.readStream.schema("t long").option("maxFilesPerTrigger", "1")
     files = reader.json(str(world.folder)).selectExpr("-1 partition", "t")
