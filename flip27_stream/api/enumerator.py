@@ -142,7 +142,7 @@ class SplitRange:
     """The positions of a split that can be read at one moment: from ``position`` up to, not including, ``end``.
 
     Attributes:
-        position: The next position to read. It is the requested position, or that of the first record behind it. The
+        position: The next position to read. It is the requested position, or that of the first record after it. The
             positions in between have no records, or lost records that the source is configured to skip.
         end: The first position that cannot be read.
         drained: Whether there are no records at or after ``end``; false while an open transaction hides records there.

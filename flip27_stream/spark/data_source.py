@@ -25,6 +25,7 @@ from flip27_stream.spark.planning.stream_reader import Flip27StreamReader
 from flip27_stream.spark.session.failing_reader import FailingStreamReader
 from flip27_stream.spark.session.first_batches import first_batches_of
 from flip27_stream.spark.session.spark_features import arrow_schema
+from flip27_stream.spark.session.worker_environment import complete_environment
 from flip27_stream.spark.source_contract import check_source
 from flip27_stream.spark.source_spec import Driver, SourceFactory, SourceSpec
 from watermark_alignment.options import (
@@ -171,8 +172,10 @@ def data_source(
     if not name and not is_factory:
         raise ValueError("Give data_source() a name as well: the source becomes the format of that name.")
     factory = _factory(source, name or "")
+    session = spark or SparkSession.getActiveSession()
+    complete_environment(session)
     # A class made here is pickled by value, so its attributes reach the planning process.
-    attributes = {"factory": factory, "driver": driver_of(spark or SparkSession.getActiveSession())}
+    attributes = {"factory": factory, "driver": driver_of(session)}
     return type(f"Flip27DataSource_{factory.name}", (Flip27DataSource,), attributes)
 
 

@@ -92,6 +92,7 @@ class StatusListener(StreamingQueryListener):
         self._sources: dict[str, QuerySources] = {}
         self._groups: Mapping[str, str] = {}
         self._row_bytes: dict[str, float | None] = {}
+        self._names: dict[str, str] = {}
         self._batches: Counter[str] = Counter()
         self._told: set[tuple[str, ...]] = set()
 
@@ -140,7 +141,6 @@ class StatusListener(StreamingQueryListener):
         sources = our_sources(progress)
         if not sources:
             return
-        log.info("%s", line(progress, [self._sized(source) for source in sources]))
         self._metrics.dropped[name_of(progress)] += dropped_rows(progress)
         run = str(event.progress.runId)
         self._lineages[run] = {source.lineage for source in sources}
@@ -149,6 +149,7 @@ class StatusListener(StreamingQueryListener):
         self._batches[run] += 1
         is_due = self._clock() - self._looked_at >= self._look_every_ms
         self._look(is_due=is_due or self._batches[run] <= _FIRST_BATCHES)
+        log.info("%s", line(progress, [self._described(source) for source in sources]))
         for about, text in self._sources[run].dropped(self._groups):
             self._tell(about, text)
 
@@ -186,14 +187,20 @@ class StatusListener(StreamingQueryListener):
                 self._tell(about, text)
         notes = {status.names[m]: info.note for m, info in status.members.items() if info.note is not None}
         self._row_bytes = {note.lineage: note.observed.bytes_per_row for note in notes.values()}
+        self._names = {note.lineage: called for called, note in notes.items()}
         for watermark in self._watermarks.values():
             for about, text in watermark.findings(notes):
                 self._tell(about, text)
         return status
 
-    def _sized(self, source: SourceProgress) -> SourceProgress:
-        """Returns the progress with the bytes that the source is behind, if the table has the mean size of a row."""
-        return replace(source, behind=source.behind.sized(self._row_bytes.get(source.lineage)))
+    def _described(self, source: SourceProgress) -> SourceProgress:
+        """Returns the progress with the name of the source and the bytes that it is behind, as far as the table has
+        them."""
+        return replace(
+            source,
+            source=self._names.get(source.lineage, source.source),
+            behind=source.behind.sized(self._row_bytes.get(source.lineage)),
+        )
 
     def _tell(self, about: tuple[str, ...], text: str) -> None:
         if about not in self._told:

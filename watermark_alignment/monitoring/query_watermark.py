@@ -122,6 +122,12 @@ def _remedy(least: int, greatest: int, least_read: int, most_read: int) -> str:
                 f"Spark's are rounded down to multiples of {unit}. Round after withWatermark, or make its delay "
                 f"longer by {unit}."
             )
+    for unit, length in {"a second": 1_000, **_ROUNDED}.items():
+        if [least_read, most_read] == [time // length * length for time in (least, greatest)]:
+            return (
+                f"Those of alignment are the same, rounded down to multiples of {unit}. Let both use the same event "
+                f"time, or make the delay of withWatermark longer by {unit}."
+            )
     shift = greatest - most_read
     zones, beside = divmod(abs(shift) + _ROUNDING_MS // 2, _QUARTER_MS)
     if (

@@ -171,7 +171,7 @@ def _remarks(status: Status, splits: Sequence[SplitMetrics], now: int) -> list[s
             said.append(_implausible(called, note.implausible_in_run))
         if note is not None:
             if note.behind.total:
-                said.append(f"Source {called} is {note.behind}.")
+                said.append(f"After batch {note.batch:,}, source {called} was {note.behind}.")
             said += [text for _, text in note.observed.mistakes(called, now)]
     return said
 

@@ -177,8 +177,9 @@ class FileSource(Source[FileSplit, FilesState]):
                 partition=options.listing.partition,
             )
         raise CorruptCheckpointError(
-            f"The checkpoint of the enumerator is not one of {self.fingerprint}, but of "
-            f"{'files of folders' if options.delta is not None else 'a Delta table'}."
+            "The checkpoint belongs to a query over "
+            f"{'files of folders' if options.delta is not None else 'a Delta table'}; this query reads "
+            f"{self.fingerprint}. Use another checkpointLocation."
         )
 
     @property

@@ -1,6 +1,6 @@
 """Positions in a shard: the sequence number of a record, followed by one more decimal digit.
 
-With the digit 0 the position is before the record, with 1 it is behind the record; the latter is used if the next
+With the digit 0 the position is before the record, with 1 it is after the record; the latter is used if the next
 record is not known yet. So positions grow along the shard, and each names a record that exists.
 :data:`TRIM_HORIZON` is the beginning of a shard in which no record has been seen yet; no range that has records begins
 or ends there.
@@ -17,7 +17,7 @@ def before(sequence_number: str | int) -> int:
 
 
 def behind(sequence_number: str | int) -> int:
-    """Returns the position behind a record."""
+    """Returns the position after a record."""
     return int(sequence_number) * 10 + 1
 
 
@@ -27,7 +27,7 @@ def sequence_number(position: int) -> str:
 
 
 def is_behind(position: int) -> bool:
-    """Returns whether a position is behind its record."""
+    """Returns whether a position is after its record."""
     return position % 10 == 1
 
 

@@ -1,7 +1,7 @@
 """Positions in a partition: a message id as one number, from ledger, entry and index in the entry's batch.
 
 Message ids of a partition only grow, over entries and over ledgers, so these numbers grow along the partition. The
-position of a message names the message itself; the position behind the message is greater by 1. A message that is not
+position of a message names the message itself; the position after the message is greater by 1. A message that is not
 in a batch has index 0. :data:`EARLIEST` is the beginning of every partition.
 """
 
@@ -56,7 +56,7 @@ def index_of(position: int) -> int:
 
 
 def behind_entry(position: int) -> int:
-    """Returns the position behind all messages that the entry of ``position`` can have."""
+    """Returns the position after all messages that the entry of ``position`` can have."""
     return position | _INDEX_MASK
 
 

@@ -31,7 +31,7 @@ class PulsarSource(LogSource[PulsarPartitionSplit, PulsarEnumeratorState]):
 
     Args:
         options: The options, with names in any case; see the page on Pulsar.
-        strategy: Not used, because each request for positions by event time has a timestamp assigner with it.
+        strategy: Not used, because each request for positions by event time has a timestamp assigner of its own.
         bounded: Whether to read only up to the ends that the partitions have when reading begins.
 
     Raises:

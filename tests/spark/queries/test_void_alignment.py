@@ -129,6 +129,18 @@ def test_the_remedy_for_another_column_names_zones_and_rounding(
     assert [remedy in warning for warning in warned() if "another event time" in warning] == [True]
 
 
+def test_event_times_in_seconds_beside_a_watermark_in_milliseconds_are_explained(
+    make: Make, warned: Warned
+) -> None:
+    """Both ranges look the same when they are printed in seconds, so the remedy says what differs."""
+    times = range(IN_2026 // 1000 * 1000, IN_2026 // 1000 * 1000 + 100_000, 1000)
+    query = InSpark(make(logs(*times), **{"scan.watermark.max-future": "0"}), 10**8, lambda time: time + 500)
+    for _ in range(4):
+        query.step()
+    found = [warning for warning in warned() if "another event time" in warning]
+    assert ["rounded down to multiples of a second" in warning for warning in found] == [True]
+
+
 def test_a_watermark_on_another_column_with_a_similar_greatest_time_is_warned_of(
     make: Make, warned: Warned
 ) -> None:

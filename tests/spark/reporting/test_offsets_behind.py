@@ -34,7 +34,7 @@ def test_status_has_the_metric_names_of_spark_s_kafka_source(
     assert split["avgOffsetsBehindLatest"] == (140 - read) / 2
     assert split["estimatedTotalBytesBehindLatest"] > 0
     assert main(["status", table]) == 0
-    assert f"Source memory is {140 - read} offsets behind the latest, about " in capsys.readouterr().out
+    assert f"source memory was {140 - read} offsets behind the latest, about " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("latest", [{"a": 100, "b": 7}, json.dumps({"a": 100, "b": 7})])

@@ -169,10 +169,10 @@ def arrived(query: StreamingQuery, output: Output, rows: int) -> bool:
     return output.count() >= rows
 
 
-def finish(query: StreamingQuery) -> None:
+def finish(query: StreamingQuery, time_limit_s: float = TIME_LIMIT_S) -> None:
     """Waits for a query that ends by itself."""
     try:
-        if not query.awaitTermination(int(TIME_LIMIT_S)):
-            raise TimeoutError(f"The query did not end within {TIME_LIMIT_S:g} s: {query.status}")
+        if not query.awaitTermination(int(time_limit_s)):
+            raise TimeoutError(f"The query did not end within {time_limit_s:g} s: {query.status}")
     finally:
         query.stop()

@@ -241,7 +241,7 @@ def test_a_killed_program_with_state_goes_on_with_one_word_changed(
     task = until_killed(OURS)
     found = {}
     for query in QUERIES:
-        finish(task.start(queries.spark, query, availableNow=True))
+        finish(task.start(queries.spark, query, availableNow=True), 400)
         found[query] = queries.output(query).positions()
     assert found == {
         "deduplicated": each_once({(name, p): each for p in range(3)}),

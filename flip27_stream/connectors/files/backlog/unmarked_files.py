@@ -13,10 +13,11 @@ log = logging.getLogger(__name__)
 
 
 class AwayFiles:
-    """The taken files without a mark that were not listed when the process started: a disk may have been unavailable.
+    """Files that were assigned before, have no mark in the checkpoint, and were not listed at the start of the process.
 
-    Their names are not known, only their number in each bucket (see ``digest.py``), and the exclusive or of their
-    identities. So they are recognised only if all files of a bucket return in one listing.
+    A disk may have been unavailable then. Their names are not known, only their number in each bucket (see
+    ``digest.py``), and the exclusive or of their identities. So they are recognised only if all files of a bucket
+    return in one listing.
     """
 
     def __init__(self) -> None:

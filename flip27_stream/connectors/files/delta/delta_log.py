@@ -32,7 +32,12 @@ from flip27_stream.connectors.files.layout.deletion_vector import DeletionVector
 from flip27_stream.connectors.files.layout.file_layout import FileLayout
 from flip27_stream.connectors.files.storage.filesystem import Storage
 from flip27_stream.connectors.files.storage.found_file import FoundFile
-from flip27_stream.connectors.files.storage.storage_errors import cause, is_incomplete, storage_error
+from flip27_stream.connectors.files.storage.storage_errors import (
+    cause,
+    credentials_remedy,
+    is_incomplete,
+    storage_error,
+)
 from flip27_stream.errors import ConnectorError, DataLossError, OptionError, UnreachableError
 from flip27_stream.threads import of_each
 
@@ -263,6 +268,10 @@ class DeltaLog:
         check_protocol(self._what, protocol.min_reader_version, protocol.reader_features or ())
         return table
 
+    @property
+    def _unread(self) -> str:
+        return f"The Delta table {self.uri} (option 'path') could not be read"
+
     def _answered(self, work: Callable[[], T]) -> T:
         return self.storage.answered(work, f"Reading the log of the Delta table {self.uri}")
 
@@ -271,14 +280,14 @@ class DeltaLog:
             options = dict(self.options) or None
             return self._answered(lambda: DeltaTable(self.uri, version=version, storage_options=options))
         except OSError as error:
-            raise storage_error(f"The Delta table {self.uri} could not be read", error) from error
+            raise storage_error(self._unread, error, self.uri) from error
         except (DeltaError, ValueError) as error:
             refuse_columns(self._what, error)
             if version is None and isinstance(error, TableNotFoundError):
                 raise UnreachableError(f"There is no Delta table at {self.uri} (option 'path').") from error
             if version is None:
                 kind = UnreachableError if is_incomplete(error) else ConnectorError
-                raise kind(f"The Delta table {self.uri} could not be read: {cause(error)}.") from error
+                raise kind(f"{self._unread}: {cause(error)}.{credentials_remedy(self.uri)}") from error
             self._loaded(None)  # This raises another error if the whole table is gone or damaged.
             if is_first_try:  # The table may have returned just now.
                 return self._loaded(version, is_first_try=False)

@@ -63,7 +63,7 @@ class FileFormat(ABC):
         return True
 
     def of_layout(self, layout: FileLayout) -> FileFormat:
-        """Returns the format of files with this layout."""
+        """Returns this format, set up for files with ``layout``."""
         if layout.columns is not None:
             raise ContractError(f"{self.name} files have no column mapping.")
         return self
@@ -155,7 +155,9 @@ class FileFormat(ABC):
         except FileNotFoundError as error:
             raise _gone(f"The {self.name} file {path} is gone.") from error
         except PermissionError as error:
-            raise ConnectorError(f"The {self.name} file {path} may not be read: {error}") from error
+            raise ConnectorError(
+                f"The permissions of the {self.name} file {path} do not allow reading it: {error}"
+            ) from error
         except _DECODING as error:
             if isinstance(error, OSError) and not _answers(fs, path):
                 if _is_no_file(fs, path):

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from flip27_stream.connectors.files.local_calls import answered
+from flip27_stream.connectors.files.storage.storage_errors import storage_error
 from flip27_stream.connectors.files.storage.store_parameters import OPTION_PREFIX, S3_NAMES, typed
 from flip27_stream.errors import OptionError
 from flip27_stream.options.dbfs import on_driver
@@ -139,7 +140,11 @@ def _filesystem(storage: Storage) -> fs.FileSystem:
         return make(parts.netloc, {name: typed(name, value) for name, value in storage.options})
     except OptionError:
         raise
-    except (TypeError, ValueError, pa.ArrowException, OSError) as error:
+    except OSError as error:
+        raise storage_error(
+            f"Arrow cannot reach the store '{storage.uri}' (option 'path')", error, storage.uri
+        ) from error
+    except (TypeError, ValueError, pa.ArrowException) as error:
         raise OptionError(
             f"Arrow cannot create a file system for '{storage.uri}' with the options "
             f"{[f'{OPTION_PREFIX}{name}' for name, _ in storage.options]}: {error}. The names must be those of "

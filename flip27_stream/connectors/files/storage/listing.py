@@ -70,7 +70,7 @@ class FileListing:
                 f"In {', '.join(self.paths)} is a file with a name that is not UTF-8 ({error.object!r}). Rename it."
             ) from error
         except OSError as error:
-            raise storage_error(f"Listing {', '.join(self.paths)} failed", error) from error
+            raise storage_error(f"Listing {', '.join(self.paths)} failed", error, self.storage.uri) from error
 
     @cached_property
     def _name_pattern(self) -> re.Pattern[str] | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from typing import Final
+from urllib.parse import urlsplit
 
+from flip27_stream.connectors.files.storage.store_parameters import OPTION_PREFIX
 from flip27_stream.errors import ConnectorError, UnreachableError
 
 _REFUSED: Final = re.compile(
@@ -24,16 +26,29 @@ _COLOUR: Final = re.compile(r"\x1b\[\d*m|↳")
 _STACK: Final = re.compile(r"\n\s*0: .*", re.DOTALL)
 
 
-def storage_error(what: str, error: BaseException) -> ConnectorError:
+def storage_error(what: str, error: BaseException, uri: str = "") -> ConnectorError:
     """Returns the error for an OSError of a file system: :class:`ConnectorError` if access was refused, otherwise
     :class:`UnreachableError`.
 
     Args:
         what: A sentence about the failure, without a full stop.
         error: The cause.
+        uri: The address of the store, for a sentence about its credentials; empty for local files.
     """
     refused = isinstance(error, PermissionError) or _REFUSED.search(str(error)) is not None
-    return (ConnectorError if refused else UnreachableError)(f"{what}: {cause(error)}.")
+    return (ConnectorError if refused else UnreachableError)(
+        f"{what}: {cause(error)}.{credentials_remedy(uri)}"
+    )
+
+
+def credentials_remedy(uri: str) -> str:
+    """Returns a sentence about the credentials of an object store, with a space before it; empty for local files."""
+    if urlsplit(uri).scheme in ("", "file"):
+        return ""
+    return (
+        f" If the store needs credentials, give them as options {OPTION_PREFIX}<name> (docs/files.md has the names). "
+        "Permissions granted in a catalog do not reach it."
+    )
 
 
 def is_incomplete(error: BaseException) -> bool:

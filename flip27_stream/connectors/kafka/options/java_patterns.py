@@ -88,9 +88,9 @@ class _Translation:
         if quantifier is None:
             return atom
         if self._peek() in ("*", "+", "?", "{"):
-            raise self._error("a quantifier behind a quantifier")
+            raise self._error("a quantifier after a quantifier")
         if not atom:
-            raise self._error(f"a quantifier behind {self._text[began : quantifier.start()]}")
+            raise self._error(f"a quantifier after {self._text[began : quantifier.start()]}")
         return atom + quantifier[0]
 
     def _atom(self) -> str:

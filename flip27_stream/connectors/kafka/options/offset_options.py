@@ -97,7 +97,7 @@ ENDING_OFFSETS: Final = Option(
     "endingOffsets",
     any_text('`latest`, or JSON such as `{"clicks":{"0":23,"1":-2}}`'),
     None,
-    "Where a batch read ends, exclusively. An offset behind the end of the log counts as lost records. "
+    "Where a batch read ends, exclusively. An offset after the end of the log counts as lost records. "
     "Refused in streams, as `endingOffsetsByTimestamp` and `endingTimestamp` are.",
     default_words="in a batch read `latest`",
 )

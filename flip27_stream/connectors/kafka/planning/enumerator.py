@@ -231,9 +231,10 @@ class KafkaSourceEnumerator(
         return DiscoveredPartitions(topics, dict.fromkeys(subscriber.partitions(topics), 0))
 
     def _find_for(self, request: PositioningRequest) -> EventTimeSearch:
-        """Returns the objects that find event times, for the watermark strategy of the source or else of the request.
+        """Returns the search for event times: with the watermark strategy of the source, or with that of the request if
+        the source has none.
 
-        They are made again if the assigner changed or the disorder of the request became greater.
+        It is created again if the assigner changed or the disorder of the request became greater.
         """
         says = self._strategy or request
         assigner, disorder = says.timestamp_assigner, says.max_out_of_orderness_ms

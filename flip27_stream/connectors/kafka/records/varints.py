@@ -41,7 +41,7 @@ def read_varints(buffer: Bytes, at: Int64s, longest: int = INT_BYTES) -> tuple[I
 
     Raises:
         MalformedError: A number takes more than ``longest`` bytes, or begins in the buffer and exceeds it.
-        IndexError: A number begins behind the buffer.
+        IndexError: A number begins after the buffer.
     """
     try:
         pairs = byte_pairs(buffer)[at]
@@ -96,7 +96,7 @@ class VarintCursor:
 
         Raises:
             MalformedError: A number takes more than ``longest`` bytes, or begins in the buffer and exceeds it.
-            IndexError: A number begins behind the buffer.
+            IndexError: A number begins after the buffer.
         """
         if self._left < 2:
             numbers, self.at = read_varints(self._buffer, self.at, longest)

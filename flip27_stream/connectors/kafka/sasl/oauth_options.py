@@ -143,7 +143,7 @@ RETRIEVER: Final = Option(
     "kafka.sasl.oauthbearer.jwt.retriever.class",
     _java_class(*_RETRIEVERS),
     None,
-    "Accepted, likewise.",
+    "Accepted, also with `kafkashaded.` before it, but not used: this source has its own implementation.",
 )
 TIMEOUT: Final = Option(
     "kafka.sasl.login.read.timeout.ms",

@@ -29,7 +29,7 @@ class ShardPages:
     """A reader of the pages of one shard, which keeps the shard iterator for the next page.
 
     Attributes:
-        missing: A position behind a record that does not exist any more; ``None`` if all records existed.
+        missing: A position after a record that does not exist any more; ``None`` if all records existed.
     """
 
     def __init__(self, client: KinesisClient, split: KinesisShardSplit) -> None:
@@ -78,7 +78,7 @@ class ShardPages:
     def _page(self, position: int, limit: int, iterator: str | None) -> Page:
         """Returns the page at ``iterator``, or at ``position`` if the iterator is ``None`` or not valid any more.
 
-        A new iterator behind a record begins at this record, to check that it still exists, because the service
+        A new iterator after a record begins at this record, to check that it still exists, because the service
         silently goes on at the first existing record. The first pages can be empty.
         """
         record = position - 1 if is_behind(position) else position

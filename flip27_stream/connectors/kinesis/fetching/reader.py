@@ -45,7 +45,7 @@ class _ShardReading:
     Attributes:
         floor: The least position of a record to emit, after a loss. Reading then begins at the beginning of the shard.
         iterator: A shard iterator at the position; ``None`` if a new one is needed.
-        has_gap: Whether records behind the position may have expired before the page that is fetched now.
+        has_gap: Whether records after the position may have expired before the page that is fetched now.
         subscription: The subscription that sends the records (enhanced fan-out); ``None`` if the shard is polled.
     """
 
@@ -256,7 +256,7 @@ def _records_before(records: Sequence[Mapping[str, Any]], end: int) -> Sequence[
 
 
 def _records_from(records: Sequence[Mapping[str, Any]], start: int) -> Sequence[Mapping[str, Any]]:
-    """Returns the records at or behind a position."""
+    """Returns the records at or after a position."""
     if not records or before(records[0]["SequenceNumber"]) >= start:
         return records
     return records[_index(records, start) :]

@@ -35,7 +35,7 @@ class KnownRecord:
 
     @property
     def behind(self) -> int:
-        """The position behind the record."""
+        """The position after the record."""
         return self.position + 1
 
 
@@ -52,7 +52,7 @@ class KnownRecords:
 
     Attributes:
         start: The next position to read.
-        tail: The position behind the last record; ``None`` if more records may follow.
+        tail: The position after the last record; ``None`` if more records may follow.
         rate: The mean number of records per millisecond, for estimates; ``None`` if it is not known.
     """
 

@@ -102,7 +102,7 @@ class LossReports:
         Raises:
             DataLossError: ``fail`` is set, and records may be lost.
         """
-        where = f"{loss.split.split_id} behind {described(loss.position)}"
+        where = f"{loss.split.split_id} from {described(loss.position)} on"
         if loss.is_late and loss.seen_at is not None:
             seen_at = datetime.fromtimestamp(loss.seen_at / 1000, timezone.utc)
             what = (

@@ -34,7 +34,7 @@ _NO_END = 1 << 256
 class ShardLog:
     """A search for the end of one shard, and for positions in it, with few calls.
 
-    * A shard that gets few records is polled behind its last record, with one call in each plan.
+    * A shard that gets few records is polled after its last record, with one call in each plan.
     * For a shard that gets many records, the first record that arrived within the last ``settling_ms`` is looked up,
       with two calls in each plan. The records before it can be read. While alignment holds back records before the
       end that was found last, the end is looked up once a minute.
@@ -118,11 +118,11 @@ class ShardLog:
 
     @property
     def is_start_missing(self) -> bool:
-        """Whether the last look began behind a record that does not exist any more; later records may be lost."""
+        """Whether the last look began after a record that does not exist any more; later records may be lost."""
         return self._pages.missing is not None and self._pages.missing == self._known.start
 
     def begin_at(self, moment: int) -> int:
-        """Returns the position of the first record that arrived at ``moment`` (ms) or later, or behind the last record.
+        """Returns the position of the first record that arrived at ``moment`` (ms) or later, or after the last record.
 
         Records that arrive during the search count, too.
 
@@ -162,7 +162,7 @@ class ShardLog:
         )
 
     def _known_before(self, moment: int) -> int:
-        """Returns the position behind the last known record before the first known one of ``moment`` (ms) or later."""
+        """Returns the position after the last known record before the first known one of ``moment`` (ms) or later."""
         known = takewhile(lambda record: record.time < moment, self._known.up_to(_NO_END))
         return max((record.behind for record in known), default=self._known.start)
 
@@ -263,7 +263,7 @@ class ShardLog:
         return max(min(most, int(_TAIL_BYTES / self.bytes_per_row)), _LOOK_AHEAD)
 
     def _go_to_tip(self, *, is_closed: bool = False) -> None:
-        """Freezes the end behind the last record. For a closed shard, waits until the service reports its end."""
+        """Freezes the end after the last record. For a closed shard, waits until the service reports its end."""
         if self._busy:
             self._probe(_now() - self._settling_ms)
         elif self._known.last is None:
@@ -277,7 +277,7 @@ class ShardLog:
         self._frozen = self._known.tail
 
     def _read_page(self, limit: int) -> bool:
-        """Reads a page behind the last known record. Returns whether no record follows the page now."""
+        """Reads a page after the last known record. Returns whether no record follows the page now."""
         last = self._known.last
         anchor = self._known.start if last is None else last.behind
         asked_at, page = _now(), self._pages.at(anchor, limit)
@@ -338,7 +338,7 @@ class ShardLog:
     def cut_at(self, moment: int, end: int) -> int:
         """Returns the position of the first record that arrived at ``moment`` (ms) or later, or ``end``.
 
-        If the service does not answer, it is an earlier position, behind the last known record before ``moment``.
+        If the service does not answer, it is an earlier position, after the last known record before ``moment``.
         """
         found = self._known.first_at_or_after(moment, end)
         if found is None:

@@ -39,7 +39,7 @@ class _PartitionReading:
 class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
     """The reader of bounded splits, one after the other.
 
-    The end of a range is directly before or behind a message that planning has read. If the reader finds no message
+    The end of a range is directly before or after a message that planning has read. If the reader finds no message
     there, messages were lost. So it never waits for a message that is not published yet.
 
     Raises:
@@ -175,7 +175,7 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
     def _check_ledger(self, reading: _PartitionReading) -> None:
         """Checks that the ledger that was read last exists.
 
-        Brokers delete the oldest ledgers first, so if it exists, the reader has skipped no message behind it.
+        Brokers delete the oldest ledgers first, so if it exists, the reader has skipped no message after it.
         """
         ledger = ledger_of(reading.position)
         if not self._client.has_ledger(reading.split.topic, ledger):

@@ -54,7 +54,7 @@ class PulsarOptions:
         start: The start position of a new query.
         limits: The read limits of a micro-batch.
         fail_on_data_loss: Whether lost messages fail the query.
-        subscription: The subscription whose cursors are moved behind processed messages; ``None`` for no subscription.
+        subscription: The subscription whose cursors are moved after processed messages; ``None`` for no subscription.
         role_prefix: The beginning of the names of the subscriptions that readers make; ``None`` for the default.
         poll_timeout_ms: The time (ms) that a task waits for a message.
         discovery_interval_ms: The time (ms) between two discoveries of partitions; ``None`` for one discovery only.

@@ -1,4 +1,4 @@
-"""Moves the cursors of the subscription of option ``predefinedSubscription`` behind processed messages."""
+"""Moves the cursors of the subscription of option ``predefinedSubscription`` after processed messages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Cursors:
         self._processed = positions
 
     def follow(self, logs: Mapping[str, PartitionLog]) -> None:
-        """Moves the cursors behind the processed messages.
+        """Moves the cursors after the processed messages.
 
         Args:
             logs: The partitions by name, with the messages that follow the processed ones.

@@ -1,6 +1,6 @@
 """Positions by event time.
 
-The first messages of a range are read. A position behind them is found by publish time, for which the broker has a
+The first messages of a range are read. A position after them is found by publish time, for which the broker has a
 search. If event time is the publish time, one such search finds the position. Otherwise the publish times up to the end
 are bisected, and from the position that is found messages are read up to the first one at or after the event time.
 """

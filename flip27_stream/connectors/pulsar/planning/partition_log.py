@@ -36,7 +36,7 @@ class LostLedger:
         position: The next position to read.
         why: A description of the missing ledger or of the messages found.
         was_end: Whether no message was at or after ``position`` at the last look: in this process, or when the query
-            began behind an entry of a transaction, whose ledger may never have a message. Then messages are lost only
+            began after an entry of a transaction, whose ledger may never have a message. Then messages are lost only
             if they came after that look and were trimmed before this one.
     """
 
@@ -48,7 +48,7 @@ class LostLedger:
 class PartitionLog:
     """Finds the ranges of one partition.
 
-    Each end is directly behind or before a message that was read, and entries never change. So a range always has
+    Each end is directly after or before a message that was read, and entries never change. So a range always has
     the same messages.
 
     Args:

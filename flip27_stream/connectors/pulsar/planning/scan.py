@@ -32,7 +32,7 @@ class Scan:
 
     @property
     def behind(self) -> int:
-        """The position behind the last message."""
+        """The position after the last message."""
         return self.positions[-1] + 1
 
     @property

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -113,7 +112,14 @@ def test_a_delta_table_is_found_read_and_followed(store: str) -> None:
         assert ids(query, 2) == [5, 6]
 
 
-def test_a_store_that_denies_access_is_named_without_its_secrets(tmp_path: Path) -> None:
+def read_one_batch(options: dict[str, str]) -> None:
+    with SourceQuery(FileSource(options, schema=numbers([]).schema)) as query:
+        query.wait_for_batch()
+
+
+@pytest.mark.parametrize("format", ["parquet", "delta"])
+def test_a_store_that_is_not_reached_is_named_without_its_secrets(format: str) -> None:
+    """The error says how credentials are given."""
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))  # the socket does not listen
         options = {
@@ -124,10 +130,8 @@ def test_a_store_that_denies_access_is_named_without_its_secrets(tmp_path: Path)
             "files.storage.option.endpoint_override": f"127.0.0.1:{deaf.getsockname()[1]}",
             "files.storage.option.connect_timeout": "1",
         }
-        source = FileSource({"path": f"s3://{BUCKET}/in", **options}, schema=numbers([]).schema)
-        with (
-            pytest.raises(ConnectorError, match=f"s3://{BUCKET}|{BUCKET}/in") as refused,
-            SourceQuery(source) as query,
-        ):
-            query.wait_for_batch()
+        given = {"path": f"s3://{BUCKET}/in", "files.format": format, **options}
+        with pytest.raises(ConnectorError, match=f"s3://{BUCKET}|{BUCKET}/in") as refused:
+            read_one_batch(given)
     assert SECRET not in str(refused.value)
+    assert "give them as options files.storage.option.<name>" in str(refused.value)

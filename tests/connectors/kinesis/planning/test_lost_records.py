@@ -69,7 +69,7 @@ def test_records_that_may_have_expired_since_the_last_look_are_data_loss(
         service.shards["a"].expire(expired)
         offset = looked_at(query.offset, hours)
         if may_be_lost:
-            is_told = pytest.raises(DataLossError, match=r"Records of clicks/a behind .* may be lost")
+            is_told = pytest.raises(DataLossError, match=r"Records of clicks/a from .* on may be lost")
             with SourceQuery(service.source(), offset) as failing, is_told:
                 failing.run(1)
         with SourceQuery(service.source(failOnDataLoss="false"), offset) as resumed:
@@ -116,7 +116,7 @@ def test_a_cut_whose_next_record_is_not_known_is_remembered() -> None:
             assert numbers_of(query.step()) == [0]
         assert query.offset["enumerator"][1]["cut"] == ["clicks/a"]
         service.shards["a"].expire(2)
-        is_told = pytest.raises(DataLossError, match=r"Records of clicks/a behind .* may be lost")
+        is_told = pytest.raises(DataLossError, match=r"Records of clicks/a from .* on may be lost")
         with SourceQuery(service.source(), query.offset) as failing, is_told:
             failing.run(1)
         service.fault = lambda operation, asked: None
