@@ -32,7 +32,7 @@ FROM_JSON: Final[Mapping[str, Sequence[bytes]]] = {
         *_texts("bytes", "\\u00zz", "\\x41"),
     ],
     "base 64 that ends within a group": _texts("bytes", "x", "1", "+Infinity", "YQ=", "Y"),
-    "base 64 behind base 64": _texts("bytes", "YWI=YWI="),
+    "base 64 after base 64": _texts("bytes", "YWI=YWI="),
     "a `date` that is a number": _texts(
         "day", "1", "-1", "+1", "\\u0661", "20200102", "20260131", "123", "-123", "99999999", "0"
     ),
@@ -49,7 +49,7 @@ FROM_JSON: Final[Mapping[str, Sequence[bytes]]] = {
     "an offset above 18:00": _texts(
         "at", "2020-01-02T03:04:05+18:01", "2020-01-02T03:04:05+19:00", "2020-01-02T03:04:05+23:59"
     ),
-    "an offset behind a time without seconds": _texts(
+    "an offset after a time without seconds": _texts(
         "at", "2020-01-02T03:04Z", "2020-01-02 03:04+02:00", "2020-01-02T03Z"
     ),
     "seconds beyond the range of a `timestamp`": _in(
@@ -60,7 +60,7 @@ FROM_JSON: Final[Mapping[str, Sequence[bytes]]] = {
         *_in("notes", '{"x":1,"x":2}', '{"x":"z","x":2}', '{"x":2,"x":"z"}', '{"x":2,"x":null}'),
         *_in("places", '{"k":{"x":1},"k":{"x":2}}'),
     ],
-    "text behind the object": [
+    "text after the object": [
         b'{"b":1}}', b'{"b":1}x', b'{"b":1} x', b'{"b":1}{"b":2}', b'{"b":1},', b'{"b":1}\x00', b'{"b":1} // c',
         b'{"b":1}\xff', b'{"b":1}\xef\xbb\xbf', b"{}{}", b"{}null",
     ],

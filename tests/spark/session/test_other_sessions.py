@@ -44,6 +44,6 @@ def test_the_formats_register_and_run(
     result = json.loads((tmp_path / "result").read_text())
     lines = result.pop("lines")
     assert result == {"flip27_kafka": 60, "flip27_files": 100, "log_folder": 100}
-    assert any(f"({name}): 2 of 2 splits read" in line for line in lines), lines
+    assert any(f"{name}: 2 of 2 splits read" in line for line in lines), lines
     recorded = SplitWatermarkTable(str(tmp_path / "split_watermarks"), {}).rows()
     assert sum(recorded["rows"].to_pylist()) == 60
