@@ -28,7 +28,7 @@ FIXTURE = Path(__file__).parent / "fixtures" / "offset-v1.json"
 
 
 @dataclass(frozen=True)
-class SplitWithOrigin(SourceSplit):
+class ShardSplit(SourceSplit):
     """A split with an id, and in some cases an origin to remember."""
 
     name: str
@@ -38,28 +38,27 @@ class SplitWithOrigin(SourceSplit):
     def split_id(self) -> str:
         return self.name
 
-    def between(self, start: int, end: int) -> SplitWithOrigin:
+    def between(self, start: int, end: int) -> ShardSplit:
         return self
 
 
-class ShardSerializer(SimpleVersionedSerializer[SplitWithOrigin]):
-    """A serializer of splits. Version 0 wrote ``name``; version 1 writes ``{"origin", "name"}`` where there is an
-    origin."""
+class ShardSerializer(SimpleVersionedSerializer[ShardSplit]):
+    """Version 0 wrote ``name``; version 1 writes ``{"origin", "name"}`` for a split that has an origin."""
 
     version = 1
 
-    def serialize(self, value: SplitWithOrigin) -> JsonValue:
+    def serialize(self, value: ShardSplit) -> JsonValue:
         return value.name if value.origin is None else {"origin": value.origin, "name": value.name}
 
-    def deserialize(self, version: int, data: JsonValue) -> SplitWithOrigin:
+    def deserialize(self, version: int, data: JsonValue) -> ShardSplit:
         if isinstance(data, str):
-            return SplitWithOrigin(data)
+            return ShardSplit(data)
         if version == 0 or not isinstance(data, dict):
             raise CorruptCheckpointError(f"not a shard: {data!r}")
         name, origin = data["name"], data["origin"]
         if not isinstance(name, str) or not isinstance(origin, str):
             raise CorruptCheckpointError(f"not a shard: {data!r}")
-        return SplitWithOrigin(name, origin)
+        return ShardSplit(name, origin)
 
 
 class NamesSerializer(SimpleVersionedSerializer[frozenset[str]]):
@@ -77,10 +76,10 @@ class NamesSerializer(SimpleVersionedSerializer[frozenset[str]]):
         return frozenset(str(name) for name in names)
 
 
-ShardOffset = Offset[SplitWithOrigin, frozenset[str]]
+ShardOffset = Offset[ShardSplit, frozenset[str]]
 
 
-ShardCodec: TypeAlias = OffsetCodec[SplitWithOrigin, frozenset[str]]
+ShardCodec: TypeAlias = OffsetCodec[ShardSplit, frozenset[str]]
 
 
 @pytest.fixture
@@ -99,10 +98,10 @@ def _offset(**changes: Any) -> ShardOffset:
         "batch": 12,
         "enumerator": frozenset({"clicks", "views"}),
         "splits": {
-            "clicks-0": SplitState(SplitWithOrigin("clicks-0"), 4711, 1_699_999_999_999),
-            "clicks-1": SplitState(SplitWithOrigin("clicks-1"), 12, None, 1_699_999_990_000),
-            "views-0": SplitState(SplitWithOrigin("views-0", "2021"), 5),
-            "views-1": SplitState(SplitWithOrigin("views-1"), 0),
+            "clicks-0": SplitState(ShardSplit("clicks-0"), 4711, 1_699_999_999_999),
+            "clicks-1": SplitState(ShardSplit("clicks-1"), 12, None, 1_699_999_990_000),
+            "views-0": SplitState(ShardSplit("views-0", "2021"), 5),
+            "views-1": SplitState(ShardSplit("views-1"), 0),
         },
         "begin": {"clicks-1": 3, "views-0": 0},
         "plausible_until": 1_700_003_600_000,
@@ -153,9 +152,7 @@ TIMES = st.none() | st.integers(-(2**63), 2**63 - 1)
 def offsets(draw: st.DrawFn) -> ShardOffset:
     shards = draw(st.dictionaries(NAMES, st.none() | NAMES, max_size=5))
     states = {
-        name: SplitState(
-            SplitWithOrigin(name, origin), draw(st.integers(0, 2**190)), draw(TIMES), draw(TIMES)
-        )
+        name: SplitState(ShardSplit(name, origin), draw(st.integers(0, 2**190)), draw(TIMES), draw(TIMES))
         for name, origin in shards.items()
     }
     moved = draw(st.sets(st.sampled_from(sorted(states)))) if states else set()
@@ -256,7 +253,7 @@ def test_co_11_and_ks_01_older_serializer_versions_are_read(codec: ShardCodec) -
     offset = codec.from_json(document)
     assert offset is not None
     assert offset.enumerator == {"clicks", "views"}
-    assert offset.splits == {"clicks-0": SplitState(SplitWithOrigin("clicks-0"), 7)}
+    assert offset.splits == {"clicks-0": SplitState(ShardSplit("clicks-0"), 7)}
     assert codec.to_json(offset)["split_version"] == 1
 
 
@@ -375,11 +372,11 @@ def test_a_missing_field_is_named(codec: ShardCodec, field: str) -> None:
 
 def test_values_that_cannot_be_read_back_are_not_written(codec: ShardCodec) -> None:
     with pytest.raises(ValueError, match="the position of split 'a'"):
-        SplitState(SplitWithOrigin("a"), -1)
+        SplitState(ShardSplit("a"), -1)
     with pytest.raises(ValueError, match="begin names splits"):
         _offset(begin={"nowhere-0": 1})
     with pytest.raises(ValueError, match="stored with id 'b' has id 'a'"):
-        codec.to_json(_offset(splits={"b": SplitState(SplitWithOrigin("a"), 1)}, begin={}))
+        codec.to_json(_offset(splits={"b": SplitState(ShardSplit("a"), 1)}, begin={}))
 
 
 def test_a_float_in_a_state_is_not_written() -> None:
@@ -396,6 +393,6 @@ def test_1000_partitions_of_a_long_topic_name_stay_below_120_kb(codec: ShardCode
     every split has a begin, if all splits were seen at their ends."""
     names = [f"prod.eu-west-1.payments.transaction-authorised.v2-{number}" for number in range(1000)]
     now = 1_760_000_000_000
-    splits = {name: SplitState(SplitWithOrigin(name), 1_234_567_890, now, now) for name in names}
+    splits = {name: SplitState(ShardSplit(name), 1_234_567_890, now, now) for name in names}
     text = json.dumps(codec.to_json(_offset(splits=splits, begin=dict.fromkeys(names, 1_200_000_000))))
     assert len(text) < 120_000

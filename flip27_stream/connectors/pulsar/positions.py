@@ -56,7 +56,7 @@ def index_of(position: int) -> int:
 
 
 def behind_entry(position: int) -> int:
-    """Returns the position after all messages that the entry of ``position`` can have."""
+    """Returns the position that follows all messages of the entry of ``position``."""
     return position | _INDEX_MASK
 
 

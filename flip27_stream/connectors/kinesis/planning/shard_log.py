@@ -118,7 +118,7 @@ class ShardLog:
 
     @property
     def is_start_missing(self) -> bool:
-        """Whether the last look began after a record that does not exist any more; later records may be lost."""
+        """Whether the last look began after a record that no longer exists, so later records may be lost."""
         return self._pages.missing is not None and self._pages.missing == self._known.start
 
     def begin_at(self, moment: int) -> int:

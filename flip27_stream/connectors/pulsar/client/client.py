@@ -295,7 +295,7 @@ class PulsarClient:
             )
 
     def acknowledge(self, consumer: Any, entry: int) -> None:
-        """Moves the cursor of a consumer's subscription after the entry at the position ``entry``."""
+        """Moves the cursor of a consumer's subscription to the first entry after the position ``entry``."""
         import pulsar
 
         with self._errors(f"Moving the cursor of {consumer.topic()}"):

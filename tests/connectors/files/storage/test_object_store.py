@@ -119,7 +119,7 @@ def read_one_batch(options: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("format", ["parquet", "delta"])
 def test_a_store_that_is_not_reached_is_named_without_its_secrets(format: str) -> None:
-    """The error says how credentials are given."""
+    """The error names the store and the options that give credentials, and shows no secret."""
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))  # the socket does not listen
         options = {
