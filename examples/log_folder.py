@@ -26,7 +26,7 @@ class LogFile(RangeSplit):
 
 
 @dataclass(frozen=True)
-class Assigned:
+class AssignedFiles:
     paths: tuple[str, ...] = ()
 
 
@@ -41,8 +41,8 @@ def read_lines(split: LogFile) -> Iterator[dict[str, object]]:
             yield {"file": split.split_id, "number": number, "timestamp": int(ms) * 1000, "text": text}
 
 
-class LogFolderEnumerator(api.SplitEnumerator[LogFile, Assigned]):
-    def __init__(self, folder: str, context: Context, state: Assigned) -> None:
+class LogFolderEnumerator(api.SplitEnumerator[LogFile, AssignedFiles]):
+    def __init__(self, folder: str, context: Context, state: AssignedFiles) -> None:
         self._folder, self._context, self._state = Path(folder), context, state
 
     def start(self) -> None:
@@ -57,24 +57,24 @@ class LogFolderEnumerator(api.SplitEnumerator[LogFile, Assigned]):
             raise error
         for number, path in enumerate(sorted(set(paths) - set(self._state.paths)), len(self._state.paths)):
             self._context.assign_split(LogFile(path), number % self._context.current_parallelism())
-            self._state = Assigned((*self._state.paths, path))
+            self._state = AssignedFiles((*self._state.paths, path))
 
     def split_ranges(self, positions: Mapping[LogFile, int | None]) -> Mapping[str, api.SplitRange]:
         lines = {split: Path(split.path).read_bytes().count(b"\n") for split in positions}
         return {split.split_id: api.SplitRange(at or 0, lines[split]) for split, at in positions.items()}
 
-    def snapshot_state(self) -> Assigned:
+    def snapshot_state(self) -> AssignedFiles:
         return self._state
 
 
 @dataclass(frozen=True)
-class LogFolder(api.Source[LogFile, Assigned]):
+class LogFolder(api.Source[LogFile, AssignedFiles]):
     folder: str
     rows: int = 1000
     boundedness = api.Boundedness.CONTINUOUS_UNBOUNDED
     schema = SCHEMA
     split_serializer = DataclassSerializer(LogFile)
-    enumerator_checkpoint_serializer = DataclassSerializer(Assigned)
+    enumerator_checkpoint_serializer = DataclassSerializer(AssignedFiles)
 
     @property
     def fingerprint(self) -> str:
@@ -88,9 +88,9 @@ class LogFolder(api.Source[LogFile, Assigned]):
         return IteratorSourceReader(context, self.schema, read_lines)
 
     def create_enumerator(self, context: Context) -> LogFolderEnumerator:
-        return LogFolderEnumerator(self.folder, context, Assigned())
+        return LogFolderEnumerator(self.folder, context, AssignedFiles())
 
-    def restore_enumerator(self, context: Context, checkpoint: Assigned) -> LogFolderEnumerator:
+    def restore_enumerator(self, context: Context, checkpoint: AssignedFiles) -> LogFolderEnumerator:
         return LogFolderEnumerator(self.folder, context, checkpoint)
 
 

@@ -86,7 +86,8 @@ def data_source(source: Source[Any, Any] | Callable[..., Source[Any, Any]], name
         source: A source; or a function that makes one, whose parameters are the options of the format. A parameter
             without a default is required. The value of an option is parsed by the annotation of its parameter: ``str``,
             ``int``, ``float``, ``bool``, a ``Literal`` of texts, or one of these or ``None``.
-        name: The name of the format, which ``spark.readStream.format`` takes.
+        name: The name of the format, which ``spark.readStream.format`` takes: letters, digits, ``_``, ``-`` and ``.``,
+            and not the name of a format that :func:`register` registers.
 
     Raises:
         UnsupportedSparkError: This Spark has no read limits for Python streaming sources (before 4.2).

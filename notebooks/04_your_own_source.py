@@ -80,18 +80,18 @@ SENSORS = (Sensor("boiler", seconds=1), Sensor("hall", seconds=5), Sensor("roof"
 
 
 @dataclass(frozen=True)
-class Assigned:
+class AssignedSensors:
     sensors: int = 0
 
 
-class SensorEnumerator(SplitEnumerator[Sensor, Assigned]):
-    def __init__(self, context, state: Assigned) -> None:
+class SensorEnumerator(SplitEnumerator[Sensor, AssignedSensors]):
+    def __init__(self, context, state: AssignedSensors) -> None:
         self._context, self._state = context, state
 
     def start(self) -> None:
         for number, sensor in enumerate(SENSORS[self._state.sensors :]):
             self._context.assign_split(sensor, number % self._context.current_parallelism())
-        self._state = Assigned(len(SENSORS))
+        self._state = AssignedSensors(len(SENSORS))
 
     def split_ranges(self, positions: Mapping[Sensor, int | None]) -> Mapping[str, SplitRange]:
         return {
@@ -99,18 +99,18 @@ class SensorEnumerator(SplitEnumerator[Sensor, Assigned]):
             for sensor, position in positions.items()
         }
 
-    def snapshot_state(self) -> Assigned:
+    def snapshot_state(self) -> AssignedSensors:
         return self._state
 
 
 @dataclass(frozen=True)
-class Sensors(Source[Sensor, Assigned]):
+class Sensors(Source[Sensor, AssignedSensors]):
     rows_per_batch: int
     boundedness = Boundedness.CONTINUOUS_UNBOUNDED
     schema = SCHEMA
     fingerprint = "sensors"
     split_serializer = DataclassSerializer(Sensor)
-    enumerator_checkpoint_serializer = DataclassSerializer(Assigned)
+    enumerator_checkpoint_serializer = DataclassSerializer(AssignedSensors)
 
     @property
     def read_limits(self):
@@ -120,7 +120,7 @@ class Sensors(Source[Sensor, Assigned]):
         return IteratorSourceReader(context, self.schema, readings)
 
     def create_enumerator(self, context):
-        return SensorEnumerator(context, Assigned())
+        return SensorEnumerator(context, AssignedSensors())
 
     def restore_enumerator(self, context, checkpoint):
         return SensorEnumerator(context, checkpoint)

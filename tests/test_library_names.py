@@ -104,7 +104,7 @@ def test_only_one_file_reaches_into_the_jvm() -> None:
 
 @pytest.mark.jvm
 def test_the_objects_of_the_jvm_have_the_methods_that_are_called(spark: SparkSession, tmp_path: Path) -> None:
-    """The begin of a first batch is found with them (``flip27_stream/spark/session/first_batches.py``)."""
+    """The beginning of a first batch is found with them (``flip27_stream/spark/session/first_batches.py``)."""
     writer = spark.readStream.format("rate").load().writeStream.format("noop")
     query = writer.option("checkpointLocation", str(tmp_path)).start()
     try:

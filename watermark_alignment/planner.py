@@ -273,7 +273,11 @@ class _HorizonPositions:
 
 
 def _estimated(sparse: SparsePositions) -> PositionsAt:
-    """Returns a function from a horizon to the estimated costs of the splits. Its positions are 0 and not valid."""
+    """Returns a function that estimates the cost of each split up to a horizon.
+
+    The function returns pairs of a position and a cost, as :data:`PositionsAt` does. The positions are 0: they have no
+    meaning and must not be used.
+    """
     return lambda horizon: {split: (0, rows) for split, rows in sparse.rows_before(horizon).items()}
 
 

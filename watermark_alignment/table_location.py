@@ -65,10 +65,15 @@ _ANOTHER_WRITER: Final = (
 )
 _OS_ERROR: Final = re.compile(r"os error (\d+)|Os \{ code: (\d+)")
 _NOT_HERE: Final = {
-    errno.EACCES: f"This process may not write there. Grant its user the right, or give another path ({TABLE_OPTION}).",
-    errno.ENOTDIR: f"A part of the path is a file, and not a folder. Give another path ({TABLE_OPTION}).",
+    errno.EACCES: (
+        "The user of this process has no permission to write to this path. Grant that permission, or give another path "
+        f"(option {TABLE_OPTION})."
+    ),
+    errno.ENOTDIR: (
+        f"A part of the path is a file and not a folder. Give another path (option {TABLE_OPTION})."
+    ),
     errno.ENOSPC: "The disk is full. Free some space.",
-    errno.EROFS: f"The file system is read-only. Give another path ({TABLE_OPTION}).",
+    errno.EROFS: f"The file system is read-only. Give another path (option {TABLE_OPTION}).",
 }
 
 
@@ -80,6 +85,8 @@ _NO_PATH: Final = re.compile(r"[][|^\x00-\x1f\x7f]")
 _ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 _NO_URI: Final = re.compile(rf"{_NO_PATH.pattern}|[#?]")
 _SECRET: Final = re.compile(r"(?<=://)[^/@]*:.*@")
+_WITHOUT_PLACE: Final = re.compile(r"[^:/]+://|(?i:s3a?|gs|abfss?|az|adl)://(?:/.*)?")
+_CATALOG_URI: Final = re.compile(r"(?i:uc):/+(.*)")
 
 
 def _file_name(location: str) -> str:
@@ -109,7 +116,8 @@ def parse_location(text: str, option: str) -> str:
         option: The name of the option.
 
     Raises:
-        OptionError: The location is empty or relative, or contains such characters or a password.
+        OptionError: The location is empty or relative, is a URI without a bucket, or contains such characters or a
+            password.
     """
     location = text.strip()
     if _SECRET.search(location):
@@ -125,6 +133,7 @@ def parse_location(text: str, option: str) -> str:
         return location
     if not _ABSOLUTE.match(location):
         raise OptionError.of(option, text, _relative_path_remedy(location))
+    _check_uri(location, option)
     found = (_NO_URI if "://" in location else _NO_PATH).search(location)
     if found:
         advice = f"Write it as %{ord(found[0]):X}" if found[0] in "#?" else "Give a path without"
@@ -139,6 +148,29 @@ def parse_location(text: str, option: str) -> str:
             "Write the character itself, or give a path without it.",
         )
     return location
+
+
+def _check_uri(location: str, option: str) -> None:
+    """Checks that a URI names a bucket, container or host, and is not that of a table in a catalog.
+
+    Raises:
+        OptionError: It does not, or it is.
+    """
+    if table := _CATALOG_URI.fullmatch(location):
+        name = table[1] if catalog_name(table[1]) is not None else "catalog.schema.table"
+        raise OptionError.of(
+            option,
+            location,
+            f"URIs of catalogs are not supported. Write the name of the table, {name}, for a single source, or the "
+            f"location that flip27_stream.table_location(spark, '{name}').path returns.",
+        )
+    if _WITHOUT_PLACE.fullmatch(location):
+        raise OptionError.of(
+            option,
+            location,
+            "The URI does not say in which bucket, container or host the table is. Write one such as "
+            "s3://bucket/folder, abfss://container@account.dfs.core.windows.net/folder or hdfs://host/folder.",
+        )
 
 
 def _relative_path_remedy(location: str) -> str:

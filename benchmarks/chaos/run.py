@@ -78,7 +78,7 @@ class Chaos:
         self._settings, self._tell = settings, say
         self._began = time.monotonic()
         self._verdict = Verdict()
-        self._looked = self._rows_looked = 0.0
+        self._looked_at = self._rows_looked_at = 0.0
         self._sinks: dict[Path, Sink] = {}
 
     def run(self) -> Verdict:
@@ -207,13 +207,13 @@ class Chaos:
 
     def _look(self, every_s: float = _LOOK_S) -> None:
         now = time.monotonic()
-        if now - self._looked < every_s:
+        if now - self._looked_at < every_s:
             return
-        self._looked = now
+        self._looked_at = now
         self._world.check()
         self._group.look()
-        if now - self._rows_looked > _ROWS_S:
-            self._rows_looked = now
+        if now - self._rows_looked_at > _ROWS_S:
+            self._rows_looked_at = now
             self._rows.look()
         for said, finding in self._endings.new():
             self._say(said)

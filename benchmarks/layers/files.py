@@ -1,4 +1,4 @@
-"""The layers of files: the commits of a Delta table, the event times of an ORC file."""
+"""The layers of files: the listing of a folder, the commits of a Delta table, the event times of an ORC file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 from pyarrow import orc
-from pyarrow.fs import LocalFileSystem
+from pyarrow.fs import FileSelector, FileType, LocalFileSystem
 
 from benchmarks.layers.pair import compared, times
 from benchmarks.support.backlog import START_MS
@@ -21,14 +21,39 @@ from benchmarks.support.results import Result
 from flip27_stream.connectors.files.delta.delta_log import DeltaLog
 from flip27_stream.connectors.files.formats.orc import OrcFormat
 from flip27_stream.connectors.files.storage.filesystem import Storage
+from flip27_stream.connectors.files.storage.found_file import FoundFile
+from flip27_stream.connectors.files.storage.local_listing import LocalWalk
 
 _COMMITS = 20
+_FOLDERS = 100
 
 
 def measure(environment: Environment) -> Iterator[Result]:
     with temporary_folder() as folder:
+        yield _listing(environment, Path(folder) / "year")
         yield _commits(environment, Path(folder) / "table")
         yield _stripes(environment, Path(folder) / "events.orc")
+
+
+def _listing(environment: Environment, year: Path) -> Result:
+    """Measures the listing of small files in the folders of a year."""
+    files = environment.sizes.year_files
+    for number in range(files):
+        folder = year / f"{number % _FOLDERS:03d}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number}.json").write_text("{}")
+    selector = FileSelector(str(year), recursive=True)
+
+    def beside() -> int:
+        infos = LocalFileSystem().get_file_info(selector)
+        found = [FoundFile.of(i.path, i.mtime_ns, i.size) for i in infos if i.type == FileType.File]
+        return len(found)
+
+    def ours() -> int:
+        return len(list(LocalWalk()(str(year))))
+
+    taken = compared(environment, files, beside, ours)
+    return times(f"the listing of {files:,} files, beside Arrow's file system", taken)
 
 
 def _commits(environment: Environment, table: Path) -> Result:

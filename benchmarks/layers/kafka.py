@@ -19,7 +19,7 @@ from benchmarks.support.results import Result
 from benchmarks.support.turns import pairs, speeds
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.fetch_round import Wanted
-from flip27_stream.connectors.kafka.client.protocol import Fetched, FetchFrom
+from flip27_stream.connectors.kafka.client.protocol import FetchedPartition, FetchFrom
 from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.fetching.fetcher import Fetcher
 from flip27_stream.connectors.kafka.records.batch_headers import end_of_batches
@@ -92,12 +92,12 @@ def _receiving(environment: Environment) -> Result:
     fetcher = Fetcher(client)
     node = next(iter(client.leaders([Partition(backlog.topic, 0)]).values()))
 
-    def raw(wanted: Wanted) -> Mapping[Partition, Fetched]:
+    def raw(wanted: Wanted) -> Mapping[Partition, FetchedPartition]:
         fetcher.send(node, wanted, read_committed=False, max_bytes=_RESPONSE_BYTES)
         answer = fetcher.next_answer(_TIME_LIMIT_S)
         return (answer and answer.fetched) or {}
 
-    def decoded(wanted: Wanted) -> Mapping[Partition, Fetched]:
+    def decoded(wanted: Wanted) -> Mapping[Partition, FetchedPartition]:
         return client.fetch(wanted, read_committed=False, max_bytes=_RESPONSE_BYTES)
 
     with closing(client), closing(fetcher):
@@ -110,7 +110,7 @@ def _receiving(environment: Environment) -> Result:
     return speeds("bytes of a topic, beside kafka-python's connection", backlog.records, size, taken)
 
 
-def _received(fetch: Callable[[Wanted], Mapping[Partition, Fetched]], backlog: WrittenTopic) -> int:
+def _received(fetch: Callable[[Wanted], Mapping[Partition, FetchedPartition]], backlog: WrittenTopic) -> int:
     """Fetches all records of a topic, and returns their number."""
     ends = dict.fromkeys((Partition(backlog.topic, n) for n in range(backlog.partitions)), 0)
     last = backlog.records // backlog.partitions

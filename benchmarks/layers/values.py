@@ -18,8 +18,8 @@ from benchmarks.support.results import Result
 from benchmarks.support.turns import Pairs, speeds
 from flip27_stream.connectors.kafka.values.avro_walk import RecordWalk
 from flip27_stream.connectors.kafka.values.value_avro import AvroDecoder
+from flip27_stream.decoding.datetime_text import INSTANT, instants
 from flip27_stream.decoding.json_columns import JsonColumns
-from flip27_stream.decoding.times import INSTANT, instants
 
 _FIELDS = pa.schema(
     [

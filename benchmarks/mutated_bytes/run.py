@@ -21,7 +21,7 @@ from benchmarks.mutated_bytes.damage import (
     sealed,
 )
 from benchmarks.mutated_bytes.healthy import ASKED, PRODUCER, TP, Frame, batches, frames
-from flip27_stream.connectors.kafka.client.protocol import Fetched, fetched_partitions
+from flip27_stream.connectors.kafka.client.protocol import FetchedPartition, fetched_partitions
 from flip27_stream.connectors.kafka.fetching.fetch_responses import FetchResponse, read_fetch_response
 from flip27_stream.connectors.kafka.records import (
     binary_columns,
@@ -32,7 +32,7 @@ from flip27_stream.connectors.kafka.records import (
     record_starts,
     records_scalar,
 )
-from flip27_stream.connectors.kafka.records.record_batches import Decoded, decode
+from flip27_stream.connectors.kafka.records.record_batches import DecodedRecords, decode
 from flip27_stream.errors import ConnectorError, CorruptRecordError
 from tests.connectors.kafka.support.batch_bytes import rows_of
 from tests.connectors.kafka.support.reference_decoder import by_kafka_python
@@ -211,7 +211,7 @@ class Comparison:
         return "read"
 
     @staticmethod
-    def _compare_columns(records: bytes, start: int, aborted: Aborted | None, whole: Decoded) -> None:
+    def _compare_columns(records: bytes, start: int, aborted: Aborted | None, whole: DecodedRecords) -> None:
         """Compares the columns that planning reads, which are offsets and times."""
         alone = decode(records, start, _END, source=_SOURCE, keys=False, values=False, aborted=aborted)
         assert alone.next_offset == whole.next_offset
@@ -275,7 +275,7 @@ def _limits(*, many: bool, large: bool) -> Iterator[None]:
             setattr(module, name, value)
 
 
-def _by_kafka_python(case: Case) -> dict[Any, Fetched] | None:
+def _by_kafka_python(case: Case) -> dict[Any, FetchedPartition] | None:
     """Returns what kafka-python reads; ``None`` if it refuses the frame, or the frame has a tagged field, since it
     reads some of these beyond their size.
     """

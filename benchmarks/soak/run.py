@@ -90,7 +90,7 @@ class Soak:
     def __init__(self, settings: SoakSettings) -> None:
         self._settings = settings
         self._open = ExitStack()
-        self._began = self._looked = self._told = 0.0
+        self._began = self._looked_at = self._told = 0.0
         self._together_at = 0
         self._restarts = 0
 
@@ -152,7 +152,7 @@ class Soak:
             time_ms = self._load.together()
             self._wait_for_all(time_ms - DISORDER_MS - 1)
         self._together_at = time.time_ns() // 1_000_000
-        self._began, self._looked, self._told = time.monotonic(), 0.0, 0.0
+        self._began, self._looked_at, self._told = time.monotonic(), 0.0, 0.0
 
     def _wait_for_all(self, watermark: int) -> None:
         """Waits until each query has published at least ``watermark`` (ms)."""
@@ -188,9 +188,9 @@ class Soak:
 
     def _look(self) -> None:
         passed = self._passed()
-        if passed - self._looked < _LOOK_S:
+        if passed - self._looked_at < _LOOK_S:
             return
-        self._looked = passed
+        self._looked_at = passed
         for query in self._queries.values():
             query.look(passed)
         self._folder.look(passed)

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.support.backlog import START_MS, word_values
 from flip27_stream.connectors.kafka.client.protocol import (
     MAX_TIMESTAMP,
-    Fetched,
+    FetchedPartition,
     FetchFrom,
     OffsetAndTimestamp,
     TopicMetadata,
@@ -56,9 +56,9 @@ class SimulatedTopic:
 
     def fetch(
         self, wanted: Mapping[TopicPartition, FetchFrom], *, read_committed: bool, max_bytes: int
-    ) -> dict[TopicPartition, Fetched]:
+    ) -> dict[TopicPartition, FetchedPartition]:
         return self._timed(
-            lambda: {tp: Fetched(0, _records(at.offset, self.end), []) for tp, at in wanted.items()}
+            lambda: {tp: FetchedPartition(0, _records(at.offset, self.end), []) for tp, at in wanted.items()}
         )
 
     def _at(self, timestamp: int) -> OffsetAndTimestamp:

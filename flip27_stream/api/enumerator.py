@@ -251,15 +251,15 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
         """
         return None
 
-    def log_ends(self, looked: Mapping[str, SplitRange]) -> Mapping[str, int]:
+    def log_ends(self, ranges: Mapping[str, SplitRange]) -> Mapping[str, int]:
         """Returns the log ends of splits in the external system, by split id, for Spark's progress.
 
         In a bounded source a log end may be after the ``end`` of the range.
 
         Args:
-            looked: The last result of :meth:`split_ranges`.
+            ranges: The last result of :meth:`split_ranges`.
         """
-        return {split_id: r.end for split_id, r in looked.items()}
+        return {split_id: r.end for split_id, r in ranges.items()}
 
     def describe_positions(self, positions: Mapping[str, int]) -> Mapping[str, Any]:
         """Returns ``positions`` (by split id) as JSON in the form that users know, for Spark's progress."""

@@ -17,11 +17,14 @@ from flip27_stream.errors import ContractError, shortened
 
 
 class TimestampAssigner(ABC):
-    """Finds the event time of each record (Flink ``TimestampAssigner``). Must be picklable."""
+    """Finds the event time of each record (Flink ``TimestampAssigner``). Objects of subclasses must be picklable."""
 
     @property
     def column(self) -> str | None:
-        """The name of the column that has the event times, whose statistics can be used; else ``None``."""
+        """The name of the column that has the event times; ``None`` if they are not the values of one column.
+
+        A source may find event times in the statistics of this column, without reading its values.
+        """
         return None
 
     @abstractmethod
@@ -94,7 +97,7 @@ class WatermarkAlignment:
 
     def __post_init__(self) -> None:
         if not self.group:
-            raise ValueError("a watermark alignment group needs a name")
+            raise ValueError("the name of a watermark alignment group must not be empty")
         if self.max_drift_ms < 0:
             raise ValueError(f"max_drift_ms must not be negative: {self.max_drift_ms}")
         if self.update_interval_ms <= 0:

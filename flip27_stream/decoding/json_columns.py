@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from flip27_stream.decoding.datetime_text import INSTANT, LOCAL, dates, instants, local_times
 from flip27_stream.decoding.json_batches import check_utf8, has_odd_signs, one_a_line, parsed, plain_objects
 from flip27_stream.decoding.json_converters import utf_8
 from flip27_stream.decoding.json_documents import Number
 from flip27_stream.decoding.json_rows import DecodedDocuments, JsonRows
 from flip27_stream.decoding.time_patterns import TimePattern
-from flip27_stream.decoding.times import INSTANT, LOCAL, dates, instants, local_times
 
 _FEW, _MANY, _SAMPLES = 16, 500, 5
 _MOST_DIGITS = 19  # Half of the digits of a decimal of 128 bits.

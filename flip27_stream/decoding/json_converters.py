@@ -14,9 +14,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.types as pt
 
+from flip27_stream.decoding.datetime_text import days, microseconds
 from flip27_stream.decoding.json_documents import Number
 from flip27_stream.decoding.time_patterns import TimePattern
-from flip27_stream.decoding.times import days, microseconds
 
 _INTEGER: Final = re.compile(r"-?[0-9]{1,19}")
 _DECIMAL: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")

@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flip27_stream.decoding.times import INSTANT, LOCAL
+from flip27_stream.decoding.datetime_text import INSTANT, LOCAL
 from flip27_stream.errors import OptionError
 
 _LETTERS: Final = {

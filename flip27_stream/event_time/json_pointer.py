@@ -10,10 +10,10 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flip27_stream.decoding.datetime_text import instants_or_null, microseconds
 from flip27_stream.decoding.frames import without_frames
 from flip27_stream.decoding.json_batches import one_a_line, parsed, plain_objects
 from flip27_stream.decoding.json_documents import DocumentError, Number, parse_document
-from flip27_stream.decoding.times import instants_or_null, microseconds
 from flip27_stream.event_time.units import MILLISECONDS, milliseconds_of, to_milliseconds
 
 _LARGEST: Final = 2**63 - 1
@@ -26,8 +26,8 @@ class JsonPointer:
     """Finds event times in JSON documents.
 
     An event time is an integer >= 0 of 64 bits, or a text that decodes as a ``timestamp`` column, rounded down to ms;
-    see :func:`~flip27_stream.decoding.times.microseconds`. A document has no event time if the value at the pointer is
-    of another form or before 1970, or if the document cannot be parsed.
+    see :func:`~flip27_stream.decoding.datetime_text.microseconds`. A document has no event time if the value at the
+    pointer is of another form or before 1970, or if the document cannot be parsed.
 
     Attributes:
         text: The pointer.

@@ -66,6 +66,20 @@ def parse_duration(text: str, option: str) -> int:
     return int(duration)
 
 
+def parse_duration_or_ms(text: str, option: str) -> int:
+    """Returns a duration in ms, as :func:`parse_duration` does; a number without a unit is in ms.
+
+    Args:
+        text: The value of the option.
+        option: The name of the option, for the error.
+
+    Raises:
+        OptionError: ``text`` is not an allowed duration.
+    """
+    words = text.strip()
+    return parse_duration(f"{words} ms" if re.fullmatch(r"\d+", words, re.ASCII) else words, option)
+
+
 def parse_unit(text: str, option: str, allowed: Collection[str]) -> str:
     """Returns the short name of a unit of time, such as ``ms`` for ``Milliseconds``.
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from flip27_stream.errors import OptionError
-from flip27_stream.options.durations import parse_duration, parse_unit
+from flip27_stream.options.durations import parse_duration, parse_duration_or_ms, parse_unit
 from flip27_stream.options.option import Kind
 
 T = TypeVar("T")
@@ -20,14 +20,18 @@ _WHOLE: Final = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 
 
 def whole(least: int = 1, most: int = MOST_LONG) -> Kind[int]:
-    """Returns the kind of whole numbers within bounds, both inclusive."""
+    """Returns the kind of whole numbers within bounds, both inclusive.
+
+    The options page shows the upper bound unless it is that of all 64-bit numbers.
+    """
+    shown = f"{least}" if most == MOST_LONG else f"{least} to {most}"
 
     def parse(text: str, option: str) -> int:
         if not _WHOLE.fullmatch(text.strip()) or not least <= int(text) <= most:
             raise OptionError.of(option, text, f"Allowed: a whole number from {least} to {most}.")
         return int(text)
 
-    return Kind(f"whole number from {least}", parse)
+    return Kind(f"whole number from {shown}", parse)
 
 
 def one_of(allowed: Mapping[str, T], words: str | None = None) -> Kind[T]:
@@ -108,11 +112,14 @@ def _parse_text(text: str, option: str) -> str:
     return text.strip()
 
 
-def _parse_positive_duration(text: str, option: str) -> int:
-    duration = parse_duration(text, option)
-    if duration == 0:
-        raise OptionError.of(option, text, "It must be longer than 0.")
-    return duration
+def _positive(parse: Callable[[str, str], int]) -> Callable[[str, str], int]:
+    def parse_positive(text: str, option: str) -> int:
+        duration = parse(text, option)
+        if duration == 0:
+            raise OptionError.of(option, text, "It must be longer than 0.")
+        return duration
+
+    return parse_positive
 
 
 def _or_never(parse: Callable[[str, str], int]) -> Callable[[str, str], int | None]:
@@ -122,6 +129,9 @@ def _or_never(parse: Callable[[str, str], int]) -> Callable[[str, str], int | No
 TEXT: Final = Kind("text", _parse_text)
 BOOLEAN: Final = one_of({"true": True, "false": False})
 DURATION: Final = Kind("duration", parse_duration)
-POSITIVE_DURATION: Final = Kind("duration > 0", _parse_positive_duration)
+POSITIVE_DURATION: Final = Kind("duration > 0", _positive(parse_duration))
+DURATION_OR_MS: Final = Kind("duration", parse_duration_or_ms)
+"""The kind of durations for which a number without a unit is in ms, as in Spark's and Databricks' sources."""
+POSITIVE_DURATION_OR_MS: Final = Kind("duration > 0", _positive(parse_duration_or_ms))
 DURATION_OR_NEVER: Final = Kind("duration", _or_never(parse_duration))
 """The kind of durations for which 0 means never; the value is then ``None``."""

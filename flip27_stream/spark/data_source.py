@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -37,6 +38,9 @@ from watermark_alignment.options import (
     AlignmentOptions,
 )
 from watermark_alignment.table.spool_root import spool_root_of
+
+BUILT_IN_FORMATS: Final = ("flip27_kafka", "flip27_files", "flip27_kinesis", "flip27_pulsar")
+"""The names of the formats that ``flip27_stream.register`` registers."""
 
 
 class Flip27DataSource(DataSource):
@@ -158,8 +162,8 @@ def data_source(
         spark: The session that the class will be registered with; by default the active session.
 
     Raises:
-        ValueError: There is no name, the source cannot be pickled, it has columns of types that Spark does not have,
-            or a parameter of the function cannot be an option.
+        ValueError: There is no name, or one that is not allowed; the source cannot be pickled; it has columns of types
+            that Spark does not have; or a parameter of the function cannot be an option.
         ContractError: A property of the source has a wrong type or value.
     """
     is_factory = hasattr(source, "create") and not isinstance(source, type)
@@ -171,12 +175,31 @@ def data_source(
         )
     if not name and not is_factory:
         raise ValueError("Give data_source() a name as well: the source becomes the format of that name.")
+    if name is not None and not is_factory:
+        _check_name(name)
     factory = _factory(source, name or "")
     session = spark or SparkSession.getActiveSession()
     complete_environment(session)
     # A class made here is pickled by value, so its attributes reach the planning process.
     attributes = {"factory": factory, "driver": driver_of(session)}
     return type(f"Flip27DataSource_{factory.name}", (Flip27DataSource,), attributes)
+
+
+def _check_name(name: str) -> None:
+    """Checks the name of the format of a user's source.
+
+    Raises:
+        ValueError: It has other characters than Spark's ``format`` and SQL take, or is the name of a format of this
+            package.
+    """
+    if not re.fullmatch(r"[\w.-]+", name, re.ASCII):
+        raise ValueError(
+            f"data_source() was given the name {name!r}. Give a name of letters, digits, '_', '-' and '.' only."
+        )
+    if name.lower() in BUILT_IN_FORMATS:
+        raise ValueError(
+            f"data_source() was given the name {name!r}, which is a format of flip27_stream. Give another name."
+        )
 
 
 def _factory(

@@ -64,14 +64,14 @@ def pending_splits(enumerator: SplitEnumerator[Any, Any]) -> int:
     return pending
 
 
-def described(enumerator: SplitEnumerator[Any, Any], looked: Mapping[str, SplitRange]) -> dict[str, Any]:
+def described(enumerator: SplitEnumerator[Any, Any], ranges: Mapping[str, SplitRange]) -> dict[str, Any]:
     """Returns the log ends in the form that users know, for Spark's progress.
 
     Raises:
         ContractError: The enumerator did not return a mapping from text to JSON.
     """
     who = type(enumerator).__name__
-    ends = enumerator.log_ends(looked)
+    ends = enumerator.log_ends(ranges)
     check_made(f"{who}.log_ends()", ends, Mapping)
     shown = enumerator.describe_positions(ends)
     check_made(f"{who}.describe_positions()", shown, Mapping)

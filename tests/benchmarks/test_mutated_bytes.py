@@ -12,7 +12,7 @@ from benchmarks.mutated_bytes import run
 from benchmarks.mutated_bytes.healthy import ASKED, TP, frames
 from benchmarks.mutated_bytes.run import PLACES, Cases, compare
 from flip27_stream.connectors.kafka.fetching.fetch_responses import read_fetch_response
-from flip27_stream.connectors.kafka.records.record_batches import Decoded, decode
+from flip27_stream.connectors.kafka.records.record_batches import DecodedRecords, decode
 from flip27_stream.errors import CorruptRecordError
 
 
@@ -47,15 +47,15 @@ def test_frames_are_those_of_brokers() -> None:
             assert bytes(response.partitions[TP].records) == bytes(size)
 
 
-def crash(*_: object, **__: object) -> Decoded:
+def crash(*_: object, **__: object) -> DecodedRecords:
     raise struct.error("an error of the decoder's own")
 
 
-def refuse(*_: object, **__: object) -> Decoded:
+def refuse(*_: object, **__: object) -> DecodedRecords:
     raise CorruptRecordError("everything")
 
 
-def misplace(*arguments: Any, **options: Any) -> Decoded:
+def misplace(*arguments: Any, **options: Any) -> DecodedRecords:
     decoded = decode(*arguments, **options)
     return replace(decoded, records=replace(decoded.records, offsets=decoded.records.offsets + 1))
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 from flip27_stream.connectors.files.format_options import file_format
-from flip27_stream.connectors.files.formats.file_format import Malformed
+from flip27_stream.connectors.files.formats.file_format import MalformedRecord
 from flip27_stream.connectors.kafka.values.value_json import JsonValueDecoder
 from flip27_stream.event_time.json_pointer import JsonPointer
 from tests.connectors.files.support.reading import read_table
@@ -65,7 +65,7 @@ def test_values_of_a_topic_are_those_of_a_file(tmp_path: Path, name: str) -> Non
     values = JsonValueDecoder(fields).decode(pa.array(lines, pa.binary()))
     assert values.bad is not None
     format = file_format("json", {"mode": "DROPMALFORMED"})
-    dropped: list[Malformed] = []
+    dropped: list[MalformedRecord] = []
     table = read_table(format, path, fields, dropped=dropped).combine_chunks()
 
     starts = [0, *itertools.accumulate(len(line) + 1 for line in lines)]

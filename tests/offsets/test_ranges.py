@@ -53,8 +53,8 @@ def test_a_recreated_split_may_begin_before_its_old_position() -> None:
 
 
 def test_py_14_nothing_is_read_between_an_offset_and_itself() -> None:
-    """The batch between an offset and itself reads nothing. Spark may ask for it, and the begin of batch 0 must not
-    be read again."""
+    """The batch between an offset and itself reads nothing. Spark may ask for it, and the rows of batch 0 must
+    not be read again."""
     offset = _offset(0, {"a": 7}, {"a": 0})
     assert ranges(offset, offset) == []
     assert ranges(None, None) == []

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from flip27_stream.errors import OptionError
 from flip27_stream.options.durations import parse_duration
+from flip27_stream.options.kinds import DURATION_OR_MS, POSITIVE_DURATION_OR_MS
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
@@ -85,3 +86,10 @@ def test_terms_of_a_duration_are_added(hours: int, minutes: int, ms: int, gap: s
 def test_any_text_is_a_duration_or_an_option_error(text: str) -> None:
     with contextlib.suppress(OptionError):
         assert parse_duration(text, "o") >= 0
+
+
+def test_a_number_without_a_unit_is_in_ms_where_an_option_allows_that() -> None:
+    assert DURATION_OR_MS.parse(" 1500 ", "o") == 1500
+    assert POSITIVE_DURATION_OR_MS.parse("2 s", "o") == 2000
+    with pytest.raises(OptionError, match=r"'o': '0'\. It must be longer than 0\."):
+        POSITIVE_DURATION_OR_MS.parse("0", "o")

@@ -46,6 +46,12 @@ def test_a_number_outside_its_bounds_names_option_value_and_bounds(value: str) -
         ROWS.get({"maxrows": value})
 
 
+def test_the_options_page_shows_both_bounds_of_a_number() -> None:
+    assert whole(1, 100).words == "whole number from 1 to 100"
+    assert whole(-1, 2**31 - 1).words == "whole number from -1 to 2147483647"
+    assert whole(0).words == "whole number from 0"  # any 64-bit number
+
+
 def test_words_are_taken_in_any_case_and_listed() -> None:
     kind = one_of({"FAILFAST": False, "DROPMALFORMED": True})
     assert kind.parse(" failFast ", "mode") is False

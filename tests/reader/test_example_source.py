@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from examples import log_folder
-from examples.log_folder import SCHEMA, Assigned, Context, LogFile, LogFolder, LogFolderEnumerator
+from examples.log_folder import SCHEMA, AssignedFiles, Context, LogFile, LogFolder, LogFolderEnumerator
 from flip27_stream.api import Boundedness, ReadLimits, SplitRange, WatermarkStrategy
 from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.event_time.assigners import timestamp_assigner
@@ -92,9 +92,9 @@ class Bounded(LogFolder):
     boundedness = Boundedness.BOUNDED
 
     def create_enumerator(self, context: Context) -> UpToNow:
-        return UpToNow(self.folder, context, Assigned())
+        return UpToNow(self.folder, context, AssignedFiles())
 
-    def restore_enumerator(self, context: Context, checkpoint: Assigned) -> UpToNow:
+    def restore_enumerator(self, context: Context, checkpoint: AssignedFiles) -> UpToNow:
         return UpToNow(self.folder, context, checkpoint)
 
 

@@ -89,6 +89,7 @@ def dropped_rows(progress: Mapping[str, Any]) -> int:
 
 
 def name_of(progress: Mapping[str, Any]) -> str:
+    """Returns the name of a query for messages: ``query 'clicks'``, or ``query`` and its id if it has no name."""
     return f"query '{progress['name']}'" if progress.get("name") else f"query {progress['id']}"
 
 

@@ -16,7 +16,7 @@ KEY = "flip27.batch"
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class ObservedEventTimes:
     """The event times that tasks observed. Times are in ms; ``None`` if they are unknown.
 
     Attributes:
@@ -104,7 +104,7 @@ class BatchNote:
     implausible: Mapping[str, int] = field(default_factory=dict)
     implausible_in_run: Mapping[str, int] = field(default_factory=dict)
     max_out_of_orderness_ms: int = 0
-    observed: Observed = field(default_factory=Observed)
+    observed: ObservedEventTimes = field(default_factory=ObservedEventTimes)
     reads: str = ""
     behind: OffsetsBehind = field(default_factory=OffsetsBehind)
     metrics: Mapping[str, int] = field(default_factory=dict)
@@ -123,7 +123,7 @@ class BatchNote:
         observed = _object(document.get("observed", {}))
         behind = _object(document.get("behind", {}))
         parts = {
-            "observed": Observed(**_known(Observed, observed)),
+            "observed": ObservedEventTimes(**_known(ObservedEventTimes, observed)),
             "behind": OffsetsBehind(**_known(OffsetsBehind, behind)),
         }
         note = BatchNote(**{**_known(BatchNote, document), **parts})

@@ -196,8 +196,9 @@ class CatalogSpool:
                     sizes.append(entry.stat().st_size)
         if len(sizes) >= _MOST_FILES or sum(sizes) >= _MOST_BYTES:
             raise AlignmentError(
-                f"The split-watermark table '{self.table}' does not get its rows: {len(sizes)} batches wait in "
-                f"{self.folder} for the session to write them. See the warnings of CatalogTableWriter"
+                f"Rows of the split-watermark table '{self.table}' are not written: {len(sizes)} batches wait in "
+                f"folder {self.folder} until the session writes them. The log of the session has the reason: see the "
+                "warnings of CatalogTableWriter"
             )
 
     def _unusable(self, cause: str) -> AlignmentError:

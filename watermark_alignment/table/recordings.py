@@ -99,10 +99,13 @@ class Recordings:
         self._delta: DeltaTable | None = None
 
     def look(self) -> TableChanges:
-        """Moves to the newest version.
+        """Moves to the newest version of the table.
 
-        Returns the changes, with the newest commits since the last call: those of the last :data:`LOG_REACH_MS`, and at
-        least 200. If the table was created again, the call counts as the first one.
+        If the table was deleted and created again since the last call, this call counts as the first one.
+
+        Returns:
+            What has changed since the last call. Of the commits since then it has the newest ones: at least 200 if
+            there are as many, and all that are at most :data:`LOG_REACH_MS` older than the newest.
         """
         before, delta = self._delta, self._table.load()
         is_another = before is None or before.metadata().id != delta.metadata().id

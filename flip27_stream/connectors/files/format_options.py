@@ -72,5 +72,6 @@ def _refuse_options_of_others(key: str, given: Mapping[str, str]) -> None:
         for option in options:
             if option.is_given(given) and option not in FORMAT_OPTIONS[key]:
                 raise OptionError(
-                    f"Option '{option.name}' goes with option 'files.format' {other}; the format is {key}."
+                    f"Option '{option.name}' is for 'files.format' {other}, but option 'files.format' is {key}. "
+                    f"Leave option '{option.name}' out, or change 'files.format'."
                 )

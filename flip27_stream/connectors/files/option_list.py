@@ -34,7 +34,7 @@ def _bytes(text: str, option: str) -> int:
     """Returns the number of bytes of a text such as ``10g``. Units are powers of 1024, as in Delta."""
     parts = re.fullmatch(r"(\d{1,18})\s*([kmgt]?)b?", text.strip().lower(), re.ASCII)
     if parts is None or not int(parts[1]):
-        raise OptionError.of(option, text, "Allowed: a number of bytes, or one with a unit: 64m, 10g.")
+        raise OptionError.of(option, text, "Allowed: a number of bytes, also with a unit: 64m, 10g.")
     return int(parts[1]) << 10 * " kmgt".index(parts[2] or " ")
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow.fs import FileSystem
 
 from flip27_stream.api import InputStatus, ReaderOutput, SourceReader, SourceReaderContext
-from flip27_stream.connectors.files.formats.file_format import FileFormat, Malformed, written_anew
+from flip27_stream.connectors.files.formats.file_format import FileFormat, MalformedRecord, written_anew
 from flip27_stream.connectors.files.formats.rows import read_rows
 from flip27_stream.connectors.files.split import FileSplit
 from flip27_stream.connectors.files.storage.found_file import FoundFile, time_text
@@ -107,7 +107,7 @@ class FileSourceReader(SourceReader[FileSplit]):
         opened = _status(split) if self._compare_times else None
         if opened is not None:
             _check_time(split, opened, what)
-        dropped: list[Malformed] = []
+        dropped: list[MalformedRecord] = []
         yield from read_rows(
             self._format,
             self._filesystem,
@@ -131,7 +131,7 @@ class FileSourceReader(SourceReader[FileSplit]):
         )
         self._context.metric_group().counter(metric_of(error)).inc()
 
-    def _leave_out(self, split: FileSplit, dropped: list[Malformed]) -> None:
+    def _leave_out(self, split: FileSplit, dropped: list[MalformedRecord]) -> None:
         log.warning(
             "%d malformed records of split %s are left out, the first being this one: %s",
             len(dropped),

@@ -144,7 +144,7 @@ class ChildContext(SplitEnumeratorContext[Any]):
     def _assigned(self) -> dict[str, HybridSourceSplit]:
         """Returns the assigned splits of the source, by their ids in that source."""
         splits = self._context.assigned_splits().values()
-        return {split.stored.id: split for split in splits if split.index == self._active.index}
+        return {split.serialized.id: split for split in splits if split.index == self._active.index}
 
     def _wrapped(self, split: SourceSplit) -> HybridSourceSplit:
         return HybridSourceSplit.of(self._active, split, self.known.get(split.split_id, ()))

@@ -53,7 +53,7 @@ class HybridSourceReader(SourceReader[HybridSourceSplit]):
                 self._readers[index] = mine[0].active.source.create_reader(context)
                 self._readers[index].start()
             self._readers[index].add_splits([split.split for split in mine])
-            cut = [RangeKey(split.stored.id, *split.span) for split in mine if split.span is not None]
+            cut = [RangeKey(split.serialized.id, *split.span) for split in mine if split.span is not None]
             self._ranges.setdefault(index, []).extend(cut)
 
     def poll_next(self, output: ReaderOutput) -> InputStatus:
@@ -102,7 +102,7 @@ class HybridSourceReader(SourceReader[HybridSourceSplit]):
     def _output(self, index: int, output: ReaderOutput) -> HybridReaderOutput:
         found = self._outputs.get(index)
         if found is None or found.of is not output:
-            mine = {s.stored.id: s for s in self._splits.values() if s.index == index}
+            mine = {s.serialized.id: s for s in self._splits.values() if s.index == index}
             active = next(iter(mine.values())).active
             found = HybridReaderOutput(output, active, {name: split.known for name, split in mine.items()})
             self._outputs[index] = found

@@ -212,11 +212,7 @@ class HybridSourceBuilder:
             OptionError: An earlier source is not bounded, or columns do not fit. The error names them.
         """
         index = len(self._entries)
-        if not self._entries[-1].is_bounded:
-            raise OptionError(
-                f"Source {index - 1} of the hybrid source, {self._entries[-1].name}, is not bounded: all sources "
-                "except the final one must be. Make it bounded, with bounded=True or an option for its end."
-            )
+        _check_is_bounded(self._entries[-1], index - 1)
         _check_object(source, index, may_be_function=True)
         factory = None if isinstance(source, Source) else source
         made = source if isinstance(source, Source) else tried(source, overlap)
@@ -225,22 +221,22 @@ class HybridSourceBuilder:
             schema = converted_schema(made.schema, converter)
             check(schema, self._schema, f"Source {index} of the hybrid source ({made.fingerprint})")
         _check_border(overlap, seam, index, self._schema)
-        self._entries.append(
-            SourceListEntry(
-                made,
-                factory,
-                boundedness or Boundedness.CONTINUOUS_UNBOUNDED,
-                converter,
-                _assigner(event_time, made),
-                overlap,
-                seam,
-            )
-        )
+        found = boundedness or Boundedness.CONTINUOUS_UNBOUNDED
+        assigner = _assigner(event_time, made)
+        self._entries.append(SourceListEntry(made, factory, found, converter, assigner, overlap, seam))
         return self
 
     def build(self) -> HybridSource:
         """Returns the hybrid source of all sources that were added."""
         return HybridSource(SourceList(self._entries, self._schema), self._limits)
+
+
+def _check_is_bounded(entry: SourceListEntry, index: int) -> None:
+    if not entry.is_bounded:
+        raise OptionError(
+            f"Source {index} of the hybrid source, {entry.name}, is not bounded: all sources "
+            "except the final one must be. Make it bounded, with bounded=True or an option for its end."
+        )
 
 
 def _check_object(source: object, index: int, *, may_be_function: bool = False) -> None:

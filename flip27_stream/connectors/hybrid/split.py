@@ -13,7 +13,7 @@ from flip27_stream.errors import CorruptCheckpointError
 
 
 @dataclass(frozen=True)
-class Stored:
+class SerializedSplit:
     """A split as the serializer of its source wrote it.
 
     Attributes:
@@ -39,16 +39,16 @@ class HybridSourceSplit(SourceSplit):
     Attributes:
         index: The index of its source.
         end_position: The end position of the previous source, from which its source was made.
-        stored: The serialized split of the source.
+        serialized: The serialized split of the source.
         known: The positions whose rows the previous source has.
         active: The source of the split.
-        cut: The split of the source, if it is known without deserializing ``stored``.
+        cut: The split of the source, if it is known without deserializing ``serialized``.
         span: The range of positions to read; ``None`` for a whole split.
     """
 
     index: int
     end_position: JsonValue
-    stored: Stored
+    serialized: SerializedSplit
     known: Intervals = ()
     active: ActiveSource = field(compare=False, kw_only=True)
     cut: SourceSplit | None = field(default=None, compare=False, kw_only=True)
@@ -57,22 +57,24 @@ class HybridSourceSplit(SourceSplit):
     @staticmethod
     def of(active: ActiveSource, split: SourceSplit, known: Intervals = ()) -> HybridSourceSplit:
         serializer = active.source.split_serializer
-        stored = Stored(split.split_id, serializer.version, serializer.serialize(split))
-        return HybridSourceSplit(active.index, active.end_position, stored, known, active=active, cut=split)
+        serialized = SerializedSplit(split.split_id, serializer.version, serializer.serialize(split))
+        return HybridSourceSplit(
+            active.index, active.end_position, serialized, known, active=active, cut=split
+        )
 
     def __hash__(self) -> int:
-        return hash((self.index, self.stored.id))
+        return hash((self.index, self.serialized.id))
 
     @cached_property
     def split_id(self) -> str:
-        return split_id(self.index, self.stored.id)
+        return split_id(self.index, self.serialized.id)
 
     @cached_property
     def split(self) -> Any:
         """The split as the Kafka, file or other source inside this hybrid source made it."""
         if self.cut is not None:
             return self.cut
-        return self.active.source.split_serializer.deserialize(self.stored.version, self.stored.data)
+        return self.active.source.split_serializer.deserialize(self.serialized.version, self.serialized.data)
 
     @property
     def positions_count_rows(self) -> bool:
@@ -105,10 +107,10 @@ class HybridSourceSplitSerializer(SimpleVersionedSerializer[HybridSourceSplit]):
         return 1
 
     def serialize(self, value: HybridSourceSplit) -> JsonValue:
-        stored = value.stored
-        data = None if stored.data == stored.id else stored.data
+        own = value.serialized
+        data = None if own.data == own.id else own.data
         known: list[JsonValue] = [list(pair) for pair in value.known]
-        written: list[JsonValue] = [value.index, stored.version, stored.id, data, value.end_position, known]
+        written: list[JsonValue] = [value.index, own.version, own.id, data, value.end_position, known]
         while written[-1] in (None, []):
             written.pop()
         return written
@@ -120,13 +122,14 @@ class HybridSourceSplitSerializer(SimpleVersionedSerializer[HybridSourceSplit]):
                 state, end, known = (*rest, None, None, None)[:3]
                 if not 0 <= index < len(self._sources.entries):
                     raise CorruptCheckpointError(
-                        f"The checkpoint has a split of source {index}, and the hybrid source has only "
-                        f"{len(self._sources.entries)} sources."
+                        f"The checkpoint has a split of source number {index}, counted from 0, but this hybrid source "
+                        f"has only {len(self._sources.entries)} sources. Give it the list of sources with which the "
+                        "checkpoint was written."
                     )
                 return HybridSourceSplit(
                     index,
                     end,
-                    Stored(name, child_version, name if state is None else state),
+                    SerializedSplit(name, child_version, name if state is None else state),
                     intervals_of(known or ()),  # type: ignore[arg-type]
                     active=self._sources.active(index, end),
                 )

@@ -197,7 +197,8 @@ class Committed(OffsetsInitializer):
         if missing:
             raise ConnectorError(
                 f"Consumer group '{self.group}' (option 'kafka.group.id') has committed no offset for "
-                f"{_names(missing)}."
+                f"{_names(missing)}. Commit an offset for each partition, or choose another value of option "
+                "'scan.bounded.mode'."
             )
         return offsets
 

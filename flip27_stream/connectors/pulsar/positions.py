@@ -44,14 +44,17 @@ def position_of(message_id: MessageIdParts) -> int:
 
 
 def ledger_of(position: int) -> int:
+    """Returns the id of the ledger in which a position is."""
     return position >> (_ENTRY_BITS + _INDEX_BITS)
 
 
 def entry_of(position: int) -> int:
+    """Returns the id of the entry, within its ledger, in which a position is."""
     return position >> _INDEX_BITS & _ENTRY_MASK
 
 
 def index_of(position: int) -> int:
+    """Returns the index of a position in the batch of its entry; see :func:`is_behind_entry` for the greatest one."""
     return position & _INDEX_MASK
 
 

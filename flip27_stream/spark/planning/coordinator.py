@@ -249,8 +249,8 @@ class SourceCoordinator:
         """Returns the next offset; ``None`` if no split moves and no state changes.
 
         Spark ends an AvailableNow run when ``latestOffset`` returns an unchanged offset, so this method plans again
-        until the run is over. It waits for all splits before the first offset of a checkpoint, which has the begin
-        position of every split.
+        until the run is over. It waits for all splits before the first offset of a checkpoint, which has the
+        position where every split begins.
         """
         assert self._enumerator is not None
         detector, stall = StallDetector(), None

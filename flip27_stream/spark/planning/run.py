@@ -98,8 +98,8 @@ class QueryRun:
         """Returns whether nothing is left to read, and no further split or record can come.
 
         Args:
-            plan_input: What the last batch was planned from.
-            context: Has the assigned splits.
+            plan_input: The ranges and states with which the last batch was planned.
+            context: The context of the enumerator, with the assigned splits.
         """
         ends = plan_input.log.values()
         return (

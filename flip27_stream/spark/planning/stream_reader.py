@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class TaskPartition(InputPartition):
-    """A partition that carries one task to an executor."""
+    """Spark's input partition for one task. Spark sends it, with the ranges that the task reads, to an executor."""
 
     def __init__(self, task: SplitTask) -> None:
         super().__init__(task)

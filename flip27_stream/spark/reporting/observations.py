@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from flip27_stream.spark.reporting.reports import SplitReport
-from watermark_alignment.table.batch_note import Observed
+from watermark_alignment.table.batch_note import ObservedEventTimes
 
 log = logging.getLogger("flip27_stream.spark.reporting.recorder")
 
@@ -27,11 +27,11 @@ class Observations:
     """
 
     def __init__(self, event_time: str, unit: str) -> None:
-        self._newest = Observed(event_time=event_time, unit=unit)
+        self._newest = ObservedEventTimes(event_time=event_time, unit=unit)
         self._told: set[str] = set()
         self._untimed: dict[str, int] = {}
 
-    def after(self, reports: Iterable[SplitReport]) -> Observed:
+    def after(self, reports: Iterable[SplitReport]) -> ObservedEventTimes:
         """Adds the reports of one more batch, and returns the sum."""
         known, told = self._newest, list(reports)
         example = next((r.implausible_example for r in told if r.implausible_example is not None), None)

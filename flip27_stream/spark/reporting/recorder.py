@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import logging
 import threading
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
@@ -52,7 +52,7 @@ class BatchRecorder:
         self._reads = shortened(reads)
         self._alignment = alignment
         self._enumerator_metrics = metrics
-        self._reader_metrics = Counter[str]()
+        self._reader_metrics = collections.Counter[str]()
         self._running: BatchRecord | None = None
         self._table_rows: TableRows | None = None
         self._writer: TableWriter | None = None
@@ -60,7 +60,7 @@ class BatchRecorder:
         self._silent_batches = 0
         self._was_late = False
         self._has_prepared = False
-        self._implausible = Counter[str]()
+        self._implausible = collections.Counter[str]()
         self._observations = Observations(alignment.event_time, alignment.event_time_unit or "ms")
 
     def open(self, fingerprint: str, lineage: str) -> None:
@@ -171,7 +171,11 @@ class BatchRecorder:
         self._running = None
 
     def _note(
-        self, table_rows: TableRows, batch: BatchRecord, implausible: Counter[str], behind: Collection[int]
+        self,
+        table_rows: TableRows,
+        batch: BatchRecord,
+        implausible: collections.Counter[str],
+        behind: Collection[int],
     ) -> BatchNote:
         observed = self._observations.after(batch.reports.values())
         return BatchNote(
@@ -187,7 +191,7 @@ class BatchRecorder:
             reads=self._reads,
             observed=observed,
             behind=OffsetsBehind.of(behind, observed.bytes_per_row),
-            metrics=_most(self._reader_metrics + Counter(self._enumerator_metrics.snapshot())),
+            metrics=_most(self._reader_metrics + collections.Counter(self._enumerator_metrics.snapshot())),
         )
 
     def _warn_of_silence(self, batch: BatchRecord) -> None:
@@ -198,7 +202,7 @@ class BatchRecorder:
             self._silent_batches += 1
         if batch.is_unobserved() and self._silent_batches == _SILENT_BATCHES:
             log.warning(
-                "no task has reported in %d batches: watermarks are planned, not observed. Alignment uses only the "
+                "No task has reported in %d batches: watermarks are planned, not observed. Alignment uses only the "
                 "event times that planning finds, and out-of-order records are not noticed. Let executors reach the "
                 "driver at "
                 "spark.driver.host.",
@@ -213,7 +217,7 @@ class BatchRecorder:
         is_late = not self._writer.flush(time_limit_s, min(time_limit_s, _FAILING_TIMEOUT_S))
         if is_late and not self._was_late:
             log.warning(
-                "the run ends before its last rows are in the table %s, which could not be written in time; they are "
+                "The run ends before its last rows are in the table %s, which could not be written in time; they are "
                 "written as soon as the table can be written",
                 self._alignment.table,
             )
@@ -236,6 +240,6 @@ def _prepare_columns() -> None:
         start(threading.Thread(target=pa.array, args=([0],), name="prepare-columns", daemon=True))
 
 
-def _most(counts: Counter[str]) -> dict[str, int]:
+def _most(counts: collections.Counter[str]) -> dict[str, int]:
     """Returns the 100 greatest counts. Every member of the group reads the note, so it must stay short."""
     return dict(counts.most_common(_MOST_NAMED))

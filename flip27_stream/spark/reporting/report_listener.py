@@ -205,7 +205,7 @@ class ReportListener:
         except BlockingIOError:
             return
         except Exception as e:  # noqa: BLE001 - an error of one client must not affect the others
-            log.info("a report was refused: %s", e)
+            log.info("A report was refused: %s", e)
         self._disconnect(client)
 
     def _makes_room(self) -> bool:

@@ -69,7 +69,7 @@ def send_report(address: ReportAddress, report: TaskReport) -> bool:
         _deliver_with_retries(address, text)
     except (OSError, UnicodeError, _BusyError) as e:  # UnicodeError: of an invalid host name
         _unreachable.setdefault(address, _BackOff()).failed()
-        log.info("no report to %s:%d: %s", address.host, address.port, e)
+        log.info("No report could be sent to %s:%d: %s", address.host, address.port, e)
         return False
     _unreachable.pop(address, None)
     return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import collections
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -86,9 +86,9 @@ class BatchRecord:
         """Returns whether rows were planned and no task has sent a report."""
         return not self.reports and any(p.start < p.end for p in self.splits.values())
 
-    def implausible(self) -> Counter[str]:
+    def implausible(self) -> collections.Counter[str]:
         """Returns the number of records with an implausible event time, by split id, without zeros."""
-        counts = Counter[str]()
+        counts = collections.Counter[str]()
         for report in self.reports.values():
             if report.implausible:
                 counts[report.split] += report.implausible

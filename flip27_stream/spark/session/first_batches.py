@@ -58,7 +58,7 @@ def _listen(spark: SparkSession) -> str:
         arguments = listening, weakref.ref(spark)
         start(threading.Thread(target=_serve, args=arguments, name="first-batches", daemon=True))
     except (PySparkException, OSError, AttributeError, ConnectorError) as error:
-        log.debug("no process can ask where a first batch begins: %s", error)
+        log.debug("No process can ask where a first batch begins: %s", error)
         return ""
     return address
 
@@ -86,7 +86,7 @@ def _serve(listening: socket.socket, session: weakref.ref[SparkSession]) -> None
                     asked = json.load(question)
                 connection.sendall(_answer(session(), asked["end"], asked["definition"]).encode())
             except Exception as error:  # noqa: BLE001 - of the JVM and of any file system
-                log.warning("The begin of a first batch could not be found: %s", error)
+                log.warning("The beginning of a first batch could not be found: %s", error)
 
 
 def _answer(spark: SparkSession | None, end: Any, definition: str) -> str:

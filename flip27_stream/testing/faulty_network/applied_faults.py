@@ -11,7 +11,7 @@ from typing import Protocol
 from flip27_stream.testing.faulty_network.faults import Admission, Delay, Direction, End, Fault, Flow
 
 
-class Counted(Protocol):
+class CountedDirection(Protocol):
     """One direction of a connection, with the number of bytes that it has passed on."""
 
     direction: Direction
@@ -27,12 +27,12 @@ class Application:
         is_on: Whether it is still applied.
     """
 
-    def __init__(self, fault: Fault, standing: Mapping[Counted, int]) -> None:
+    def __init__(self, fault: Fault, standing: Mapping[CountedDirection, int]) -> None:
         self.fault, self.cuts, self.is_on = fault, 0, True
         self._standing = standing
         self._chance = random.Random(fault.seed if isinstance(fault, Delay) else 0)
 
-    def allowance(self, of: Counted) -> int | None:
+    def allowance(self, of: CountedDirection) -> int | None:
         """Returns how many more bytes the fault lets pass, or ``None`` for any number."""
         passed, is_new = of.passed - self._standing.get(of, 0), of not in self._standing
         return self.fault.allowance(Flow(of.direction, of.head, passed, is_new, self.cuts))
@@ -75,12 +75,12 @@ class AppliedFaults:
         rates = (each.fault.bytes_per_s(direction) for each in self._on)
         return min((rate for rate in rates if rate is not None), default=None)
 
-    def room(self, of: Counted) -> int | None:
+    def room(self, of: CountedDirection) -> int | None:
         """Returns how many more bytes can pass, or ``None`` for any number."""
         left = (each.allowance(of) for each in self._on)
         return min((bytes_left for bytes_left in left if bytes_left is not None), default=None)
 
-    def cutting(self, of: Counted) -> Application | None:
+    def cutting(self, of: CountedDirection) -> Application | None:
         """Returns the fault that ends a connection now, or ``None``."""
         ending = (each for each in self._on if each.fault.end is not End.HOLD)
         return next((each for each in ending if each.allowance(of) == 0), None)

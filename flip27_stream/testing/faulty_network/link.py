@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from flip27_stream.testing.faulty_network.applied_faults import Application, AppliedFaults, Counted
+from flip27_stream.testing.faulty_network.applied_faults import Application, AppliedFaults, CountedDirection
 from flip27_stream.testing.faulty_network.connection import LinkConnection
 from flip27_stream.testing.faulty_network.faults import Admission, End, Fault
 from flip27_stream.testing.faulty_network.link_listener import LinkListener
@@ -124,7 +124,7 @@ class Link:
 
     async def _apply(self, fault: Fault) -> Application:
         before = self._faults.admission
-        pipes: dict[Counted, int] = {
+        pipes: dict[CountedDirection, int] = {
             pipe: pipe.passed for connection in self._connections for pipe in connection.pipes
         }
         application = Application(fault, pipes)

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flip27_stream.connectors.files.backlog.listed_files import Listed, ListedFiles
+from flip27_stream.connectors.files.backlog.listed_files import ListedFiles, ListingChanges
 from flip27_stream.connectors.files.backlog.processed_files import ProcessedFiles
 from flip27_stream.connectors.files.formats.statistics import FileStatistics
 from flip27_stream.connectors.files.storage.retries import Retries
@@ -256,7 +256,7 @@ def test_a_file_that_is_truncated_and_written_anew_after_it_was_listed(
     file, take_in = tmp_path / "a.txt", ListedFiles.take_in
     file.write_text("old\n")
 
-    def truncating(self: ListedFiles, look: Listed) -> None:
+    def truncating(self: ListedFiles, look: ListingChanges) -> None:
         take_in(self, look)
         file.write_text("")
 

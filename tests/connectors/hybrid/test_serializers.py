@@ -13,7 +13,7 @@ from flip27_stream.connectors.hybrid.planning.enumerator_state import (
     HybridEnumeratorStateSerializer,
 )
 from flip27_stream.connectors.hybrid.planning.source_end import SourceEnd, TailSplit
-from flip27_stream.connectors.hybrid.split import HybridSourceSplit, Stored
+from flip27_stream.connectors.hybrid.split import HybridSourceSplit, SerializedSplit
 from flip27_stream.errors import CorruptCheckpointError, NewerCheckpointError
 from tests.connectors.hybrid.support.kit import NotingFactory, history
 from tests.spark.support.sources.memory_source import MemorySplit
@@ -29,7 +29,7 @@ SPLITS: list[tuple[HybridSourceSplit, Any]] = [
         [1, 1, "b", None, 17, [[0, 4], [6, 9]]],
     ),
     (
-        HybridSourceSplit(0, None, Stored("x", 3, {"file": "y"}), active=CHAIN.active(0)),
+        HybridSourceSplit(0, None, SerializedSplit("x", 3, {"file": "y"}), active=CHAIN.active(0)),
         [0, 3, "x", {"file": "y"}],
     ),
 ]
@@ -58,7 +58,10 @@ SEAMS = [
     SourceEnd(greatest=5, blind=True),
     SourceEnd(
         greatest=9,
-        tail={"f": TailSplit(Stored("f", 2, [1, "f"]), 0, 7, 9), "g": TailSplit(Stored("g", 2, "g"), 3, 4)},
+        tail={
+            "f": TailSplit(SerializedSplit("f", 2, [1, "f"]), 0, 7, 9),
+            "g": TailSplit(SerializedSplit("g", 2, "g"), 3, 4),
+        },
     ),
 ]
 

@@ -132,7 +132,7 @@ class TestRecordTimestamps(OnBroker, SourceConformanceSuite):
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(DISORDER_MS)
 
 
-class TestTimesInTheValue(OnBroker, EventTimeChecks, RunningChecks):
+class TestKafkaTimesInTheValue(OnBroker, EventTimeChecks, RunningChecks):
     """The event time is in the payload, where the source probes for it. Only checks of event times and of runs
     are affected by that."""
 

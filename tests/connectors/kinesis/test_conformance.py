@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from flip27_stream.api import ReadLimits, WatermarkStrategy
+from flip27_stream.api import WatermarkStrategy
 from flip27_stream.connectors.kinesis import KinesisSource
 from flip27_stream.event_time.assigners import timestamp_assigner
 from flip27_stream.testing import ExternalSystem, FaultyNetwork, KinesisServer, SourceConformanceSuite
@@ -22,11 +22,10 @@ from flip27_stream.testing.conformance.restarts import RestartChecks
 from flip27_stream.testing.conformance.running import RunningChecks
 from flip27_stream.testing.kinesis import skip_reason
 from tests.connectors.support.interruptions import interruptions
-from tests.connectors.support.paused_server import PausedServerSystem, limit_options
+from tests.connectors.support.paused_server import EndlessLogs
 
 pytestmark = pytest.mark.node
 
-NOON = 1_700_000_000_000
 SHARDS = 6
 SETTLED = 100
 """The end of a shard that had more records of late is looked for before its settling time."""
@@ -34,7 +33,7 @@ SETTLED = 100
 _systems = itertools.count()
 
 
-class KinesisShards(PausedServerSystem):
+class KinesisShards(EndlessLogs):
     """A stream with a shard for each split. The event time is the time of arrival, or a time in the data.
 
     Args:
@@ -67,21 +66,6 @@ class KinesisShards(PausedServerSystem):
             **self._reached,
         }
         return KinesisSource({**options, **more}, self._strategy)
-
-    @property
-    def source(self) -> KinesisSource:
-        return self._source()
-
-    @property
-    def bounded(self) -> None:
-        return None
-
-    def limited(self, limits: ReadLimits) -> KinesisSource | None:
-        options = limit_options(limits)
-        return None if options is None else self._source(**options)
-
-    def write(self, split: int, count: int) -> Sequence[Hashable]:
-        return self.write_at(split, [NOON + 1000 * split + 10 * i for i in range(count)])
 
     def write_at(self, split: int, times: Sequence[int | None]) -> Sequence[Hashable]:
         """Writes in small calls, because the records of one call arrive in the same millisecond."""
@@ -153,7 +137,7 @@ def network(own_server: KinesisServer) -> Iterator[FaultyNetwork]:
         yield running
 
 
-class TestBehindAFaultyNetwork(ReadingChecks, RestartChecks, EventTimeChecks, RunningChecks):
+class TestKinesisBehindAFaultyNetwork(ReadingChecks, RestartChecks, EventTimeChecks, RunningChecks):
     """While answers come late and connections are cut, for which the name of the test is the seed."""
 
     large_split = 500

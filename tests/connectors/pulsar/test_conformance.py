@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from flip27_stream.api import ReadLimits, WatermarkStrategy
+from flip27_stream.api import WatermarkStrategy
 from flip27_stream.connectors.pulsar import PulsarSource
 from flip27_stream.connectors.pulsar.records.columns import SCHEMA
 from flip27_stream.event_time.assigners import timestamp_assigner
@@ -23,17 +23,16 @@ from flip27_stream.testing.conformance.running import RunningChecks
 from flip27_stream.testing.pulsar import skip_reason
 from tests.connectors.pulsar.support.kit import QUICK
 from tests.connectors.support.interruptions import interruptions
-from tests.connectors.support.paused_server import PausedServerSystem, limit_options
+from tests.connectors.support.paused_server import EndlessLogs
 
 pytestmark = pytest.mark.jvm
 
-NOON = 1_700_000_000_000
 PARTITIONS = 6
 
 _systems = itertools.count()
 
 
-class PulsarPartitions(PausedServerSystem):
+class PulsarPartitions(EndlessLogs):
     """A topic with a partition for each split. Each message has a publish time, and an event time in its value.
 
     Args:
@@ -61,21 +60,6 @@ class PulsarPartitions(PausedServerSystem):
             **self._reached,
         }
         return PulsarSource({**options, **more}, self._strategy)
-
-    @property
-    def source(self) -> PulsarSource:
-        return self._source()
-
-    @property
-    def bounded(self) -> None:
-        return None
-
-    def limited(self, limits: ReadLimits) -> PulsarSource | None:
-        options = limit_options(limits)
-        return None if options is None else self._source(**options)
-
-    def write(self, split: int, count: int) -> Sequence[Hashable]:
-        return self.write_at(split, [NOON + 1000 * split + 10 * i for i in range(count)])
 
     def write_at(self, split: int, times: Sequence[int | None]) -> Sequence[Hashable]:
         """Writes few messages one by one, so that their publish times differ, and many messages in batches."""
@@ -127,7 +111,7 @@ class TestPublishTimes(SourceConformanceSuite):
         pytest.skip("every message has a publish time, which the client's clock gives")
 
 
-class TestTimesInTheValue(EventTimeChecks):
+class TestPulsarTimesInTheValue(EventTimeChecks):
     """The event time is in the value, where the source probes for it."""
 
     strategy = WatermarkStrategy().with_timestamp_assigner(
@@ -142,7 +126,7 @@ class TestTimesInTheValue(EventTimeChecks):
         return PulsarPartitions(self._server, self.strategy)
 
 
-class TestBehindAFaultyNetwork(ReadingChecks, RestartChecks, EventTimeChecks, RunningChecks):
+class TestPulsarBehindAFaultyNetwork(ReadingChecks, RestartChecks, EventTimeChecks, RunningChecks):
     """While answers come late and connections are cut, for which the name of the test is the seed."""
 
     large_split = 5000

@@ -72,7 +72,7 @@ class Log(RangeSplit):
 
 
 @dataclass(frozen=True)
-class Assigned:
+class AssignedLogs:
     count: int
 
 
@@ -136,7 +136,7 @@ class MemoryLogs(ExternalSystem):
 
 
 @dataclass(frozen=True)
-class MemoryLogSource(Source[Log, Assigned]):
+class MemoryLogSource(Source[Log, AssignedLogs]):
     system: int
     fault: str = ""
     limits: ReadLimits = field(default_factory=ReadLimits)
@@ -164,8 +164,8 @@ class MemoryLogSource(Source[Log, Assigned]):
         return faults.get(self.fault, DataclassSerializer)(Log)
 
     @property
-    def enumerator_checkpoint_serializer(self) -> DataclassSerializer[Assigned]:
-        return DataclassSerializer(Assigned)
+    def enumerator_checkpoint_serializer(self) -> DataclassSerializer[AssignedLogs]:
+        return DataclassSerializer(AssignedLogs)
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader[Log]:
         if self.fault in ("positions out of range", "other columns", "a stranger's rows"):
@@ -174,11 +174,13 @@ class MemoryLogSource(Source[Log, Assigned]):
         return reader(context, self.schema, lambda split: read(split, self.fault))
 
     def create_enumerator(self, context: SplitEnumeratorContext[Log]) -> Enumerator:
-        return Enumerator(self, context, Assigned(0))
+        return Enumerator(self, context, AssignedLogs(0))
 
-    def restore_enumerator(self, context: SplitEnumeratorContext[Log], checkpoint: Assigned) -> Enumerator:
+    def restore_enumerator(
+        self, context: SplitEnumeratorContext[Log], checkpoint: AssignedLogs
+    ) -> Enumerator:
         forgets = self.fault == "assigns again after a restart"
-        return Enumerator(self, context, Assigned(0) if forgets else checkpoint, restored=True)
+        return Enumerator(self, context, AssignedLogs(0) if forgets else checkpoint, restored=True)
 
 
 def read(split: Log, fault: str) -> Iterator[Any]:
@@ -205,12 +207,12 @@ def read(split: Log, fault: str) -> Iterator[Any]:
         yield Record((split.log, n), None if fault else n, times[n])
 
 
-class Enumerator(SplitEnumerator[Log, Assigned], SupportsEventTimePositions):
+class Enumerator(SplitEnumerator[Log, AssignedLogs], SupportsEventTimePositions):
     def __init__(
         self,
         source: MemoryLogSource,
         context: SplitEnumeratorContext[Log],
-        state: Assigned,
+        state: AssignedLogs,
         restored: bool = False,
     ) -> None:
         self._source = source
@@ -234,7 +236,7 @@ class Enumerator(SplitEnumerator[Log, Assigned], SupportsEventTimePositions):
             raise error
         for log in range(self._state.count, self._state.count if self._stays else count):
             self._context.assign_split(self.split_of(log), log % self._context.current_parallelism())
-            self._state = Assigned(log + 1)
+            self._state = AssignedLogs(log + 1)
         if self._source.is_bounded:
             for reader in self._context.registered_readers():
                 self._context.signal_no_more_splits(reader)
@@ -270,9 +272,9 @@ class Enumerator(SplitEnumerator[Log, Assigned], SupportsEventTimePositions):
 
     def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
         if self._source.fault == "takes any event for its own":
-            self._state = Assigned(self._state.count + 1)
+            self._state = AssignedLogs(self._state.count + 1)
 
-    def snapshot_state(self) -> Assigned:
+    def snapshot_state(self) -> AssignedLogs:
         if self._source.fault == "a restless state":
             return replace(self._state, count=self._state.count + 1000 * next(self._snapshots))
         return self._state

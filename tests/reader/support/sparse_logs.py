@@ -17,7 +17,7 @@ from flip27_stream.api import (
 )
 from flip27_stream.reader import DataclassSerializer, IteratorSourceReader
 from tests.reader.support.memory_logs import (
-    Assigned,
+    AssignedLogs,
     Enumerator,
     Log,
     MemoryLogs,
@@ -55,10 +55,10 @@ class SparseLogSource(MemoryLogSource):
         return IteratorSourceReader(context, self.schema, lambda split: read(split, "has no positions"))
 
     def create_enumerator(self, context: SplitEnumeratorContext[Log]) -> SparseEnumerator:
-        return SparseEnumerator(self, context, Assigned(0))
+        return SparseEnumerator(self, context, AssignedLogs(0))
 
     def restore_enumerator(
-        self, context: SplitEnumeratorContext[Log], checkpoint: Assigned
+        self, context: SplitEnumeratorContext[Log], checkpoint: AssignedLogs
     ) -> SparseEnumerator:
         return SparseEnumerator(self, context, checkpoint, restored=True)
 

@@ -8,13 +8,16 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import PySparkException
 
 from tests.connectors.kafka.support.registry_server import RegistryServer, framed, registry_server, written
 from tests.spark.support.kafka_queries import SECOND, T0, KafkaQueries
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 pytestmark = pytest.mark.jvm
 
@@ -44,6 +47,26 @@ def server() -> Iterator[RegistryServer]:
         yield running
 
 
+def orders_of_the_page(queries: KafkaQueries, topic: str, registry_url: str) -> DataFrame:
+    """Returns the stream of the example in docs/columns.md, with a topic, a registry and alignment."""
+    _, _, code = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "columns.md").read_text(), re.DOTALL)
+    aligned = queries.aligned("10 s") | {"maxOffsetsPerTrigger": "40", "startingOffsets": "earliest"}
+    more = "".join(f".option({key!r}, {value!r})" for key, value in aligned.items())
+    for printed, ours in {
+        "localhost:9092": queries.broker.bootstrap_servers,
+        '"subscribe", "orders"': f'"subscribe", "{topic}"',
+        "https://registry.example.com": registry_url,
+        "user:password": SECRET,
+        ".schema(": f"{more}.schema(",
+    }.items():
+        assert printed in code
+        code = code.replace(printed, ours)
+    names: dict[str, Any] = {"spark": queries.spark}
+    exec(compile(code, "columns.md", "exec"), names)
+    orders: DataFrame = names["orders"]
+    return orders
+
+
 def test_values_of_two_schemas_are_aligned_by_a_field(
     queries: KafkaQueries, topic: Callable[..., str], server: RegistryServer
 ) -> None:
@@ -67,21 +90,7 @@ def test_values_of_two_schemas_are_aligned_by_a_field(
         return next(failing, None) if sent.get("authorization") == basic else (401, b"")
 
     server.fault = fault
-    _, _, code = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "columns.md").read_text(), re.DOTALL)
-    aligned = queries.aligned("10 s") | {"maxOffsetsPerTrigger": "40", "startingOffsets": "earliest"}
-    more = "".join(f".option({key!r}, {value!r})" for key, value in aligned.items())
-    for printed, ours in {
-        "localhost:9092": queries.broker.bootstrap_servers,
-        '"subscribe", "orders"': f'"subscribe", "{name}"',
-        "https://registry.example.com": server.url,
-        "user:password": SECRET,
-        ".schema(": f"{more}.schema(",
-    }.items():
-        assert printed in code
-        code = code.replace(printed, ours)
-    names: dict[str, Any] = {"spark": queries.spark}
-    exec(compile(code, "columns.md", "exec"), names)
-    output = queries.run(names["orders"])
+    output = queries.run(orders_of_the_page(queries, name, server.url))
 
     found = sorted((row["id"], row["note"], row["ordered"].astimezone(timezone.utc)) for row in output.rows())
     assert [row[:2] for row in found] == [

@@ -147,11 +147,11 @@ def test_a_member_that_stands_still_is_given_up_where_each_look_ends_after_the_p
     run.coordinator.prepare_available_now()
     assert [step(run), step(run)] == [[], []]
     monkeypatch.setattr("watermark_alignment.group.membership._TIME_LIMIT_S", 0.0)
-    waiting.before_it_passes = lambda: looked(run)
+    waiting.before_it_passes = lambda: wait_for_look(run)
     assert waiting.until_it_moves(run, [slow]) > TIMEOUT
 
 
-def looked(query: DrivenQuery) -> None:
+def wait_for_look(query: DrivenQuery) -> None:
     member = member_of(query)
     wait_until(lambda: member._done >= member._asked, "its look at the group", 30)
 
@@ -255,7 +255,7 @@ def test_a_run_waits_once_for_an_outage_of_the_table(
         patched.setattr(SplitWatermarkTable, "append", down)
         assert [step(run) for _ in range(4)] == [None] * 4
     assert waits == [(30.0, 5.0), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0)]
-    assert len([m for m in caplog.messages if "the run ends before its last rows" in m]) == 1
+    assert len([m for m in caplog.messages if "The run ends before its last rows" in m]) == 1
     wait_until(lambda: step(run) is None and len(run.rows()) == 2, "the rows to be written", 30)
     step(run)
     step(run)

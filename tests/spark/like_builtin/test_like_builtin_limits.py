@@ -26,7 +26,7 @@ pytestmark = pytest.mark.jvm
 MakeTopic = Callable[..., str]
 
 
-def fill(queries: KafkaQueries, topic: str, counts: Mapping[int, int]) -> None:
+def write_at_once(queries: KafkaQueries, topic: str, counts: Mapping[int, int]) -> None:
     """Appends the given number of records to each partition. The records of a partition are written all at once."""
     for partition, count in counts.items():
         write_bulk(queries.broker.bootstrap_servers, topic, partition, T0 + np.arange(count), b"v")
@@ -38,7 +38,7 @@ def test_available_now_ends_after_as_many_batches_as_the_limit_makes(
 ) -> None:
     """SK-01: an AvailableNow run reads 15 records in three batches under a limit of 5."""
     name = topic(5)
-    fill(queries, name, {0: 15})
+    write_at_once(queries, name, {0: 15})
     batches = collect(queries.stream(name, {"maxOffsetsPerTrigger": "5"}, source), queries.folder / "c")
     assert sizes(batches) == [5, 5, 5]
 
@@ -50,11 +50,11 @@ def test_a_limit_is_divided_by_size_and_small_shares_are_rounded_up(
     """SK-04: a limit is divided among partitions by the number of records that are left in each. A share below one
     record is rounded up. This holds across a restart with the same checkpoint, too."""
     name = topic(3)
-    fill(queries, name, {0: 40, 1: 11, 2: 1})
+    write_at_once(queries, name, {0: 40, 1: 11, 2: 1})
     stream, checkpoint = queries.stream(name, {"maxOffsetsPerTrigger": "10"}, source), queries.folder / "c"
     first = rows_by_partition(collect(stream, checkpoint))
     assert first[0] == {0: 7, 1: 2, 2: 1}
-    fill(queries, name, {0: 11, 2: 3})
+    write_at_once(queries, name, {0: 11, 2: 3})
     second = rows_by_partition(collect(stream, checkpoint))
     assert second == [{0: 7, 2: 2}, {0: 4, 2: 1}]
     assert sum(batch.get(0, 0) for batch in [*first, *second]) == 51
@@ -67,11 +67,11 @@ def test_trigger_once_reads_everything_whatever_the_limits(
     """SK-05: Trigger.Once reads everything in one batch, whatever the limits. The next run reads what has come since,
     even if that is less than the minimum."""
     name = topic(2)
-    fill(queries, name, {0: 20, 1: 4})
+    write_at_once(queries, name, {0: 20, 1: 4})
     limits = {"maxOffsetsPerTrigger": "15", "minOffsetsPerTrigger": "12", "maxTriggerDelay": "1h"}
     stream, checkpoint = queries.stream(name, limits, source), queries.folder / "c"
     assert sizes(collect(stream, checkpoint, ONCE)) == [24]
-    fill(queries, name, {0: 11})
+    write_at_once(queries, name, {0: 11})
     assert sizes(collect(stream, checkpoint, ONCE)) == [11]
 
 
@@ -84,7 +84,7 @@ def test_a_batch_waits_for_its_minimum(queries: KafkaQueries, topic: MakeTopic, 
     each batch.
     """
     name, other = topic(3), topic()
-    fill(queries, name, {0: 10, 1: 5, 2: 1})
+    write_at_once(queries, name, {0: 10, 1: 5, 2: 1})
     stream = queries.stream(name, {"minOffsetsPerTrigger": "15"}, source)
     running = Collected(stream.unionAll(queries.stream(other, {}, source)), queries.folder / "c", CONTINUOUS)
     # Spark may ask for the first batch of the second source too early to see the 6 records, but not for its second one.
@@ -98,7 +98,7 @@ def test_a_batch_waits_for_its_minimum(queries: KafkaQueries, topic: MakeTopic, 
     try:
         for rows, filled, more in steps:
             wait_until(lambda rows=rows: arrived(running, rows), f"{rows} rows", TIME_LIMIT_S)  # type: ignore[misc]
-            fill(queries, filled, more)
+            write_at_once(queries, filled, more)
     finally:
         running.query.stop()
     read = [batch["topic"].to_pylist().count(name) for batch in running.batches]
@@ -109,12 +109,12 @@ def test_a_batch_waits_for_its_minimum(queries: KafkaQueries, topic: MakeTopic, 
 def test_a_batch_waits_no_longer_than_the_delay(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
     """SK-06, SK-08: a batch below the minimum runs once ``maxTriggerDelay`` has passed since the last batch."""
     name = topic()
-    fill(queries, name, {0: 16})
+    write_at_once(queries, name, {0: 16})
     limits = {"minOffsetsPerTrigger": "15", "maxTriggerDelay": "2s"}
     running = Collected(queries.stream(name, limits, source), queries.folder / "c", CONTINUOUS)
     try:
         wait_until(lambda: arrived(running, 16), "the first batch", TIME_LIMIT_S)
-        fill(queries, name, {0: 10})
+        write_at_once(queries, name, {0: 10})
         wait_until(lambda: arrived(running, 26), "a batch below the minimum", TIME_LIMIT_S)
     finally:
         running.query.stop()
@@ -134,7 +134,7 @@ def test_available_now_reads_records_below_the_minimum(
     """SK-08: the first batch of a run does not wait for the minimum. With AvailableNow the built-in source leaves
     records below the minimum to the next run. This project's source reads them in the same run."""
     name = topic()
-    fill(queries, name, {0: 12})
+    write_at_once(queries, name, {0: 12})
     limits = {"minOffsetsPerTrigger": "4", "maxOffsetsPerTrigger": "5"}
     stream, checkpoint = queries.stream(name, limits, source), queries.folder / "c"
     assert [sizes(collect(stream, checkpoint)) for _ in runs] == runs
@@ -144,7 +144,7 @@ def test_available_now_reads_records_below_the_minimum(
 def test_the_greatest_limit_does_not_overflow(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
     """SK-09: with the greatest possible limit, 2^63 - 1, a query reads all records that are left."""
     name = topic()
-    fill(queries, name, {0: 10})
+    write_at_once(queries, name, {0: 10})
     start = json.dumps({name: {"0": 5}})
     options = {"maxOffsetsPerTrigger": str(2**63 - 1), "startingOffsets": start}
     assert sizes(collect(queries.stream(name, options, source), queries.folder / "c")) == [5]
@@ -155,7 +155,7 @@ def test_the_progress_shows_the_true_end(queries: KafkaQueries, topic: MakeTopic
     """SK-34: ``latestOffset`` in the progress is the end of the log in Spark's JSON form, even if a limit lets the
     batch end before it."""
     name = topic(2)
-    fill(queries, name, {0: 4, 1: 2})
+    write_at_once(queries, name, {0: 4, 1: 2})
     running = Collected(queries.stream(name, {"maxOffsetsPerTrigger": "3"}, source), queries.folder / "c")
     running.finish()
     read = [progress.sources[0] for progress in running.query.recentProgress if progress.numInputRows]

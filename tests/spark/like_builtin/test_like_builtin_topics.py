@@ -14,15 +14,11 @@ import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
 from tests.spark.support.both_sources import Collected, both_formats, collect, failure, positions, rows
-from tests.spark.support.kafka_queries import T0, KafkaQueries, Output, records
+from tests.spark.support.kafka_queries import T0, KafkaQueries, Output, fill
 
 pytestmark = pytest.mark.jvm
 
 MakeTopic = Callable[..., str]
-
-
-def fill(queries: KafkaQueries, topic: str, partitions: int, each: int) -> None:
-    queries.broker.write(topic, [r for p in range(partitions) for r in records(p, [T0] * each)])
 
 
 def offsets(topic: str, partitions: int, begin: int, end: int) -> Counter[tuple[str, int, int]]:

@@ -322,8 +322,8 @@ def test_everything_before_start_is_announced_as_processed(make: Callable[..., D
 def test_a_query_does_not_start_without_one_of_its_splits(
     make: Callable[..., DrivenQuery], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A query does not start before each of its splits has answered. The first offset has the begin of every split,
-    and a restart would forget a split that is not in it."""
+    """A query does not start before each of its splits has answered. The first offset has the beginning of every
+    split, and a restart would forget a split that is not in it."""
     query = make({"a": [1], "b": [1]})
     query.world.silent.add("b")
     monkeypatch.setattr(stall_detector, "TIMEOUT_S", 0.2)
@@ -365,7 +365,7 @@ def test_the_coordinator_reports_the_ends_that_the_enumerator_returns(
     """SK-34 adapted: the coordinator reports the ends of the logs that the enumerator returns, and not the ends of
     the ranges."""
     monkeypatch.setattr(
-        MemoryEnumerator, "log_ends", lambda _, looked: {name: r.end + 7 for name, r in looked.items()}
+        MemoryEnumerator, "log_ends", lambda _, ranges: {name: r.end + 7 for name, r in ranges.items()}
     )
     query = make({"a": [1, 2, 3]})
     query.step()

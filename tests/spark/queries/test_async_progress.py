@@ -19,6 +19,7 @@ from offsets import MARKER
 from tests.spark.support.both_sources import positions
 from tests.spark.support.driven_query import DrivenQuery
 from tests.spark.support.kafka_queries import CONTINUOUS, T0, TIME_LIMIT_S, KafkaQueries, records
+from tests.support.checkpoint_logs import logged_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -146,10 +147,9 @@ def test_a_query_with_asynchronous_progress_goes_on_after_a_crash(
     before.wait_for(10)
     last = before.progress()
     before.query.stop()
-    log = checkpoint / "offsets"
-    logged = [int(path.name) for path in log.glob("[0-9]*")]
-    assert logged == [0]
+    assert logged_batches(checkpoint, "offsets") == [0]
     end = json.loads(last["sources"][0]["endOffset"])
+    log = checkpoint / "offsets"
     header = (log / "0").read_text().splitlines()[:2]
     (log / str(max(before.batches))).write_text("\n".join([*header, json.dumps(end)]))
 

@@ -10,7 +10,12 @@ from pyspark.sql.types import StructType
 
 import flip27_stream
 from examples.log_folder import LogFolder, log_folder
+from flip27_stream.connectors.files import FileSourceFactory
+from flip27_stream.connectors.kafka import KafkaSourceFactory
+from flip27_stream.connectors.kinesis import KinesisSourceFactory
+from flip27_stream.connectors.pulsar import PulsarSourceFactory
 from flip27_stream.errors import ContractError, OptionError
+from flip27_stream.spark.data_source import BUILT_IN_FORMATS
 from flip27_stream.spark.planning.stream_reader import Flip27StreamReader
 
 
@@ -154,3 +159,22 @@ def test_an_object_that_is_no_format_is_refused_at_registration(source: Any, sai
 def test_a_format_has_a_name(name: Any) -> None:
     with pytest.raises(ValueError, match="a name as well"):
         flip27_stream.data_source(log_folder, name=name)
+
+
+@pytest.mark.parametrize("name", ["my format!", "a b", "a/b", "lögs", "`logs`", " logs"])
+def test_a_name_of_other_characters_is_refused(name: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"the name '.*'\. Give a name of letters, digits, '_', '-' and '\.' only"
+    ):
+        flip27_stream.data_source(log_folder, name=name)
+
+
+@pytest.mark.parametrize("name", [*BUILT_IN_FORMATS, "Flip27_Kafka"])
+def test_the_names_of_built_in_formats_are_taken(name: str) -> None:
+    with pytest.raises(ValueError, match=f"'{name}', which is a format of flip27_stream. Give another name"):
+        flip27_stream.data_source(log_folder, name=name)
+
+
+def test_the_built_in_formats_are_those_that_are_registered() -> None:
+    factories = (KafkaSourceFactory, FileSourceFactory, KinesisSourceFactory, PulsarSourceFactory)
+    assert tuple(factory.name for factory in factories) == BUILT_IN_FORMATS

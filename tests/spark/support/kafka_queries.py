@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from flip27_stream.testing import KafkaBroker, KafkaRecord, wait_until
+from tests.support.checkpoint_logs import logged_batches, logged_offset
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 if TYPE_CHECKING:
@@ -39,6 +40,11 @@ def records(partition: int, times: Iterable[int], size: int = 0) -> list[KafkaRe
 def write_times(broker: KafkaBroker, topic: str, times: Mapping[int, Iterable[int]]) -> None:
     """Writes one record for each event time of each partition."""
     broker.write(topic, [record for partition, each in times.items() for record in records(partition, each)])
+
+
+def fill(queries: KafkaQueries, topic: str, partitions: int, each: int) -> None:
+    """Appends ``each`` records to each partition, all of the same time."""
+    queries.broker.write(topic, [r for p in range(partitions) for r in records(p, [T0] * each)])
 
 
 @dataclass(frozen=True)
@@ -68,14 +74,11 @@ class Output:
 
     def logged(self, kind: str) -> list[int]:
         """Returns the batches in the offset log (``offsets``) or the commit log (``commits``)."""
-        folder = self.checkpoint / kind
-        return sorted(int(p.name) for p in folder.glob("[0-9]*")) if folder.exists() else []
+        return logged_batches(self.checkpoint, kind)
 
     def offset(self, batch: int) -> dict[str, Any]:
         """Returns the offset of the only source, or of the first one, in the offset log."""
-        lines = (self.checkpoint / "offsets" / str(batch)).read_text().splitlines()
-        document: dict[str, Any] = json.loads(lines[2])
-        return document
+        return logged_offset(self.checkpoint, batch)
 
     def offsets(self) -> list[dict[str, Any]]:
         return [self.offset(batch) for batch in self.logged("offsets")]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.spark.support.both_sources import BUILT_IN, OURS, collect, positions
-from tests.spark.support.kafka_queries import AVAILABLE_NOW, T0, KafkaQueries, Output, finish, records
+from tests.spark.support.kafka_queries import AVAILABLE_NOW, T0, KafkaQueries, Output, fill, finish, records
 from tests.spark.support.programs.killed_query import driver, logged
-from tests.spark.takeover.support.counted_records import FOUR, MakeTopic, add_partitions, each_once, fill
+from tests.spark.takeover.support.counted_records import FOUR, MakeTopic, add_partitions, each_once
 from tests.spark.takeover.support.failing_stream import until_failed
 
 if TYPE_CHECKING:

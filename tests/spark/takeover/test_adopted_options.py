@@ -11,10 +11,10 @@ import pytest
 import flip27_stream
 from flip27_stream.testing import wait_until
 from tests.spark.support.both_sources import BUILT_IN, OURS, Collected, collect, failure, positions, sizes
-from tests.spark.support.kafka_queries import CONTINUOUS, ONCE, TIME_LIMIT_S, KafkaQueries, finish
+from tests.spark.support.kafka_queries import CONTINUOUS, ONCE, TIME_LIMIT_S, KafkaQueries, fill, finish
 from tests.spark.support.programs.killed_query import driver, logged
 from tests.spark.support.programs.stateful_driver import QUERIES, StatefulAssignment
-from tests.spark.takeover.support.counted_records import FOUR, MakeTopic, add_partitions, each_once, fill
+from tests.spark.takeover.support.counted_records import FOUR, MakeTopic, add_partitions, each_once
 from tests.spark.takeover.support.failing_stream import until_failed
 
 if TYPE_CHECKING:

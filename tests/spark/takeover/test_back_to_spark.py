@@ -13,9 +13,9 @@ import pytest
 from kafka import KafkaAdminClient
 
 from tests.spark.support.both_sources import BUILT_IN, OURS, collect, positions
-from tests.spark.support.kafka_queries import HOUR, T0, KafkaQueries
+from tests.spark.support.kafka_queries import HOUR, T0, KafkaQueries, fill
 from tests.spark.takeover.support.batch_sink import BatchSink
-from tests.spark.takeover.support.counted_records import MakeTopic, each_once, fill
+from tests.spark.takeover.support.counted_records import MakeTopic, each_once
 from tests.spark.takeover.support.failing_stream import until_failed
 from tests.spark.takeover.support.joins_and_windows import (
     TIMES,

@@ -32,7 +32,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "table"
 
 
-def meeting(path: Path, group: str = "g") -> GroupLog:
+def open_log(path: Path, group: str = "g") -> GroupLog:
     return GroupLog(SplitWatermarkTable(str(path), {}), group, HORIZON_MS)
 
 
@@ -45,7 +45,7 @@ def test_published_entries_are_read_once_and_in_order(path: Path) -> None:
 
     The table may be new.
     """
-    one, two = meeting(path), meeting(path)
+    one, two = open_log(path), open_log(path)
     entries = [entry("a", watermark) for watermark in range(5)]
     one.publish(entries[0])
     assert two.new_entries() == [(1, entries[0])]
@@ -57,7 +57,7 @@ def test_published_entries_are_read_once_and_in_order(path: Path) -> None:
 
 
 def test_an_entry_adds_no_file_and_rows_are_no_entries(path: Path) -> None:
-    log, table = meeting(path), SplitWatermarkTable(str(path), {})
+    log, table = open_log(path), SplitWatermarkTable(str(path), {})
     log.publish(entry("a", 1))
     table.append("clicks/1", 0, split_rows(0), {"watermark": "5"})
     log.publish(entry("a", 2))
@@ -66,7 +66,7 @@ def test_an_entry_adds_no_file_and_rows_are_no_entries(path: Path) -> None:
 
 
 def test_al_06_another_group_of_the_table_is_not_read(path: Path) -> None:
-    one, other = meeting(path), meeting(path, "other")
+    one, other = open_log(path), open_log(path, "other")
     one.publish(entry("a", 1))
     other.publish(entry("a", 2, group="other"))
     assert [e.watermark for e in told(one)] == [1]
@@ -74,7 +74,7 @@ def test_al_06_another_group_of_the_table_is_not_read(path: Path) -> None:
 
 
 def test_foreign_commit_metadata_of_the_same_name_is_ignored(path: Path) -> None:
-    log = meeting(path)
+    log = open_log(path)
     log.publish(entry("a", 1))
     nameless = entry("a", 7).to_text().replace('"source": "a"', '"source": ["a"]')
     for text in ("not JSON", "[]", '{"group": "g"}', nameless):
@@ -93,7 +93,7 @@ def test_foreign_commit_metadata_of_the_same_name_is_ignored(path: Path) -> None
 )
 def test_a_commit_that_cannot_be_understood_does_not_hide_those_after_it(path: Path, text: bytes) -> None:
     """The entries after a damaged commit are read. Otherwise the members would keep the last minimum for ever."""
-    log = meeting(path)
+    log = open_log(path)
     log.publish(entry("a", 1))
     told(log)
     commit = path / "_delta_log" / f"{2:020d}.json"
@@ -110,30 +110,30 @@ def test_reading_begins_with_recent_entries(path: Path) -> None:
 
     It does not read a log of weeks.
     """
-    log = meeting(path)
+    log = open_log(path)
     for watermark in range(4):
         log.publish(entry("a", watermark))
     newest = (path / "_delta_log" / f"{4:020d}.json").stat().st_mtime
     for version, age_ms in ((1, HORIZON_MS + 1000), (2, HORIZON_MS + 1), (3, HORIZON_MS - 1)):
         at = newest - age_ms / 1000
         os.utime(path / "_delta_log" / f"{version:020d}.json", (at, at))
-    assert [e.watermark for e in told(meeting(path))] == [2, 3]
+    assert [e.watermark for e in told(open_log(path))] == [2, 3]
 
 
 def test_entries_are_read_after_the_clock_of_the_store_was_set_back(path: Path) -> None:
     """I3: a new reader sees the members although older commits have times in the future."""
-    log = meeting(path)
+    log = open_log(path)
     for watermark in range(3):
         log.publish(entry("a", watermark))
     tomorrow = time.time() + 86_400
     os.utime(path / "_delta_log" / f"{1:020d}.json", (tomorrow, tomorrow))
-    assert [e.watermark for e in told(meeting(path))] == [0, 1, 2]
+    assert [e.watermark for e in told(open_log(path))] == [0, 1, 2]
 
 
 def test_a_reader_goes_on_after_the_log_was_shortened(path: Path) -> None:
     retention = {"delta.logRetentionDuration": "interval 0 seconds"}
     DeltaTable.create(str(path), SCHEMA, configuration=retention)
-    sleeper, busy = meeting(path), meeting(path)
+    sleeper, busy = open_log(path), open_log(path)
     sleeper.publish(entry("sleeper", 1))
     sleeper.new_entries()
     for watermark in range(5):
@@ -145,7 +145,7 @@ def test_a_reader_goes_on_after_the_log_was_shortened(path: Path) -> None:
 
 
 def test_a_table_that_was_made_anew_is_read_from_its_beginning(path: Path) -> None:
-    log = meeting(path)
+    log = open_log(path)
     for watermark in range(5):
         log.publish(entry("a", watermark))
     log.new_entries()
@@ -160,7 +160,7 @@ def test_a_missing_table_is_not_taken_for_silence(path: Path) -> None:
 
     Otherwise all members would count as dead after a while.
     """
-    log = meeting(path)
+    log = open_log(path)
     log.publish(entry("a", 1))
     log.new_entries()
     path.rename(path.with_name("elsewhere"))
@@ -172,12 +172,12 @@ def test_a_missing_table_is_not_taken_for_silence(path: Path) -> None:
 
 
 def test_a_reader_that_never_writes_finds_a_recreated_table(path: Path) -> None:
-    log, other = meeting(path), meeting(path)
+    log, other = open_log(path), open_log(path)
     for watermark in range(5):
         other.publish(entry("a", watermark))
     assert len(told(log)) == 5
     shutil.rmtree(path)
-    meeting(path).publish(entry("a", 7))
+    open_log(path).publish(entry("a", 7))
     assert [e.watermark for e in told(log)] == [7]
 
 
@@ -190,8 +190,8 @@ def test_a_read_that_fails_halfway_loses_no_entry(
     Version 3 is the one after the newest, at which reading ends.
     """
     for watermark in range(2):
-        meeting(path).publish(entry("a", watermark))
-    log, read = meeting(path), group_log._read
+        open_log(path).publish(entry("a", watermark))
+    log, read = open_log(path), group_log._read
 
     def failing(files: PyFileSystem, at: int) -> str | None:
         if at == version:
@@ -207,7 +207,7 @@ def test_a_read_that_fails_halfway_loses_no_entry(
 
 def test_an_unreadable_log_is_an_error_that_names_the_table(path: Path) -> None:
     path.write_text("no folder")
-    for failing in (meeting(path).new_entries, lambda: meeting(path).publish(entry("a"))):
+    for failing in (open_log(path).new_entries, lambda: open_log(path).publish(entry("a"))):
         with pytest.raises(AlignmentError, match=str(path)):
             failing()
 
@@ -220,7 +220,7 @@ def test_a_log_that_grew_for_long_is_read_in_parts_and_many_commits_at_a_time(
     Many commits of a part are read at the same time.
     """
     log = GroupLog(SplitWatermarkTable(str(path), {}), "g", HORIZON_MS, most_at_once=20)
-    writer = meeting(path)
+    writer = open_log(path)
     for watermark in range(50):
         writer.publish(entry("a", watermark))
     parts = [told(log)]
@@ -251,7 +251,7 @@ def test_a_look_that_finds_nothing_asks_for_one_commit(path: Path, monkeypatch: 
 
     Members read several times a second, and a store charges for each request.
     """
-    log = meeting(path)
+    log = open_log(path)
     log.publish(entry("a", 1))
     log.new_entries()
     asked: list[int] = []
@@ -268,7 +268,7 @@ def test_members_that_publish_at_once_lose_nothing(path: Path) -> None:
     """
 
     def member(name: str) -> None:
-        log, table = meeting(path), SplitWatermarkTable(str(path), {})
+        log, table = open_log(path), SplitWatermarkTable(str(path), {})
         maintenance = Maintenance(table, checkpoint_every=7, round_every=21, clock=lambda: START_MS)
         for n in range(20):
             maintenance.committed(log.publish(entry(name, n)))
@@ -276,7 +276,7 @@ def test_members_that_publish_at_once_lose_nothing(path: Path) -> None:
             maintenance.committed(table.delta.version())
 
     SplitWatermarkTable(str(path), {}).open()
-    reader = meeting(path)
+    reader = open_log(path)
     reader.new_entries()
     names = ["a", "b", "c", "d", "e"]
     with ThreadPoolExecutor(len(names)) as pool:

@@ -26,7 +26,26 @@ def progress(
 ) -> QueryProgressEvent:
     """Returns a progress in Spark's form, with offsets as JSON within the JSON. ``others`` are further sources of the
     query."""
-    source = {
+    source = _source(start, end, latest)
+    told = {
+        "id": str(RUN),
+        "runId": str(run),
+        "name": name,
+        "timestamp": "1970-01-01T00:00:00.000Z",
+        "batchId": batch,
+        "batchDuration": 1500,
+        "numInputRows": 5,
+        "durationMs": {"triggerExecution": 1500},
+        "eventTime": event_time or {"watermark": "1970-01-01T00:00:01.000Z"},
+        "stateOperators": [_operator(dropped)],
+        "sources": [source, *({**source, **other} for other in others)],
+        "sink": {"description": "sink", "numOutputRows": 1, "metrics": {}},
+    }
+    return QueryProgressEvent.fromJson({"progress": json.loads(json.dumps(told))})
+
+
+def _source(start: Mapping[str, Any] | None, end: Mapping[str, Any], latest: object) -> dict[str, Any]:
+    return {
         "description": "PythonMicroBatchStream_0815",
         "startOffset": start,
         "endOffset": end,
@@ -36,7 +55,10 @@ def progress(
         "processedRowsPerSecond": 5.0,
         "metrics": {},
     }
-    operator = {
+
+
+def _operator(dropped: int) -> dict[str, Any]:
+    return {
         "operatorName": "stateStoreSave",
         "numRowsTotal": 1,
         "numRowsUpdated": 1,
@@ -50,19 +72,3 @@ def progress(
         "numStateStoreInstances": 1,
         "customMetrics": {},
     }
-    sink = {"description": "sink", "numOutputRows": 1, "metrics": {}}
-    told = {
-        "id": str(RUN),
-        "runId": str(run),
-        "name": name,
-        "timestamp": "1970-01-01T00:00:00.000Z",
-        "batchId": batch,
-        "batchDuration": 1500,
-        "numInputRows": 5,
-        "durationMs": {"triggerExecution": 1500},
-        "eventTime": event_time or {"watermark": "1970-01-01T00:00:01.000Z"},
-        "stateOperators": [operator],
-        "sources": [source, *({**source, **other} for other in others)],
-        "sink": sink,
-    }
-    return QueryProgressEvent.fromJson({"progress": json.loads(json.dumps(told))})

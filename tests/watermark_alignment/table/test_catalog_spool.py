@@ -115,7 +115,7 @@ def test_rows_that_nobody_takes_are_bounded(spool: CatalogSpool, monkeypatch: py
     monkeypatch.setattr(catalog_spool, "_MOST_FILES", 2)
     for batch in range(2):
         spool.append("a", batch, split_rows(batch), {})
-    with pytest.raises(AlignmentError, match=f"'{NAME}' does not get its rows: 2 batches wait in"):
+    with pytest.raises(AlignmentError, match=f"'{NAME}' are not written: 2 batches wait in"):
         spool.append("a", 2, split_rows(2), {})
 
 

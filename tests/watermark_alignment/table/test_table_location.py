@@ -57,7 +57,15 @@ def test_a_name_with_a_hyphen_is_corrected_in_the_advice() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["/delta/t", "s3://bucket/t", "file:///t", "file:/t", "dbfs:/t", "abfss://c@a.dfs.core.windows.net/t"],
+    [
+        "/delta/t",
+        "s3://bucket/t",
+        "file:///t",
+        "file:/t",
+        "dbfs:/t",
+        "abfss://c@a.dfs.core.windows.net/t",
+        "hdfs:///t",
+    ],
 )
 def test_an_absolute_path_is_accepted(text: str) -> None:
     assert parse_location(f" {text} ", OPTION) == text
@@ -71,6 +79,20 @@ def test_credentials_in_a_uri_are_refused_and_not_shown(text: str) -> None:
         parse_location(text, OPTION)
     assert "r3t" not in str(refused.value)
     assert f"{OPTION}.option.<name>" in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["s3://", "s3:///t", "S3A://", "gs://", "abfss://", "hdfs://", "file://"])
+def test_a_uri_without_a_bucket_is_refused(text: str) -> None:
+    said = rf"'{OPTION}': '{text}'\. The URI does not say in which bucket, .* such as s3://bucket/folder"
+    with pytest.raises(OptionError, match=said):
+        parse_location(text, OPTION)
+
+
+@pytest.mark.parametrize(("text", "name"), [("uc://a.b.t", "a.b.t"), ("uc://", "catalog.schema.table")])
+def test_a_uri_of_a_catalog_is_refused_with_the_name_of_the_table(text: str, name: str) -> None:
+    said = rf"Write the name of the table, {name}, .* flip27_stream\.table_location\(spark, '{name}'\)\.path"
+    with pytest.raises(OptionError, match=said):
+        parse_location(text, OPTION)
 
 
 @pytest.mark.parametrize("text", ["/delta/t%20x", "dbfs:/delta/a%2Fb"])
@@ -349,10 +371,10 @@ def test_a_store_without_credentials_names_the_options() -> None:
         (
             "/t",
             'Os { code: 13, kind: PermissionDenied, message: "Permission denied" }',
-            "may not write there",
+            "no permission to write to this path",
         ),
         ("/t", "Function not implemented (os error 38)", f"Set {OPTION}.option.allow_unsafe_rename to true"),
-        ("/t", "Permission denied (os error 13)", "may not write there"),
+        ("/t", "Permission denied (os error 13)", "no permission to write to this path"),
         ("/t", "No space left on device (os error 28)", "disk is full"),
         (
             "/t",

@@ -47,24 +47,34 @@ def plot(
         AlignmentError: The table cannot be read, or has no rows of these sources.
         OptionError: ``max_drift`` is not a duration, or ``batches`` or ``over`` is wrong.
     """
-    from flip27_stream.errors import OptionError
     from flip27_stream.extras import check_installed
-    from flip27_stream.options.durations import parse_duration
 
-    if over not in ("time", "batch"):
-        raise OptionError.of("over", over, "Allowed: time, batch.")
-    if type(batches) is not int or batches < 1:
-        raise OptionError.of("batches", batches, "Allowed: a whole number > 0.")
+    _check_arguments(over, batches)
     check_installed("matplotlib", "monitoring", "plot()")
     from watermark_alignment.monitoring.plotting.picture import draw
     from watermark_alignment.monitoring.plotting.runs import read_runs
-    from watermark_alignment.options import MAX_DRIFT
     from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
-    drift_ms = None if max_drift is None else parse_duration(max_drift, MAX_DRIFT.name)
+    drift_ms = None if max_drift is None else _drift_ms(max_drift)
     if isinstance(table, str):
         table = SplitWatermarkTable(table, storage_options or {})
     if isinstance(sources, str):
         sources = [sources]
     runs = read_runs(table, group, sources, batches)
     return draw(runs if drift_ms is None else [replace(run, max_drift_ms=drift_ms) for run in runs], over)
+
+
+def _check_arguments(over: str, batches: int) -> None:
+    from flip27_stream.errors import OptionError
+
+    if over not in ("time", "batch"):
+        raise OptionError.of("over", over, "Allowed: time, batch.")
+    if type(batches) is not int or batches < 1:
+        raise OptionError.of("batches", batches, "Allowed: a whole number > 0.")
+
+
+def _drift_ms(duration: str) -> int:
+    from flip27_stream.options.durations import parse_duration
+    from watermark_alignment.options import MAX_DRIFT
+
+    return parse_duration(duration, MAX_DRIFT.name)

@@ -94,7 +94,7 @@ class SourceRun:
         return np.flatnonzero(self.begins[1:] > self.times[:-1])
 
     def waits(self, batch: int) -> list[tuple[np.datetime64, np.datetime64]]:
-        """Returns the begins and ends of the times between a batch and the next batch in which splits waited.
+        """Returns when splits waited between a batch and the next batch: pairs of a beginning and an end.
 
         Args:
             batch: The index of the batch.

@@ -20,7 +20,7 @@ LookT = TypeVar("LookT")
 StateT = TypeVar("StateT")
 
 
-class Waiting(NamedTuple):
+class BacklogFile(NamedTuple):
     """A file of the backlog, with its place in reading order.
 
     Attributes:
@@ -55,7 +55,7 @@ class Waiting(NamedTuple):
 class ReadingQueue:
     """A queue of files in reading order, from which any file can be removed."""
 
-    def __init__(self, waiting: Iterable[Waiting] = ()) -> None:
+    def __init__(self, waiting: Iterable[BacklogFile] = ()) -> None:
         self._waiting = {one.name: one for one in waiting}
         self._timeless = _Keys(one.key for one in self._waiting.values() if one.key[0] == NO_TIME)
         self._timed = _Keys(one.key for one in self._waiting.values() if one.key[0] != NO_TIME)
@@ -63,42 +63,42 @@ class ReadingQueue:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def __iter__(self) -> Iterator[Waiting]:
+    def __iter__(self) -> Iterator[BacklogFile]:
         return iter(self._waiting.values())
 
     def __contains__(self, name: str) -> bool:
         return name in self._waiting
 
-    def add(self, one: Waiting) -> None:
+    def add(self, one: BacklogFile) -> None:
         """Adds a file, or moves a file that is in the queue to another place."""
         self._waiting[one.name] = one
         (self._timeless if one.key[0] == NO_TIME else self._timed).add(one.key)
 
-    def discard(self, name: str) -> Waiting | None:
+    def discard(self, name: str) -> BacklogFile | None:
         """Removes a file and returns it. Returns ``None`` if the file is not in the queue."""
         return self._waiting.pop(name, None)
 
-    def head(self) -> Waiting | None:
+    def head(self) -> BacklogFile | None:
         """Returns the next file to read, or ``None`` if the queue is empty."""
         return self._first(self._timeless) or self._first(self._timed)
 
-    def first_timed(self) -> Waiting | None:
+    def first_timed(self) -> BacklogFile | None:
         """Returns the next file that has an event time, or ``None`` if there is no such file."""
         return self._first(self._timed)
 
-    def first(self, count: int) -> list[Waiting]:
+    def first(self, count: int) -> list[BacklogFile]:
         """Returns the next ``count`` files, or fewer if the queue has fewer."""
         found = (self._at(key) for key in chain(self._timeless, self._timed))
         return list(islice(filter(None, found), count))
 
-    def _first(self, keys: _Keys) -> Waiting | None:
+    def _first(self, keys: _Keys) -> BacklogFile | None:
         while (key := keys.least()) is not None:
             if (one := self._at(key)) is not None:
                 return one
             keys.drop_least()
         return None
 
-    def _at(self, key: OrderKey) -> Waiting | None:
+    def _at(self, key: OrderKey) -> BacklogFile | None:
         """Returns the file at a place, or ``None`` if the file was removed or moved to another place."""
         one = self._waiting.get(key[1])
         return one if one is not None and one.key == key else None
@@ -138,7 +138,7 @@ class _Keys:
 class Backlog(ABC, Generic[LookT, StateT]):
     """The found files that are not assigned yet, and a record of the files that were assigned before.
 
-    A file is *taken* when it is assigned to a reader, or when it will never be read.
+    A file is *processed* when it is assigned to a reader, or when it will never be read.
 
     A *look* is one call of :meth:`look`, which lists the files; it runs in a worker thread. All other methods run in
     the planning thread. The result of the first look is passed to :meth:`take_in` before any other method is called.
@@ -172,15 +172,15 @@ class Backlog(ABC, Generic[LookT, StateT]):
         """The order by event time, or ``None`` if files are read in the order of modification time."""
 
     @abstractmethod
-    def head(self) -> Waiting | None:
+    def head(self) -> BacklogFile | None:
         """Returns the next file in reading order, or ``None`` if no file can be taken now."""
 
     @abstractmethod
-    def first(self, count: int) -> list[Waiting]:
+    def first(self, count: int) -> list[BacklogFile]:
         """Returns the next files in reading order, at most ``count``, even if some of them cannot be taken now."""
 
     @abstractmethod
-    def move(self, one: Waiting, least: int) -> None:
+    def move(self, one: BacklogFile, least: int) -> None:
         """Moves the head of the backlog to its place by event time.
 
         The event time could not be read when the file was found.
@@ -191,7 +191,7 @@ class Backlog(ABC, Generic[LookT, StateT]):
         """
 
     @abstractmethod
-    def take(self, one: Waiting) -> None:
+    def take(self, one: BacklogFile) -> None:
         """Removes the head of the backlog, because it is assigned or will never be read."""
 
     @abstractmethod
@@ -210,4 +210,4 @@ class Backlog(ABC, Generic[LookT, StateT]):
 
     @abstractmethod
     def snapshot(self) -> StateT:
-        """Returns the checkpoint of the backlog; equal to the previous one if no file was taken since."""
+        """Returns the checkpoint of the backlog; equal to the previous one if no file was processed since."""

@@ -27,7 +27,7 @@ class Bucket(NamedTuple):
 
 
 class Rest(NamedTuple):
-    """The number and the digest of those files of a bounded source that are not taken yet.
+    """The number and the digest of those files of a bounded source that are not processed yet.
 
     Attributes:
         files: The number of files.
@@ -88,7 +88,7 @@ class Digest:
 
     def sort_out(
         self, files: Iterable[FoundFile]
-    ) -> tuple[list[FoundFile], list[BucketMismatch], list[AwayBucket]]:
+    ) -> tuple[list[FoundFile], list[BucketMismatch], list[IncompleteBucket]]:
         """Finds the files that are not in the digest, and the buckets where they cannot be found.
 
         The digest is changed to the files that are listed now, without those that were found to be new.
@@ -103,7 +103,7 @@ class Digest:
         listed: list[list[FoundFile]] = [[] for _ in self._buckets]
         unknown: list[FoundFile] = []
         unproven: list[BucketMismatch] = []
-        away: list[AwayBucket] = []
+        incomplete: list[IncompleteBucket] = []
         since = -1
         for file in files:
             at = bisect_left(self._buckets, file.modified, key=_until)
@@ -117,14 +117,14 @@ class Digest:
                 unproven.append(BucketMismatch(max(since, 0), bucket.until, bucket.files, len(there)))
                 appeared = ()
             if len(there) < bucket.files:
-                lacking = Rest(bucket.files - len(there), bucket.digest ^ seen)
-                away.append(AwayBucket(since, bucket.until, lacking))
+                missing = Rest(bucket.files - len(there), bucket.digest ^ seen)
+                incomplete.append(IncompleteBucket(since, bucket.until, missing))
             since = bucket.until
             unknown += [hashes[h] for h in appeared]
             digest = seen ^ _exclusive_or(appeared)
             observed.append(Bucket(bucket.until, len(there) - len(appeared), digest))
         self._buckets = [bucket for bucket in observed if bucket.files]
-        return unknown, unproven, away
+        return unknown, unproven, incomplete
 
     def _change(self, at: int, file: FoundFile, by: int) -> None:
         until, files, digest = self._buckets[at]
@@ -159,13 +159,13 @@ class BucketMismatch(NamedTuple):
     there: int
 
 
-class AwayBucket(NamedTuple):
-    """The files of a bucket that a listing lacks, if no others were added to it.
+class IncompleteBucket(NamedTuple):
+    """A bucket of which files are missing in a listing, if no others were added to it.
 
     Attributes:
         after: All files of the bucket were modified after this time (ms).
         until: No file of the bucket was modified after this time (ms).
-        files: The number and the digest of these files.
+        files: The number and the digest of the missing files.
     """
 
     after: int

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain
 
-from flip27_stream.connectors.files.backlog.backlog import NO_TIME, Backlog, ReadingQueue, Waiting
+from flip27_stream.connectors.files.backlog.backlog import NO_TIME, Backlog, BacklogFile, ReadingQueue
 from flip27_stream.connectors.files.backlog.processed_files import (
     OrderKey,
     ProcessedFiles,
@@ -34,7 +34,7 @@ _SHARE = 8
 
 
 class ModifiedFiles(Enum):
-    """The action for a file that was taken and whose size or modification time has changed since."""
+    """The action for a file that was processed and whose size or modification time has changed since."""
 
     IGNORE = "ignore"
     READ = "read"
@@ -42,7 +42,7 @@ class ModifiedFiles(Enum):
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListingChanges:
     """The differences between a listing and the previous one.
 
     Attributes:
@@ -59,14 +59,14 @@ class Listed:
     least: Mapping[str, int | None] = field(default_factory=dict)
 
 
-class ListedFiles(Backlog[Listed, ProcessedFilesState]):
+class ListedFiles(Backlog[ListingChanges, ProcessedFilesState]):
     """The files of folders, in the order of their least event time or of their modification time.
 
     Args:
         listing: Lists all files, by the path that the user named.
         statistics: Reads event times.
-        processed: The record of the files that were taken.
-        modified: The action for files that change after they were taken.
+        processed: The record of the files that were processed.
+        modified: The action for files that change after they were processed.
         order: The order by event time; ``None`` for the order of modification time.
         bounded: Whether the source reads only the files of its first listing, also after a restart.
         partition: Returns the partition values in the path of a file.
@@ -101,7 +101,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
 
     # ---- in a worker thread ---------------------------------------------------------------------------------------
 
-    def look(self) -> Listed | None:
+    def look(self) -> ListingChanges | None:
         began = time.monotonic()
         if began < self._not_before:
             return None
@@ -147,7 +147,8 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         for path in set(paths) - self._empty:
             log.warning(
                 "No file is listed under %s, where files were listed before. The storage may be unavailable, so the "
-                "record of these files is kept",
+                "query goes on as if these files were still there: it does not read them again when they are listed "
+                "again.",
                 path,
             )
         self._empty = set(paths)
@@ -182,7 +183,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         log.warning("%s The query goes on without them (option ignoreMissingFiles).", text)
         return False
 
-    def _compared(self, found: Mapping[str, FoundFile]) -> Listed | None:
+    def _compared(self, found: Mapping[str, FoundFile]) -> ListingChanges | None:
         """Returns the differences to the previous listing; ``None`` without differences."""
         if self._listed is None:
             return self._sort(list(found.values()))
@@ -190,7 +191,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
             return None
         return self._difference(self._listed, found)
 
-    def _sort(self, found: list[FoundFile]) -> Listed:
+    def _sort(self, found: list[FoundFile]) -> ListingChanges:
         """Returns the differences between the first listing of this process and the checkpoint."""
         doubtful: dict[str, list[str]] = {}
         for file in found:
@@ -208,7 +209,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
 
         new, changed = self._processed.recover(found, key)
         known = times.get(self._order.name, {}) if self._order is not None else {}
-        return Listed(new, changed, least=self._times([*new, *changed], known))
+        return ListingChanges(new, changed, least=self._times([*new, *changed], known))
 
     def _by(self, name: str) -> EventTimeOrder:
         """Returns the order by the column ``name`` of a checkpoint, which can differ from that of the query."""
@@ -216,11 +217,11 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
             return self._order
         return self._statistics.order_named(name)
 
-    def _difference(self, before: Mapping[str, FoundFile], now: Mapping[str, FoundFile]) -> Listed:
+    def _difference(self, before: Mapping[str, FoundFile], now: Mapping[str, FoundFile]) -> ListingChanges:
         new = [file for path, file in now.items() if path not in before]
         changed = [file for path, file in now.items() if path in before and before[path] != file]
         gone = [file for path, file in before.items() if path not in now]
-        return Listed(new, changed, gone, self._times([*new, *changed], {}))
+        return ListingChanges(new, changed, gone, self._times([*new, *changed], {}))
 
     def _times(self, files: Iterable[FoundFile], known: Mapping[str, int | None]) -> Mapping[str, int | None]:
         if self._order is None:
@@ -235,7 +236,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
 
     # ---- in the planning thread -----------------------------------------------------------------------------------
 
-    def take_in(self, look: Listed) -> None:
+    def take_in(self, look: ListingChanges) -> None:
         self._processed.order_by(self._order.name if self._order is not None else None)
         for file in look.gone:
             self._lose(file)
@@ -246,27 +247,27 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         for file in new:
             queue = self._generation if self._processed.in_generation(file.path) else self._others
             queue.add(self._waiting(file, times.get(file.path)))
-        self._processed.settle(self._untaken)
+        self._processed.settle(self._unprocessed)
         self._open_generation(generations)
         rest = self._processed.rest
-        self._is_complete = rest is None or rest.are_among(self._untaken()) or not self._awaits_more()
+        self._is_complete = rest is None or rest.are_among(self._unprocessed()) or not self._awaits_more()
         if self._is_complete:
-            self._processed.settle_rest(self._untaken())
+            self._processed.settle_rest(self._unprocessed())
 
     def _lose(self, file: FoundFile) -> None:
         waiting = self._generation.discard(file.path) or self._others.discard(file.path)
         if waiting is not None:
             self._processed.drop(waiting.file)
-        elif self._processed.was_taken(file.path):
+        elif self._processed.was_processed(file.path):
             self._processed.leave(file.path)
 
     def _is_new_version(self, file: FoundFile) -> bool:
         """Returns whether to read a file that has changed.
 
         Raises:
-            DataLossError: The file was taken, and option ``files.modified`` is ``fail``.
+            DataLossError: The file was processed, and option ``files.modified`` is ``fail``.
         """
-        if not self._processed.was_taken(file.path):
+        if not self._processed.was_processed(file.path):
             self._lose(file)
             return True
         if self._modified is ModifiedFiles.FAIL:
@@ -299,23 +300,23 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
     def is_complete(self) -> bool:
         return self._is_complete
 
-    def head(self) -> Waiting | None:
+    def head(self) -> BacklogFile | None:
         heads = [self._generation.head(), self._others.head() if self._processed.has_room else None]
         return min((one for one in heads if one is not None), key=_place, default=None)
 
-    def first(self, count: int) -> list[Waiting]:
+    def first(self, count: int) -> list[BacklogFile]:
         return sorted([*self._generation.first(count), *self._others.first(count)], key=_place)[:count]
 
-    def move(self, one: Waiting, least: int) -> None:
+    def move(self, one: BacklogFile, least: int) -> None:
         queue = self._generation if one.file.path in self._generation else self._others
         queue.add(self._waiting(one.file, least))
 
-    def take(self, one: Waiting) -> None:
+    def take(self, one: BacklogFile) -> None:
         path = one.file.path
         if self._generation.discard(path) is None:
             self._others.discard(path)
         generations = self._processed.generations
-        self._processed.take(one.file, one.key, self._untaken)
+        self._processed.add(one.file, one.key, self._unprocessed)
         if self._processed.generations != generations:
             self._open_generation(generations)
 
@@ -342,24 +343,24 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
             before: The value of :attr:`ProcessedFiles.generations` when the queues were last divided.
         """
         if not len(self._generation):
-            self._processed.open_generation(self._untaken())
+            self._processed.open_generation(self._unprocessed())
         if self._processed.generations != before:
             self._divide([*self._generation, *self._others])
 
-    def _divide(self, waiting: Iterable[Waiting]) -> None:
+    def _divide(self, waiting: Iterable[BacklogFile]) -> None:
         files = list(waiting)
         self._generation = ReadingQueue(f for f in files if self._processed.in_generation(f.file.path))
         self._others = ReadingQueue(f for f in files if not self._processed.in_generation(f.file.path))
 
-    def _untaken(self) -> list[FoundFile]:
+    def _unprocessed(self) -> list[FoundFile]:
         return [one.file for queue in (self._generation, self._others) for one in queue]
 
-    def _waiting(self, file: FoundFile, least: int | None) -> Waiting:
+    def _waiting(self, file: FoundFile, least: int | None) -> BacklogFile:
         key = _key(file, file.modified if self._order is None else least)
-        return Waiting(file, least, key, FileLayout(self._partition(file.path)))
+        return BacklogFile(file, least, key, FileLayout(self._partition(file.path)))
 
 
-def _place(one: Waiting) -> OrderKey:
+def _place(one: BacklogFile) -> OrderKey:
     return one.key
 
 

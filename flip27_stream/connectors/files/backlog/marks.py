@@ -26,7 +26,7 @@ def mark_of(file: FoundFile) -> bytes:
 
 
 class GoneFiles:
-    """The marks of files that were taken and are no longer listed. The oldest marks are dropped first.
+    """The marks of files that were processed and are no longer listed. The oldest marks are dropped first.
 
     Args:
         most: The number of marks that are kept.
@@ -46,7 +46,7 @@ class GoneFiles:
         return name_of(path) in self._marks
 
     def returned(self, file: FoundFile) -> bool:
-        """Returns whether a file that is listed again has the version that was taken, and removes its mark."""
+        """Returns whether a file that is listed again has the version that was processed, and removes its mark."""
         return self._marks.pop(name_of(file.path), None) == mark_of(file)
 
     def last(self, count: int) -> list[bytes]:

@@ -1,18 +1,18 @@
-"""Checks of the first listing of a process, for taken files without a mark: missing files and added files."""
+"""Checks of the first listing of a process, for processed files without a mark: missing and added files."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable
 
-from flip27_stream.connectors.files.backlog.digest import AwayBucket, BucketMismatch, Rest
+from flip27_stream.connectors.files.backlog.digest import BucketMismatch, IncompleteBucket, Rest
 from flip27_stream.connectors.files.storage.found_file import FoundFile, time_text
 from flip27_stream.errors import DataLossError
 
 log = logging.getLogger(__name__)
 
 
-class AwayFiles:
+class MissingFilesAtStart:
     """Files that were assigned before, have no mark in the checkpoint, and were not listed at the start of the process.
 
     A disk may have been unavailable then. Their names are not known, only their number in each bucket (see
@@ -21,19 +21,19 @@ class AwayFiles:
     """
 
     def __init__(self) -> None:
-        self._away: list[AwayBucket] = []
+        self._buckets: list[IncompleteBucket] = []
 
-    def lack(self, away: Collection[AwayBucket]) -> None:
-        """Records the files that the first listing lacks."""
-        self._away = list(away)
+    def record(self, incomplete: Collection[IncompleteBucket]) -> None:
+        """Records the files that are missing in the first listing."""
+        self._buckets = list(incomplete)
 
-    def came_back(self, appeared: Collection[FoundFile]) -> list[FoundFile]:
+    def returned_among(self, appeared: Collection[FoundFile]) -> list[FoundFile]:
         """Returns the files of ``appeared`` that are certainly returned files.
 
         Logs a warning if further files may be returned files, which are then read a second time.
         """
         back: list[FoundFile] = []
-        for bucket in self._away if appeared else ():
+        for bucket in self._buckets if appeared else ():
             inside = [file for file in appeared if bucket.has(file)]
             if inside and Rest.of(inside) == bucket.files:
                 back += inside
@@ -48,7 +48,7 @@ class AwayFiles:
                     inside[0].path,
                     bucket.files.files,
                 )
-        self._away = [bucket for bucket in self._away if not any(bucket.has(file) for file in back)]
+        self._buckets = [bucket for bucket in self._buckets if not any(bucket.has(file) for file in back)]
         return back
 
 

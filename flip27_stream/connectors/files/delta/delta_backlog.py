@@ -10,7 +10,7 @@ from itertools import takewhile
 from time import monotonic
 from typing import NamedTuple
 
-from flip27_stream.connectors.files.backlog.backlog import NO_TIME, Backlog, ReadingQueue, Waiting
+from flip27_stream.connectors.files.backlog.backlog import NO_TIME, Backlog, BacklogFile, ReadingQueue
 from flip27_stream.connectors.files.backlog.processed_files import Frontier, OrderKey
 from flip27_stream.connectors.files.delta.delta_changes import is_read
 from flip27_stream.connectors.files.delta.delta_columns import ReadColumns
@@ -36,17 +36,17 @@ class Generation:
     Attributes:
         after: The version after which the files were added; -1 for a snapshot.
         until: The last version that added files.
-        files: The files that are not taken yet.
+        files: The files that are not processed yet.
         by: The event-time column by which the files are ordered; ``None`` for the order of modification time.
     """
 
     after: int
     until: int
-    files: Sequence[Waiting] = field(default=(), repr=False)
+    files: Sequence[BacklogFile] = field(default=(), repr=False)
     by: str | None = None
 
 
-class Seen(NamedTuple):
+class LastReadVersion(NamedTuple):
     """The last version of the log that was read.
 
     Attributes:
@@ -94,7 +94,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         self._table = state.table
         self._mapping = state.columns
         self._first_seen = -1
-        self._seen: Seen | None = None
+        self._last_read: LastReadVersion | None = None
         self._proven = 0.0
         self._queue = ReadingQueue()
         self._next: deque[Generation] = deque()
@@ -102,23 +102,23 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
     # ---- in a worker thread ---------------------------------------------------------------------------------------
 
     def look(self) -> list[Generation] | None:
-        before = self._seen
+        before = self._last_read
         found = self._first_look() if before is None else self._added_since(before)
-        seen = self._seen_until(found[-1].until) if found else before
+        last_read = self._as_last_read(found[-1].until) if found else before
         if before is None or not self._is_there(before) or (not found and self._is_doubtful()):
             now = self._same_table()  # The commits that were read since the last look belong to this table.
             if before is not None and not found:
                 found = self._added_from(before.version, now)
-                seen = self._seen_until(found[-1].until if found else before.version)
+                last_read = self._as_last_read(found[-1].until if found else before.version)
             self._proven = monotonic()
-        self._seen = seen
+        self._last_read = last_read
         return found or None
 
-    def _added_since(self, seen: Seen) -> list[Generation]:
+    def _added_since(self, last_read: LastReadVersion) -> list[Generation]:
         try:
-            return self._added_after(seen.version)
+            return self._added_after(last_read.version)
         except Flip27Error:
-            if not self._is_there(seen):
+            if not self._is_there(last_read):
                 self._same_table()  # If the table was replaced, this error is reported instead.
             raise
 
@@ -126,19 +126,19 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         """Returns whether the last full listing of the log was ``_PROVEN_S`` ago or earlier."""
         return monotonic() - self._proven >= _PROVEN_S
 
-    def _seen_until(self, version: int) -> Seen:
-        return Seen(version, self._delta.mark(version))
+    def _as_last_read(self, version: int) -> LastReadVersion:
+        return LastReadVersion(version, self._delta.mark(version))
 
-    def _is_there(self, seen: Seen) -> bool:
+    def _is_there(self, last_read: LastReadVersion) -> bool:
         """Returns whether the log still has the commit that was read last.
 
         Raises:
             DataLossError: The log has another commit with that version.
         """
-        mark = self._delta.mark(seen.version)
-        if None not in (mark, seen.mark) and mark != seen.mark:
+        mark = self._delta.mark(last_read.version)
+        if None not in (mark, last_read.mark) and mark != last_read.mark:
             raise self._delta.is_another()
-        return mark is not None and mark == seen.mark
+        return mark is not None and mark == last_read.mark
 
     def _same_table(self) -> TableState:
         """Returns the present state of the table.
@@ -231,7 +231,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
             return ()
 
     def _kept_after(self, version: int, latest: int) -> int:
-        """Returns ``version``, or a later version if the log lacks the versions after it (data loss)."""
+        """Returns ``version``; or, if the commits after it were deleted from the log, the last deleted version."""
         if version >= latest or (first := self._delta.files.first_after(version)) == version + 1:
             return version
         last = latest if first is None else min(first - 1, latest)
@@ -241,7 +241,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
     def _lose(self, error: DataLossError) -> None:
         if self._fail_on_data_loss:
             raise error
-        log.warning("Rows are lost, and option failOnDataLoss is false: %s", error)
+        log.warning("Rows of a Delta table are skipped, because option 'failOnDataLoss' is false: %s", error)
 
     def _made(self, after: int, until: int, files: Sequence[DataFile]) -> Generation:
         order = self._order
@@ -269,14 +269,14 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
             self._delta.added(commit, self._mapping) if is_read(commit, self._start, self._delta.uri) else ()
         )
 
-    def _waiting(self, files: Sequence[DataFile], order: EventTimeOrder | None) -> list[Waiting]:
+    def _waiting(self, files: Sequence[DataFile], order: EventTimeOrder | None) -> list[BacklogFile]:
         if order is None:
-            return [Waiting(one.file, None, (one.file.modified, one.name), one.layout) for one in files]
+            return [BacklogFile(one.file, None, (one.file.modified, one.name), one.layout) for one in files]
         unknown = [one.file.path for one in files if not one.known]
         read = self._statistics.least(unknown, order, _layouts(files))
         least = [one.least if one.known else read.get(one.file.path) for one in files]
         return [
-            Waiting(one.file, time, _key(one.name, time), one.layout)
+            BacklogFile(one.file, time, _key(one.name, time), one.layout)
             for one, time in zip(files, least, strict=True)
         ]
 
@@ -290,21 +290,21 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         self._next.extend(self._in_order(one) for one in look)
         if begun:
             generation = self._next.popleft()
-            taken = self._taken_before(generation.files)
-            self._queue = ReadingQueue(one for one in generation.files if one.name not in taken)
+            processed = self._processed_before(generation.files)
+            self._queue = ReadingQueue(one for one in generation.files if one.name not in processed)
             self._switch_order()
         self._advance()
 
-    def _taken_before(self, files: Sequence[Waiting]) -> set[str]:
-        """Returns the names of the taken files in the generation of the checkpoint."""
-        taken: set[str] = set()
+    def _processed_before(self, files: Sequence[BacklogFile]) -> set[str]:
+        """Returns the names of the processed files in the generation of the checkpoint."""
+        processed: set[str] = set()
         for frontier in self._state.frontiers:
             keys = self._keys(files, frontier.by)
             if frontier.last is not None:
-                taken |= {p for p, key in keys.items() if key is None or key <= frontier.last}
-        return taken
+                processed |= {p for p, key in keys.items() if key is None or key <= frontier.last}
+        return processed
 
-    def _keys(self, files: Sequence[Waiting], by: str | None) -> Mapping[str, OrderKey | None]:
+    def _keys(self, files: Sequence[BacklogFile], by: str | None) -> Mapping[str, OrderKey | None]:
         """Returns each file's place in reading order, by its name; ``None`` if the file is unreadable and skipped."""
         if by is None:
             return {one.name: (one.file.modified, one.name) for one in files}
@@ -327,7 +327,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
             self._state = replace(self._state, frontiers=(*self._state.frontiers, Frontier(by)))
 
     def _advance(self) -> None:
-        """Begins the next generation if all files of the present one are taken."""
+        """Begins the next generation if all files of the present one are processed."""
         by = _name(self._order)
         while not len(self._queue) and (self._next or self._state.until is not None):
             if self._state.until is not None:
@@ -351,23 +351,23 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         by = _name(self._order)
         return one if one.by == by else replace(one, files=self._ordered(one.files), by=by)
 
-    def _ordered(self, files: Iterable[Waiting]) -> list[Waiting]:
+    def _ordered(self, files: Iterable[BacklogFile]) -> list[BacklogFile]:
         return self._waiting([DataFile(one.file, one.layout) for one in files], self._order)
 
     @property
     def order(self) -> EventTimeOrder | None:
         return self._order
 
-    def head(self) -> Waiting | None:
+    def head(self) -> BacklogFile | None:
         return self._queue.head()
 
-    def first(self, count: int) -> list[Waiting]:
+    def first(self, count: int) -> list[BacklogFile]:
         return self._queue.first(count)
 
-    def move(self, one: Waiting, least: int) -> None:
+    def move(self, one: BacklogFile, least: int) -> None:
         self._queue.add(one._replace(least=least, key=_key(one.name, least)))
 
-    def take(self, one: Waiting) -> None:
+    def take(self, one: BacklogFile) -> None:
         self._queue.discard(one.name)
         *before, active = self._state.frontiers
         self._state = replace(self._state, frontiers=(*before, active.moved(one.key)))
@@ -395,5 +395,5 @@ def _name(order: EventTimeOrder | None) -> str | None:
     return order.name if order is not None else None
 
 
-def _layouts(files: Iterable[DataFile | Waiting]) -> Mapping[str, FileLayout]:
+def _layouts(files: Iterable[DataFile | BacklogFile]) -> Mapping[str, FileLayout]:
     return {one.file.path: one.layout for one in files}

@@ -35,9 +35,9 @@ class DeltaState:
     """The checkpoint of ``DeltaFiles``. Everything else is read from the table's log.
 
     Attributes:
-        through: The last version whose files were all taken; -1 before the first.
+        through: The last version whose files were all processed; -1 before the first.
         until: The last version of the generation that is being read. If ``through`` is -1, the version of the snapshot.
-        frontiers: The last file of that generation that was taken, once for each order.
+        frontiers: The last file of that generation that was processed, once for each order.
         table: The id of the table; ``None`` before the first look.
         columns: The names that data files have for the columns of the query; ``None`` if these are the same.
     """

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from flip27_stream.arrays import Int64s
-from flip27_stream.connectors.files.formats.units import NEVER
+from flip27_stream.connectors.files.formats.file_units import NEVER
 from flip27_stream.errors import RecordFormatError
 
 _PER_MS = {"ms": 1, "us": 1000, "ns": 1_000_000}
@@ -57,23 +57,24 @@ NO_TIMES = TimeRange(None, None)
 
 
 @dataclass(frozen=True)
-class Divided:
-    """Event times, divided into plausible and implausible ones.
+class GreatestPlausibleTime:
+    """The greatest event time of some rows that is plausible: not after the bound with which the rows were read.
 
     Attributes:
-        greatest: The greatest plausible event time (ms); -1 without one.
-        until: The least implausible event time (ms). ``greatest`` is valid as long as the bound is less than this time.
+        greatest: That event time (ms); -1 if no row has one.
+        until: The least event time of the rows that is after the bound (ms); :data:`NEVER` without one. For a later
+            bound that is still before this time, ``greatest`` is the same, and the rows need not be read again.
     """
 
     greatest: int = -1
     until: int = NEVER
 
-    def __or__(self, other: Divided) -> Divided:
-        return Divided(max(self.greatest, other.greatest), min(self.until, other.until))
+    def __or__(self, other: GreatestPlausibleTime) -> GreatestPlausibleTime:
+        return GreatestPlausibleTime(max(self.greatest, other.greatest), min(self.until, other.until))
 
     @classmethod
-    def of_times(cls, times: pa.Int64Array, plausible_until: int) -> Divided:
-        """Divides event times (ms) at the last plausible one. Null and negative times are ignored."""
+    def of_times(cls, times: pa.Int64Array, plausible_until: int) -> GreatestPlausibleTime:
+        """Returns the greatest of ``times`` (ms) up to ``plausible_until``. Null and negative times are ignored."""
         found = times.drop_null().to_numpy()
         believed, others = found[(found >= 0) & (found <= plausible_until)], found[found > plausible_until]
         return cls(int(believed.max(initial=-1)), int(others.min(initial=NEVER)))

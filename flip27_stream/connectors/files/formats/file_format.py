@@ -14,7 +14,7 @@ from pyarrow.fs import FileSystem, FileType
 
 from flip27_stream.arrays import Int64s
 from flip27_stream.connectors.files.formats.event_times import TimeRange, event_time_columns
-from flip27_stream.connectors.files.formats.units import FileUnits
+from flip27_stream.connectors.files.formats.file_units import FileUnits
 from flip27_stream.connectors.files.layout.file_layout import FileLayout
 from flip27_stream.connectors.files.local_calls import open_file
 from flip27_stream.errors import (
@@ -31,7 +31,7 @@ MAX_BATCH_ROWS = 20_000
 """The greatest number of rows in a record batch. Larger batches are not faster on their way to the JVM."""
 
 
-class Malformed(NamedTuple):
+class MalformedRecord(NamedTuple):
     """A malformed record that was skipped: its position, and the reason."""
 
     position: int
@@ -103,7 +103,7 @@ class FileFormat(ABC):
         schema: pa.Schema,
         *,
         size: int | None = None,
-        dropped: Callable[[Malformed], None] | None = None,
+        dropped: Callable[[MalformedRecord], None] | None = None,
     ) -> Iterator[Records]:
         """Yields the rows from position ``start`` to before ``end``, as record batches of exactly ``schema``.
 
@@ -144,7 +144,7 @@ class FileFormat(ABC):
     @abstractmethod
     def _read(
         self, file: pa.NativeFile, path: str, start: int, end: int, schema: pa.Schema
-    ) -> Iterator[Records | Malformed]: ...
+    ) -> Iterator[Records | MalformedRecord]: ...
 
     @contextmanager
     def _errors(self, fs: FileSystem, path: str) -> Iterator[None]:

@@ -15,6 +15,7 @@ from flip27_stream.connectors.files.formats.file_format import (
     overlapping,
     units_of_rows,
 )
+from flip27_stream.connectors.files.formats.file_units import FileUnits
 from flip27_stream.connectors.files.formats.orc_footer import (
     TIMESTAMP,
     OrcFooter,
@@ -30,9 +31,8 @@ from flip27_stream.connectors.files.formats.orc_times import (
 )
 from flip27_stream.connectors.files.formats.schemas import Projection, spark_schema
 from flip27_stream.connectors.files.formats.spark_types import refuse_in_orc
-from flip27_stream.connectors.files.formats.units import FileUnits
 from flip27_stream.connectors.files.layout.columns import find_column
-from flip27_stream.decoding.times import INSTANT, LOCAL
+from flip27_stream.decoding.datetime_text import INSTANT, LOCAL
 from flip27_stream.reader import Records
 
 

@@ -11,7 +11,7 @@ import pyarrow.types as pt
 
 from flip27_stream.connectors.files.formats.legacy_calendar import gregorian_days, with_children
 from flip27_stream.connectors.files.layout.columns import is_list
-from flip27_stream.decoding.times import INSTANT, LOCAL
+from flip27_stream.decoding.datetime_text import INSTANT, LOCAL
 
 _UTC: Final = ("UTC", "GMT", "Etc/UTC", "Z")
 

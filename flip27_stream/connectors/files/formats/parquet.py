@@ -18,15 +18,15 @@ from flip27_stream.connectors.files.formats.file_format import (
     overlapping,
     units_of_rows,
 )
+from flip27_stream.connectors.files.formats.file_units import FileUnits
 from flip27_stream.connectors.files.formats.legacy_calendar import LegacyCalendar
 from flip27_stream.connectors.files.formats.schemas import Projection, spark_schema
 from flip27_stream.connectors.files.formats.spark_types import refuse_in_parquet
-from flip27_stream.connectors.files.formats.units import FileUnits
 from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping
 from flip27_stream.connectors.files.layout.columns import find_column, is_list
 from flip27_stream.connectors.files.layout.file_layout import FileLayout
 from flip27_stream.connectors.files.local_calls import open_file
-from flip27_stream.decoding.times import INSTANT
+from flip27_stream.decoding.datetime_text import INSTANT
 from flip27_stream.reader import Records
 
 

@@ -15,7 +15,7 @@ import pyarrow.types as pt
 
 from flip27_stream.connectors.files.layout.columns import find_column
 from flip27_stream.connectors.files.layout.file_layout import Partition
-from flip27_stream.decoding.times import INSTANT
+from flip27_stream.decoding.datetime_text import INSTANT
 from flip27_stream.errors import RecordFormatError
 
 _WHOLE: Final = re.compile(r"[+-]?\d+", re.ASCII)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow.fs import FileSystem
 
 from flip27_stream.arrays import Int64s
-from flip27_stream.connectors.files.formats.file_format import FileFormat, Malformed
+from flip27_stream.connectors.files.formats.file_format import FileFormat, MalformedRecord
 from flip27_stream.connectors.files.formats.schemas import constants, with_constants
 from flip27_stream.connectors.files.layout.file_layout import FileLayout
 from flip27_stream.reader import Records
@@ -26,7 +26,7 @@ def read_rows(
     layout: FileLayout,
     *,
     size: int | None = None,
-    dropped: Callable[[Malformed], None] | None = None,
+    dropped: Callable[[MalformedRecord], None] | None = None,
 ) -> Iterator[Records]:
     """Yields the rows between two positions, as record batches of exactly ``schema``; see :meth:`FileFormat.read`.
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from flip27_stream.connectors.files.layout.columns import find_column, find_columns, is_list
-from flip27_stream.decoding.times import INSTANT, LOCAL
+from flip27_stream.decoding.datetime_text import INSTANT, LOCAL
 from flip27_stream.errors import RecordFormatError
 
 log = logging.getLogger(__name__)

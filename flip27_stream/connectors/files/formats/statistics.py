@@ -15,11 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from flip27_stream.api import TimestampAssigner
-from flip27_stream.connectors.files.formats.event_times import Divided, TimeRange, event_time_columns
+from flip27_stream.connectors.files.formats.event_times import (
+    GreatestPlausibleTime,
+    TimeRange,
+    event_time_columns,
+)
 from flip27_stream.connectors.files.formats.file_format import FileFormat
+from flip27_stream.connectors.files.formats.file_units import FileUnits
 from flip27_stream.connectors.files.formats.rows import read_rows
 from flip27_stream.connectors.files.formats.schemas import constants
-from flip27_stream.connectors.files.formats.units import FileUnits
 from flip27_stream.connectors.files.layout.columns import find_column
 from flip27_stream.connectors.files.layout.file_layout import PLAIN, FileLayout, Partition
 from flip27_stream.connectors.files.storage.filesystem import Storage
@@ -227,7 +231,7 @@ class FileStatistics:
         index = find_column(list(fixed), column)
         return None if index is None else TimeRange.of_column(pa.array([list(fixed.values())[index]]))
 
-    def divided(
+    def greatest_plausible(
         self,
         path: str,
         start: int,
@@ -235,15 +239,15 @@ class FileStatistics:
         plausible_until: int,
         order: EventTimeOrder,
         layout: FileLayout = PLAIN,
-    ) -> Divided:
-        """Reads the event times between two positions, and divides them at ``plausible_until`` (ms).
+    ) -> GreatestPlausibleTime:
+        """Reads the event times between two positions and returns the greatest up to ``plausible_until`` (ms).
 
         Raises:
             Flip27Error: The errors of :class:`FileFormat`.
         """
-        found = Divided()
+        found = GreatestPlausibleTime()
         for times in self._read_times(path, start, end, order.assigner, layout):
-            found |= Divided.of_times(times, plausible_until)
+            found |= GreatestPlausibleTime.of_times(times, plausible_until)
         return found
 
     def _with_event_times(

@@ -18,7 +18,7 @@ from flip27_stream.connectors.files.lines.compression import codec_of, head_of, 
 from flip27_stream.connectors.files.lines.line_blocks import LONGEST_LINE, LineBlock, line_end
 from flip27_stream.connectors.files.lines.line_format import LineDecoder, LineFormat
 from flip27_stream.connectors.files.lines.line_options import CsvOptions
-from flip27_stream.decoding.times import INSTANT, LOCAL, dates, instants, local_times
+from flip27_stream.decoding.datetime_text import INSTANT, LOCAL, dates, instants, local_times
 from flip27_stream.errors import OptionError, RecordFormatError
 
 _MARK = b"\xef\xbb\xbf"

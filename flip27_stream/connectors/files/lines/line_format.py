@@ -24,8 +24,13 @@ from flip27_stream.connectors.files.formats.event_times import (
     check_time_column,
     event_time_columns,
 )
-from flip27_stream.connectors.files.formats.file_format import MAX_BATCH_ROWS, FileFormat, Malformed, shares
-from flip27_stream.connectors.files.formats.units import FileUnits
+from flip27_stream.connectors.files.formats.file_format import (
+    MAX_BATCH_ROWS,
+    FileFormat,
+    MalformedRecord,
+    shares,
+)
+from flip27_stream.connectors.files.formats.file_units import FileUnits
 from flip27_stream.connectors.files.layout.columns import find_column
 from flip27_stream.connectors.files.layout.file_layout import FileLayout
 from flip27_stream.connectors.files.lines.compression import codec_of, head_of, unpacked
@@ -122,7 +127,7 @@ class LineFormat(FileFormat):
 
     def _read(
         self, file: pa.NativeFile, path: str, start: int, end: int, schema: pa.Schema
-    ) -> Iterator[Records | Malformed]:
+    ) -> Iterator[Records | MalformedRecord]:
         decoder = self._decoder(file, path, schema)
         for block in self._blocks(file, path, start, end):
             yield from self._decoded(decoder, block, path)
@@ -172,7 +177,9 @@ class LineFormat(FileFormat):
                     found |= TimeRange.of_column(read.rows.column(0))
             yield found
 
-    def _decoded(self, decoder: LineDecoder, block: LineBlock, path: str) -> Iterator[Records | Malformed]:
+    def _decoded(
+        self, decoder: LineDecoder, block: LineBlock, path: str
+    ) -> Iterator[Records | MalformedRecord]:
         try:
             batch = decoder.at_once(block.data)
             starts = decoder.line_starts(block.data, batch.num_rows)
@@ -187,7 +194,7 @@ class LineFormat(FileFormat):
 
     def _decoded_in_parts(
         self, decoder: LineDecoder, block: LineBlock, path: str
-    ) -> Iterator[Records | Malformed]:
+    ) -> Iterator[Records | MalformedRecord]:
         """Yields the rows of a block that does not decode as a whole, by halving it until few lines are left."""
         starts = starts_of_lines(block.data)
         if len(starts) <= decoder.few:
@@ -198,7 +205,7 @@ class LineFormat(FileFormat):
 
     def _decoded_one_by_one(
         self, decoder: LineDecoder, block: LineBlock, path: str
-    ) -> Iterator[Records | Malformed]:
+    ) -> Iterator[Records | MalformedRecord]:
         starts = [s for s in starts_of_lines(block.data).tolist() if not is_blank(block.data, s)]
         batch, bad = decoder.one_by_one([block.data[s : line_end(block.data, s)] for s in starts])
         for index, why in bad.items():
@@ -206,7 +213,7 @@ class LineFormat(FileFormat):
             message = f"The line at byte {position} of the {self.name} file {path} does not decode: {why}"
             if not self.drop_malformed:
                 raise RecordFormatError(f"{message} To skip such lines, set option mode to DROPMALFORMED.")
-            yield Malformed(position, message)
+            yield MalformedRecord(position, message)
         good = np.array([s for i, s in enumerate(starts) if i not in bad], np.int64)
         yield from _records(batch, block.positions(good))
 

@@ -185,7 +185,9 @@ def parse_json_options(options: Mapping[str, str]) -> LineOptions:
         OptionError: A value is wrong.
     """
     if MULTI_LINE.require(options):
-        raise MULTI_LINE.wrong(True, "Allowed for json: false; each line has an object.")
+        raise MULTI_LINE.wrong(
+            True, "Allowed for json: false, because each line of a file must be one JSON object."
+        )
     return LineOptions(**_common(options))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from flip27_stream.arrays import Int64s
-from flip27_stream.connectors.files.formats.units import FileUnits
+from flip27_stream.connectors.files.formats.file_units import FileUnits
 
 
 class Budget:

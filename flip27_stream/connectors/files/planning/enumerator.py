@@ -19,10 +19,10 @@ from flip27_stream.api import (
     SplitsAssignment,
     SupportsEventTimePositions,
 )
-from flip27_stream.connectors.files.backlog.backlog import Backlog, Waiting
+from flip27_stream.connectors.files.backlog.backlog import Backlog, BacklogFile
 from flip27_stream.connectors.files.backlog.processed_files import OrderKey
+from flip27_stream.connectors.files.formats.file_units import FileUnits
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
-from flip27_stream.connectors.files.formats.units import FileUnits
 from flip27_stream.connectors.files.planning.budget import Budget
 from flip27_stream.connectors.files.planning.enumerator_state import FilesState
 from flip27_stream.connectors.files.planning.missing_files import FileMissingError
@@ -90,9 +90,9 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         self._options = options
         self._bounded = bounded
         self._frozen = bounded
-        self._looked = False
+        self._has_looked = False
         self._retries = Retries()
-        self._taken = 0
+        self._assigned_count = 0
         self._ahead = UnitsAhead(statistics)
         self._opened = OpenedFiles(context, backlog, statistics)
         self._positions: Mapping[str, int] = {}
@@ -120,7 +120,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         with suppress(FileMissingError):  # The files after it wait.
             self._fill(self._budget(limits), new)
         self._context.assign_splits(SplitsAssignment(new))
-        self._taken = sum(map(len, new.values()))
+        self._assigned_count = sum(map(len, new.values()))
         if self._bounded and self._backlog.is_complete and not len(self._backlog):
             for subtask in self._context.registered_readers():
                 self._context.signal_no_more_splits(subtask)
@@ -172,7 +172,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
     def _on_first_look(self, look: Any, error: BaseException | None) -> None:
         if error is not None:
             raise error
-        self._looked = True
+        self._has_looked = True
         self._take_in_until_complete(look)
 
     def _take_in_until_complete(self, look: Any) -> None:
@@ -191,7 +191,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         self._take_in_until_complete(look)
 
     def _look_again(self) -> Any:
-        return self._look_with_retries() if self._looked and not self._frozen else None
+        return self._look_with_retries() if self._has_looked and not self._frozen else None
 
     def _look_with_retries(self) -> Any:
         return self._retries(self._backlog.look)
@@ -207,8 +207,8 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
 
         It reads as many files as the last plan assigned.
         """
-        following = self._backlog.first(self._taken)
-        self._taken = 0
+        following = self._backlog.first(self._assigned_count)
+        self._assigned_count = 0
         order = self._backlog.order
 
         def keep(found: Found | None, error: BaseException | None) -> None:
@@ -256,7 +256,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         rest.sort(key=lambda one: one[0])
         return iter(rest)
 
-    def _take(self, head: Waiting, budget: Budget, new: dict[int, list[FileSplit]]) -> None:
+    def _take(self, head: BacklogFile, budget: Budget, new: dict[int, list[FileSplit]]) -> None:
         """Assigns the next file of the backlog if the limits allow a part of it; otherwise leaves it in the backlog."""
         if self._is_in_offset(head):
             log.warning(
@@ -279,12 +279,12 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
             reader_id = crc32(split.path.encode()) % self._context.current_parallelism()
             new.setdefault(reader_id, []).append(split)
 
-    def _is_in_offset(self, one: Waiting) -> bool:
+    def _is_in_offset(self, one: BacklogFile) -> bool:
         """Returns whether the offset has a split of a file, which is assigned or was retired after that offset."""
         name = one.split(0).split_id
         return name in self._positions or name in self._context.assigned_splits()
 
-    def _check_progress(self, head: Waiting, budget: Budget) -> None:
+    def _check_progress(self, head: BacklogFile, budget: Budget) -> None:
         """Checks that the file was assigned or moved, unless the limits are used up.
 
         Raises:

@@ -10,12 +10,12 @@ import numpy as np
 
 from flip27_stream.connectors.files.backlog.backlog import NO_TIME
 from flip27_stream.connectors.files.backlog.processed_files import OrderKey
-from flip27_stream.connectors.files.formats.event_times import Divided
-from flip27_stream.connectors.files.formats.units import FileUnits
+from flip27_stream.connectors.files.formats.event_times import GreatestPlausibleTime
+from flip27_stream.connectors.files.formats.file_units import FileUnits
 from flip27_stream.connectors.files.planning.positions import UnitTimes
 from flip27_stream.connectors.files.split import FileSplit
 
-ReadTimes = Callable[[int, int, int], Divided]
+ReadTimes = Callable[[int, int, int], GreatestPlausibleTime]
 """Reads the event times between two positions, and divides them at a time (ms) into plausible and implausible ones."""
 
 
@@ -32,7 +32,7 @@ class OpenedFile:
     split: FileSplit
     units: FileUnits
     read_times: ReadTimes
-    _divided: dict[int, Divided] = field(default_factory=dict)
+    _greatest_plausible: dict[int, GreatestPlausibleTime] = field(default_factory=dict)
 
     @cached_property
     def times(self) -> UnitTimes:
@@ -71,8 +71,8 @@ class OpenedFile:
 
     def _greatest(self, unit: int, plausible_until: int) -> int:
         """Returns the greatest event time (ms) up to ``plausible_until`` in a unit that also has later ones."""
-        known = self._divided.get(unit)
+        known = self._greatest_plausible.get(unit)
         if known is None or not known.greatest <= plausible_until < known.until:
             start, end = self.units.borders[unit : unit + 2].tolist()
-            known = self._divided[unit] = self.read_times(start, end, plausible_until)
+            known = self._greatest_plausible[unit] = self.read_times(start, end, plausible_until)
         return known.greatest

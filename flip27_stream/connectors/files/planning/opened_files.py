@@ -8,10 +8,10 @@ from typing import Any
 
 from flip27_stream.api import SplitEnumeratorContext
 from flip27_stream.connectors.files.backlog.backlog import Backlog
-from flip27_stream.connectors.files.formats.event_times import Divided
+from flip27_stream.connectors.files.formats.event_times import GreatestPlausibleTime
 from flip27_stream.connectors.files.formats.file_format import written_anew
+from flip27_stream.connectors.files.formats.file_units import FileUnits
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
-from flip27_stream.connectors.files.formats.units import FileUnits
 from flip27_stream.connectors.files.planning.missing_files import MissingFiles
 from flip27_stream.connectors.files.planning.opened_file import OpenedFile
 from flip27_stream.connectors.files.split import FileSplit
@@ -90,9 +90,9 @@ class OpenedFiles:
         """Adds a file with the units that were read."""
         order, statistics, layout = self._backlog.order, self._statistics, self._backlog.layout(split)
 
-        def look(start: int, end: int, plausible_until: int) -> Divided:
+        def look(start: int, end: int, plausible_until: int) -> GreatestPlausibleTime:
             assert order is not None
-            return statistics.divided(split.path, start, end, plausible_until, order, layout)
+            return statistics.greatest_plausible(split.path, start, end, plausible_until, order, layout)
 
         self.files[split.split_id] = OpenedFile(split, units, look)
 

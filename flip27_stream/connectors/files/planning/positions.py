@@ -9,7 +9,7 @@ import numpy as np
 
 from flip27_stream.api import EventTimePositions, EventTimes, PositioningRequest
 from flip27_stream.arrays import Int64s
-from flip27_stream.connectors.files.formats.units import NEVER, FileUnits
+from flip27_stream.connectors.files.formats.file_units import NEVER, FileUnits
 
 
 @dataclass(frozen=True)

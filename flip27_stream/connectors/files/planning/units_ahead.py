@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from flip27_stream.connectors.files.backlog.backlog import Waiting
+from flip27_stream.connectors.files.backlog.backlog import BacklogFile
 from flip27_stream.connectors.files.formats.file_format import written_anew
+from flip27_stream.connectors.files.formats.file_units import FileUnits
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
-from flip27_stream.connectors.files.formats.units import FileUnits
 from flip27_stream.connectors.files.storage.found_file import FoundFile
 
 _AT_FIRST: Final = 16
@@ -40,7 +40,7 @@ class UnitsAhead:
             self._found = {}
         self._at_once = _AT_FIRST
 
-    def of(self, head: Waiting, following: Callable[[int], Iterable[Waiting]]) -> FileUnits:
+    def of(self, head: BacklogFile, following: Callable[[int], Iterable[BacklogFile]]) -> FileUnits:
         """Returns the units of ``head``. If they are unknown, it also reads those of the files that follow.
 
         The number of files read at once doubles with each call within a plan.
@@ -64,14 +64,14 @@ class UnitsAhead:
             raise written_anew(f"file {head.file.path}", f"had {head.file.size} bytes", "has none")
         return units
 
-    def look(self, files: Iterable[Waiting]) -> Found:
+    def look(self, files: Iterable[BacklogFile]) -> Found:
         """Returns the units of files, without those that are known or cannot be read. It can run in a worker thread."""
         unknown = {
             _version(one): (one.file.path, one.layout) for one in files if _version(one) not in self._found
         }
         return self._statistics.units_of(unknown, self._order)
 
-    def keep(self, files: Iterable[Waiting], found: Found, order: EventTimeOrder | None) -> None:
+    def keep(self, files: Iterable[BacklogFile], found: Found, order: EventTimeOrder | None) -> None:
         """Keeps the units that :meth:`look` found, and drops the units of other files.
 
         Args:
@@ -85,5 +85,5 @@ class UnitsAhead:
             self._found = {one: known[one] for one in wanted if one in known}
 
 
-def _version(one: Waiting) -> FileVersion:
+def _version(one: BacklogFile) -> FileVersion:
     return one.file, one.name

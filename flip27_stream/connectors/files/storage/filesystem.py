@@ -27,6 +27,10 @@ _URI: Final = re.compile(
 _BEFORE_AT: Final = re.compile(r"(:/+).*@", re.DOTALL)
 _HADOOP: Final = ("hdfs", "viewfs")
 _AZURE: Final = ("abfs", "abfss")
+_OF_CATALOGS: Final = (
+    "For a table of a catalog give the path and the options that flip27_stream.table_location(spark, name) "
+    "returns."
+)
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,11 @@ def locate(path: str, options: Mapping[str, str]) -> tuple[Storage, str]:
     scheme, authority = uri["scheme"].lower(), uri["authority"] or ""
     inside = "/".join(name if "=" in name else unquote(name) for name in (uri["path"] or "").split("/"))
     _check(path, scheme, authority)
+    if not authority and not uri["path"]:
+        raise _wrong(
+            path,
+            "The URI has no host and no path. Expected one such as s3://bucket/folder or hdfs:///folder.",
+        )
     if scheme == "file":
         return Storage(options=given), inside.rstrip("/") or "/"
     storage = Storage(f"{scheme}://{authority}", given)
@@ -86,7 +95,9 @@ def locate(path: str, options: Mapping[str, str]) -> tuple[Storage, str]:
         return storage, inside.rstrip("/") or "/"
     bucket = authority.partition("@")[0] if scheme in _AZURE else authority.rpartition("@")[2]
     if not bucket:
-        raise _wrong(path, "Expected a local path, or a URI such as s3://bucket/folder.")
+        raise _wrong(
+            path, "The URI has no bucket. Expected a local path, or a URI such as s3://bucket/folder."
+        )
     return storage, f"{bucket}{inside}".rstrip("/")
 
 
@@ -97,10 +108,10 @@ def _check(path: str, scheme: str, authority: str) -> None:
         OptionError: No file system exists for the URI, or it contains credentials.
     """
     if scheme not in (*_MAKERS, "file"):
+        advice = _OF_CATALOGS if scheme == "uc" else "Begin a local path with / or ./"
         raise _wrong(
             path,
-            f"There is no file system for '{scheme}:'. Supported are {', '.join(('file', *_MAKERS))}. Begin a "
-            "local path with / or ./",
+            f"There is no file system for '{scheme}:'. Supported are {', '.join(('file', *_MAKERS))}. {advice}",
         )
     if scheme == "file" and authority not in ("", "localhost"):
         raise _wrong(path, "Expected a path on this machine, such as file:///data.")

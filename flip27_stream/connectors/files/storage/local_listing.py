@@ -1,4 +1,7 @@
-"""Listings of local folders. They use system calls directly, because they compete with planning for the processor."""
+"""Listings of local folders.
+
+Arrow's file system would visit hidden folders, and a folder again for each link that leads to it, also within itself.
+"""
 
 from __future__ import annotations
 

@@ -116,11 +116,11 @@ class HybridSourceSplitEnumerator(
             positions, ranges, is_exact=self._sources.entries[self._active.index].seam is not None
         )
         if begins:
-            told = {split.split: begins.get(split.stored.id, p) for split, p in positions.items()}
+            told = {split.split: begins.get(split.serialized.id, p) for split, p in positions.items()}
             ranges = {**moved(ranges, begins), **self._child.split_ranges(told)}
         self._ends = dict(ranges)
         if not self._active.is_last:
-            self._end.looked(positions, ranges)
+            self._end.record_ranges(positions, ranges)
             if self._active.event_time is not None:
                 self._look_at_event_times(self._active.event_time, ranges)
         if self._frozen and not self._child_frozen:
@@ -156,15 +156,15 @@ class HybridSourceSplitEnumerator(
         return HybridEventTimePositions(
             positions,
             self._active.index,
-            lambda times: None if self._active.is_last else self._end.aligned(ranges, times),
+            lambda times: None if self._active.is_last else self._end.record_aligned_plan(ranges, times),
         )
 
     def positions_after(self, rows: Mapping[str, int]) -> Mapping[str, int] | None:
         found = self._child.positions_after(self._of_child(rows))
         return None if found is None else {split_id(self._active.index, name): p for name, p in found.items()}
 
-    def log_ends(self, looked: Mapping[str, SplitRange]) -> Mapping[str, int]:
-        ends = self._child.log_ends(self._of_child(looked))
+    def log_ends(self, ranges: Mapping[str, SplitRange]) -> Mapping[str, int]:
+        ends = self._child.log_ends(self._of_child(ranges))
         return {split_id(self._active.index, name): end for name, end in ends.items()}
 
     def describe_positions(self, positions: Mapping[str, int]) -> Mapping[str, Any]:
@@ -206,7 +206,7 @@ class HybridSourceSplitEnumerator(
         """Handles an event of a reader. Events from readers of earlier sources are ignored."""
         if (read := SourceRangesRead.of(event)) is not None:
             if read.index == self._active.index:
-                self._end.was_read(read)
+                self._end.record_report(read)
         elif (own := untagged(event, self._active.index)) is not None:
             self._child.handle_source_event(subtask_id, own)
 
@@ -257,7 +257,7 @@ class HybridSourceSplitEnumerator(
         if unseen and isinstance(self._child, SupportsEventTimePositions):
             plausible_until = time.time_ns() // 1_000_000 + _MAX_FUTURE_MS
             request = PositioningRequest(unseen, plausible_until=plausible_until, timestamp_assigner=assigner)
-            self._end.saw(unseen, self._child.event_time_positions(request).event_times())
+            self._end.record_event_times(unseen, self._child.event_time_positions(request).event_times())
 
     def _is_finished(self) -> bool:
         """Returns whether all splits of the active source are processed and no more will be found."""

@@ -10,7 +10,7 @@ from flip27_stream.api import JsonValue, SimpleVersionedSerializer
 from flip27_stream.connectors.hybrid.planning.source_end import SourceEnd, TailSplit
 from flip27_stream.connectors.hybrid.seam.exact_seam import ends_of
 from flip27_stream.connectors.hybrid.seam.overlap import Intervals, intervals_of
-from flip27_stream.connectors.hybrid.split import Stored
+from flip27_stream.connectors.hybrid.split import SerializedSplit
 from flip27_stream.errors import CorruptCheckpointError
 
 
@@ -95,7 +95,7 @@ def _tail(data: JsonValue) -> dict[str, TailSplit]:
     for name, entry in _object(data).items():
         match entry:
             case [int(version), state, int(begin), int(end), reach]:
-                tail[name] = TailSplit(Stored(name, version, state), begin, end, _time(reach))
+                tail[name] = TailSplit(SerializedSplit(name, version, state), begin, end, _time(reach))
             case _:
                 raise CorruptCheckpointError(f"Split {name} of the overlap has an unknown form: {entry!r}.")
     return tail

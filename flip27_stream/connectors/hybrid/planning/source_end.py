@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from flip27_stream.api import EventTimes, SplitRange
 from flip27_stream.connectors.hybrid.seam.exact_seam import SourceRangesRead, merge
-from flip27_stream.connectors.hybrid.split import HybridSourceSplit, Stored
+from flip27_stream.connectors.hybrid.split import HybridSourceSplit, SerializedSplit
 from flip27_stream.errors import ConnectorError
 
 _MOST_SPLITS = 10_000
@@ -24,7 +24,7 @@ class TailSplit:
         reach: The greatest event time (ms) in the split; ``None`` if it is unknown.
     """
 
-    split: Stored
+    split: SerializedSplit
     begin: int
     end: int
     reach: int | None = None
@@ -64,7 +64,7 @@ class SourceEndRecorder:
         self._offered: dict[str, int] = {}
         self._reported: dict[str, list[tuple[int, int]]] = {}
 
-    def looked(
+    def record_ranges(
         self, positions: Mapping[HybridSourceSplit, int | None], ranges: Mapping[str, SplitRange]
     ) -> None:
         """Records the ranges that can be read now.
@@ -73,16 +73,18 @@ class SourceEndRecorder:
             positions: The position of each split; ``None`` if it was not read yet.
             ranges: The ranges, by split id of the active source.
         """
-        self._seen = {split.stored.id: self._seen.get(split.stored.id, -1) for split in positions}
+        self._seen = {split.serialized.id: self._seen.get(split.serialized.id, -1) for split in positions}
         tail = dict(self._end.tail)
         for split, position in positions.items():
-            name = split.stored.id
+            name = split.serialized.id
             if (r := ranges.get(name)) is None:
                 continue
             self._seen[name] = max(self._seen[name], r.position)
             self._offered[name] = r.end
             if self._keeps_splits and (name in tail or position is None):
-                tail[name] = replace(tail.get(name, TailSplit(split.stored, r.position, r.end)), end=r.end)
+                tail[name] = replace(
+                    tail.get(name, TailSplit(split.serialized, r.position, r.end)), end=r.end
+                )
         if self._end.ends is not None:
             tail = {name: t for name, t in tail.items() if name in self._seen or t.begin < t.end}
         if tail != self._end.tail:
@@ -92,7 +94,7 @@ class SourceEndRecorder:
     def _keeps_splits(self) -> bool:
         return self._overlap_ms is not None or self._end.ends is not None
 
-    def was_read(self, read: SourceRangesRead) -> None:
+    def record_report(self, read: SourceRangesRead) -> None:
         """Records the report of a task.
 
         ``begin`` of a split moves up to the end of the reported ranges that follow it without a gap.
@@ -114,7 +116,7 @@ class SourceEndRecorder:
             name: r for name, r in ranges.items() if r.position < r.end and self._seen.get(name, -1) < r.end
         }
 
-    def saw(self, ranges: Mapping[str, SplitRange], times: Mapping[str, EventTimes]) -> None:
+    def record_event_times(self, ranges: Mapping[str, SplitRange], times: Mapping[str, EventTimes]) -> None:
         """Records the event times of ranges."""
         reaches = {name: t.reach for name, t in times.items() if t.reach is not None}
         for name, r in ranges.items():
@@ -127,14 +129,14 @@ class SourceEndRecorder:
         }
         self._end = replace(self._end, greatest=greatest, tail=self._pruned(tail, greatest))
 
-    def aligned(self, ranges: Mapping[str, SplitRange], times: Mapping[str, EventTimes]) -> None:
+    def record_aligned_plan(self, ranges: Mapping[str, SplitRange], times: Mapping[str, EventTimes]) -> None:
         """Records the event times of an aligned plan, which does not read splits without known event times."""
-        self.saw(ranges, times)
+        self.record_event_times(ranges, times)
         for name in ranges.keys() - times.keys():
             self._offered.pop(name, None)
 
     def end(self) -> SourceEnd:
-        """Returns the end of the source, assuming that the last ranges passed to :meth:`looked` are read.
+        """Returns the end of the source, assuming that the last ranges passed to :meth:`record_ranges` are read.
 
         Raises:
             ConnectorError: Too many splits would have to be read again.

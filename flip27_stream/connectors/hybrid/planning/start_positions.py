@@ -32,7 +32,7 @@ def at_the_seam(
     """
     begins = {}
     for split, position in positions.items():
-        r = ranges.get(split.stored.id)
+        r = ranges.get(split.serialized.id)
         if position is not None or r is None or not split.known:
             continue
         end = split.known[-1][1]
@@ -48,7 +48,7 @@ def at_the_seam(
                 r.position - end,
             )
         if r.position > end or (is_exact and r.position != end):
-            begins[split.stored.id] = end
+            begins[split.serialized.id] = end
     return begins
 
 

@@ -41,8 +41,8 @@ def read_again(active: ActiveSource, tail: Iterable[TailSplit], checkpoint: Any)
     if not wanted:
         return
     serializer = active.source.split_serializer
-    stored = [serializer.deserialize(t.split.version, t.split.data) for t in wanted]
-    given = active.source.splits_for_readers(stored, checkpoint)
+    splits = [serializer.deserialize(t.split.version, t.split.data) for t in wanted]
+    given = active.source.splits_for_readers(splits, checkpoint)
     ranges = [PlannedRange(split, t.begin, t.end) for split, t in zip(given, wanted, strict=True)]
     output, context = _Collected(), _PlannerContext()
     for _ in read_ranges(active.source, context, ranges, output):

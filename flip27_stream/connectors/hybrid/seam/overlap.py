@@ -79,4 +79,5 @@ def not_among(positions: pa.Int64Array, known: Intervals) -> pa.BooleanArray | N
 
 
 def intervals_of(pairs: Sequence[Sequence[int]]) -> Intervals:
+    """Returns intervals as tuples, from pairs of numbers as JSON has them: lists."""
     return tuple((int(first), int(end)) for first, end in pairs)

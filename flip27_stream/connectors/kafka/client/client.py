@@ -14,7 +14,7 @@ from flip27_stream.connectors.kafka.client.cluster import Cluster
 from flip27_stream.connectors.kafka.client.fetch_round import FetchRound
 from flip27_stream.connectors.kafka.client.offset_round import Answers, Asked, OffsetRound
 from flip27_stream.connectors.kafka.client.protocol import (
-    Fetched,
+    FetchedPartition,
     FetchFrom,
     OffsetAndTimestamp,
     TopicMetadata,
@@ -131,7 +131,7 @@ class KafkaClient:
 
     def fetch(
         self, wanted: Mapping[TopicPartition, FetchFrom], *, read_committed: bool, max_bytes: int
-    ) -> dict[TopicPartition, Fetched]:
+    ) -> dict[TopicPartition, FetchedPartition]:
         """Returns records by partition, from one round of fetches.
 
         Partitions that were not answered in time are left out.

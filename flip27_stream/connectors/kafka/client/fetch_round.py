@@ -10,7 +10,7 @@ from typing import Any
 from flip27_stream.connectors.kafka.client.answer_deadlines import FULL_S
 from flip27_stream.connectors.kafka.client.calls import Call
 from flip27_stream.connectors.kafka.client.protocol import (
-    Fetched,
+    FetchedPartition,
     FetchFrom,
     fetch_request,
     fetched_partitions,
@@ -45,7 +45,7 @@ class FetchRound:
         self._unsent: dict[int, dict[TopicPartition, FetchFrom]] = defaultdict(dict)
         self._calls: dict[int, Call] = {}
 
-    def run(self, wanted: Wanted) -> dict[TopicPartition, Fetched]:
+    def run(self, wanted: Wanted) -> dict[TopicPartition, FetchedPartition]:
         """Returns the answers of the leaders, by partition. Partitions that were not answered in time are left out.
 
         Args:
@@ -112,17 +112,19 @@ class FetchRound:
     def _time_limit_s(self, tp: TopicPartition) -> float:
         return self._context.deadlines.seconds(tp, self._began, at_once=True)
 
-    def _answers(self, leader: int, response: Any, wanted: Wanted) -> dict[TopicPartition, Fetched]:
+    def _answers(self, leader: int, response: Any, wanted: Wanted) -> dict[TopicPartition, FetchedPartition]:
         """Returns the answers of a leader by partition; an error of the whole request counts for each of them."""
         error = int(response.error_code or 0)
         if error and not retriable(error):
             raise refusal(f"a fetch by {self._cluster.address(leader)}", error)
         return (
-            dict.fromkeys(wanted, Fetched(error, b"", [])) if error else fetched_partitions(response, wanted)
+            dict.fromkeys(wanted, FetchedPartition(error, b"", []))
+            if error
+            else fetched_partitions(response, wanted)
         )
 
-    def _end(self, by_leader: Mapping[int, Wanted]) -> dict[TopicPartition, Fetched]:
-        answers: dict[TopicPartition, Fetched] = {}
+    def _end(self, by_leader: Mapping[int, Wanted]) -> dict[TopicPartition, FetchedPartition]:
+        answers: dict[TopicPartition, FetchedPartition] = {}
         for leader, partitions in by_leader.items():
             call = self._calls.get(leader)
             if call is not None and isinstance(call.error, AuthenticationError):

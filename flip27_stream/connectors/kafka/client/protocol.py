@@ -87,7 +87,7 @@ class FetchFrom(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Fetched:
+class FetchedPartition:
     """The answer of Fetch about one partition.
 
     Attributes:
@@ -176,11 +176,11 @@ def fetch_request(
 
 def fetched_partitions(
     response: Any, wanted: Mapping[TopicPartition, FetchFrom]
-) -> dict[TopicPartition, Fetched]:
+) -> dict[TopicPartition, FetchedPartition]:
     """Returns the answers in a FetchResponse (of kafka-python) to a request for ``wanted``, by partition."""
     names = {at.topic_id: tp.topic for tp, at in wanted.items()}
     return {
-        TopicPartition(topic.topic or names[str(topic.topic_id)], p.partition_index): Fetched(
+        TopicPartition(topic.topic or names[str(topic.topic_id)], p.partition_index): FetchedPartition(
             p.error_code,
             p.records or b"",
             [(a.producer_id, a.first_offset) for a in p.aborted_transactions or ()],

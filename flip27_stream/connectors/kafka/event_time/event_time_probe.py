@@ -13,7 +13,7 @@ from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.protocol import (
     CORRUPT_MESSAGE,
     OFFSET_OUT_OF_RANGE,
-    Fetched,
+    FetchedPartition,
     FetchFrom,
     refusal,
     retriable,
@@ -67,7 +67,7 @@ class EventTimeProbe:
         """
         chunks: dict[TopicPartition, Chunk] = {}
 
-        def take(answers: Mapping[TopicPartition, Fetched]) -> Set[TopicPartition]:
+        def take(answers: Mapping[TopicPartition, FetchedPartition]) -> Set[TopicPartition]:
             for tp, fetched in answers.items():
                 if (chunk := self.decoded(tp, wanted[tp].offset, fetched)) is not None:
                     chunks[tp] = chunk
@@ -83,7 +83,7 @@ class EventTimeProbe:
         """
         logs = UndecodedLogs(self)
 
-        def take(answers: Mapping[TopicPartition, Fetched]) -> Set[TopicPartition]:
+        def take(answers: Mapping[TopicPartition, FetchedPartition]) -> Set[TopicPartition]:
             plain = {
                 tp: fetched
                 for tp, fetched in answers.items()
@@ -103,7 +103,7 @@ class EventTimeProbe:
     def _fetch_until(
         self,
         wanted: Mapping[TopicPartition, FetchFrom],
-        take: Callable[[Mapping[TopicPartition, Fetched]], Set[TopicPartition]],
+        take: Callable[[Mapping[TopicPartition, FetchedPartition]], Set[TopicPartition]],
     ) -> None:
         """Fetches until there is an answer with a whole record batch for each partition, for 5 s at most.
 
@@ -150,7 +150,7 @@ class EventTimeProbe:
         found, self._out_of_range = self._out_of_range, set()
         return found
 
-    def decoded(self, tp: TopicPartition, offset: int, fetched: Fetched) -> Chunk | None:
+    def decoded(self, tp: TopicPartition, offset: int, fetched: FetchedPartition) -> Chunk | None:
         """Returns the event times in an answer; ``None`` if it has no whole record batch.
 
         Raises:

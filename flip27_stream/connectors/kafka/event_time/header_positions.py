@@ -85,7 +85,7 @@ def _covered(inside: HeaderColumns, ends: Int64s) -> Flags:
 
 
 def _plausible(data: HeaderColumns, plausible_until: int | None, logs: int) -> Flags:
-    """Returns for each log whether all its batches have timestamps, and no implausible ones."""
+    """Returns for each log whether all its batches have timestamps, none of which is implausible."""
     plausible = np.ones(logs, bool)
     wrong = data.greatest < 0
     if plausible_until is not None:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from flip27_stream.arrays import Int64s
-from flip27_stream.connectors.kafka.client.protocol import Fetched
+from flip27_stream.connectors.kafka.client.protocol import FetchedPartition
 from flip27_stream.connectors.kafka.event_time.event_time_cache import Chunk
 from flip27_stream.connectors.kafka.records.header_columns import HeaderColumns, header_columns
 from flip27_stream.connectors.kafka.split import TopicPartition
@@ -18,9 +18,9 @@ _MOST_UNDECODED = 128 << 20
 
 
 class Decoder(Protocol):
-    """Computes the event times in an answer."""
+    """Decodes the records in a broker's answer to a fetch, and finds their event times."""
 
-    def decoded(self, tp: TopicPartition, offset: int, fetched: Fetched) -> Chunk | None:
+    def decoded(self, tp: TopicPartition, offset: int, fetched: FetchedPartition) -> Chunk | None:
         """Returns the event times in an answer; ``None`` if it has no whole record batch."""
 
 
@@ -43,7 +43,7 @@ class UndecodedLogs(Set[TopicPartition]):
         self.headers = HeaderColumns.empty()
         self.size = 0
         self._decoder = decoder
-        self._answers: dict[TopicPartition, tuple[int, Fetched]] = {}
+        self._answers: dict[TopicPartition, tuple[int, FetchedPartition]] = {}
 
     @classmethod
     def _from_iterable(cls, partitions: Iterable[Any]) -> Set[Any]:
@@ -51,7 +51,10 @@ class UndecodedLogs(Set[TopicPartition]):
         return set(partitions)
 
     def add(
-        self, partitions: Sequence[TopicPartition], offsets: Sequence[int], answers: Sequence[Fetched]
+        self,
+        partitions: Sequence[TopicPartition],
+        offsets: Sequence[int],
+        answers: Sequence[FetchedPartition],
     ) -> None:
         """Adds the partitions with a complete record batch whose headers can be used; see :func:`header_columns`.
 

@@ -11,7 +11,7 @@ from kafka import errors as kafka_errors
 
 from flip27_stream.connectors.kafka.client.protocol import (
     FETCH_BY_TOPIC_ID,
-    Fetched,
+    FetchedPartition,
     FetchFrom,
     refusal,
     retriable,
@@ -41,7 +41,7 @@ class FetchResponse:
         throttle_ms: The time for which the broker accepts no further request, in ms.
     """
 
-    partitions: Mapping[TopicPartition, Fetched]
+    partitions: Mapping[TopicPartition, FetchedPartition]
     throttle_ms: int = 0
 
 
@@ -68,7 +68,7 @@ def read_fetch_response(
         _check(error)
     by_id = version >= FETCH_BY_TOPIC_ID
     names = {uuid.UUID(at.topic_id).bytes: tp.topic for tp, at in asked.items()} if by_id else {}
-    answers: dict[TopicPartition, Fetched] = {}
+    answers: dict[TopicPartition, FetchedPartition] = {}
     for _ in range(fields.count()):
         topic = _name(fields, names) if by_id else fields.text()
         for _ in range(fields.count()):
@@ -93,7 +93,7 @@ def _name(fields: ResponseFields, names: Mapping[bytes, str]) -> str:
     return names[topic_id]
 
 
-def _partition(fields: ResponseFields, version: int) -> tuple[int, Fetched]:
+def _partition(fields: ResponseFields, version: int) -> tuple[int, FetchedPartition]:
     number, error, _high_watermark, _last_stable_offset = fields.numbers(_PARTITION)
     if version >= 5:
         fields.numbers(_LOG_START)
@@ -107,4 +107,4 @@ def _partition(fields: ResponseFields, version: int) -> tuple[int, Fetched]:
         (replica,) = fields.numbers(_INT)
     records = fields.take(fields.count())
     fields.skip_tags()
-    return number, Fetched(error, records, aborted, replica)
+    return number, FetchedPartition(error, records, aborted, replica)

@@ -11,7 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from flip27_stream.connectors.kafka.client.client import KafkaClient
-from flip27_stream.connectors.kafka.client.protocol import Fetched, FetchFrom, fetch_request, fetch_version
+from flip27_stream.connectors.kafka.client.protocol import (
+    FetchedPartition,
+    FetchFrom,
+    fetch_request,
+    fetch_version,
+)
 from flip27_stream.connectors.kafka.fetching.broker_pauses import BrokerPauses
 from flip27_stream.connectors.kafka.fetching.connection_attempt import ConnectionAttempt
 from flip27_stream.connectors.kafka.fetching.fetch_connection import LARGEST_BATCH, FetchConnection
@@ -92,7 +97,7 @@ class Answer:
     """
 
     partitions: Iterable[TopicPartition]
-    fetched: Mapping[TopicPartition, Fetched] | None
+    fetched: Mapping[TopicPartition, FetchedPartition] | None
 
 
 class Fetcher:

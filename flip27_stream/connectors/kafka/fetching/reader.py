@@ -17,16 +17,16 @@ from flip27_stream.connectors.kafka.client.protocol import (
     INCONSISTENT_TOPIC_ID,
     OFFSET_OUT_OF_RANGE,
     UNKNOWN_TOPIC_ID,
-    Fetched,
+    FetchedPartition,
     FetchFrom,
     refusal,
     retriable,
 )
-from flip27_stream.connectors.kafka.fetching.client_pool import FETCHERS
 from flip27_stream.connectors.kafka.fetching.fetcher import Answer
+from flip27_stream.connectors.kafka.fetching.fetcher_pool import FETCHERS
 from flip27_stream.connectors.kafka.options.source_options import TRUSTED_CLUSTER, KafkaOptions
 from flip27_stream.connectors.kafka.records.batch_headers import end_of_batches
-from flip27_stream.connectors.kafka.records.record_batches import Decoded, decode
+from flip27_stream.connectors.kafka.records.record_batches import DecodedRecords, decode
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
 from flip27_stream.connectors.kafka.values.rows import RowLayout, RowMaker, record_timestamps
 from flip27_stream.errors import ConnectorError, CorruptRecordError, UnreachableError
@@ -92,8 +92,8 @@ class _Undecoded:
     tp: TopicPartition
     progress: _Progress
     start: int
-    fetched: Fetched
-    more: Callable[[], Decoded] | None = None
+    fetched: FetchedPartition
+    more: Callable[[], DecodedRecords] | None = None
 
 
 class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
@@ -222,7 +222,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         if not self._pausing:
             self._send_fetches()
 
-    def _take(self, tp: TopicPartition, fetched: Fetched) -> bool:
+    def _take(self, tp: TopicPartition, fetched: FetchedPartition) -> bool:
         """Handles the answer about a partition. Returns ``False`` if its leader must be looked up first."""
         progress = self._reading.get(tp)
         if progress is None:
@@ -269,7 +269,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             if tp in self._reading:
                 self._reading[tp].waited = 0.0
 
-    def _advance(self, tp: TopicPartition, progress: _Progress, fetched: Fetched) -> bool:
+    def _advance(self, tp: TopicPartition, progress: _Progress, fetched: FetchedPartition) -> bool:
         """Moves the position of a split after the complete batches of an answer. Returns whether there are any."""
         self._bytes.inc(len(fetched.records))
         position = end_of_batches(fetched.records, str(tp))
@@ -307,7 +307,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             if progress.position >= progress.stop:
                 self._ended.append(progress.split_id)
 
-    def _decode(self, some: _Undecoded) -> Decoded:
+    def _decode(self, some: _Undecoded) -> DecodedRecords:
         return decode(
             some.fetched.records,
             some.start,

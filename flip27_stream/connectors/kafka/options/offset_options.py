@@ -315,10 +315,13 @@ def _stream_end(
 ) -> OffsetsInitializer | None:
     mode = BOUNDED_MODE.require(options)
     for option, needed in ((BOUNDED_TIMESTAMP, "timestamp"), (BOUNDED_OFFSETS, "specific-offsets")):
-        if option.is_given(options) != (mode == needed):
+        is_given = option.is_given(options)
+        if mode == needed and not is_given:
+            raise OptionError(f"Option '{BOUNDED_MODE.name}' {needed} needs option '{option.name}'.")
+        if is_given and mode != needed:
             raise OptionError(
-                f"Option '{option.name}' goes with option 'scan.bounded.mode' {needed}, and only with it; the mode is "
-                f"{mode}."
+                f"Option '{option.name}' is given, but option '{BOUNDED_MODE.name}' is {mode}. Set "
+                f"'{BOUNDED_MODE.name}' to {needed}, or leave option '{option.name}' out."
             )
     if mode == "latest-offset":
         return Latest()

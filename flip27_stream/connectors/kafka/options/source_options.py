@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -25,9 +24,8 @@ from flip27_stream.connectors.kafka.subscriber import KafkaSubscriber
 from flip27_stream.connectors.kafka.values import value_options
 from flip27_stream.connectors.kafka.values.value_options import ValueOptions
 from flip27_stream.errors import OptionError
-from flip27_stream.options.durations import parse_duration
 from flip27_stream.options.given import given_options
-from flip27_stream.options.kinds import BOOLEAN, DURATION_OR_NEVER, MOST_INT, text, whole
+from flip27_stream.options.kinds import BOOLEAN, DURATION_OR_MS, DURATION_OR_NEVER, MOST_INT, text, whole
 from flip27_stream.options.known_options import check_known
 from flip27_stream.options.option import Kind, Option, canonical_names
 
@@ -43,12 +41,6 @@ __all__ = [
 
 
 _ROWS_WORTH_A_TASK = 500  # Spark's CPU time for a Python task is that of some thousand small rows.
-
-
-def _delay(text: str, option: str) -> int:
-    """Returns a duration in ms; a number without a unit is in ms, as in Spark."""
-    text = text.strip()
-    return parse_duration(f"{text} ms" if re.fullmatch(r"\d+", text, re.ASCII) else text, option)
 
 
 def _isolation_level(text: str, option: str) -> bool:
@@ -72,7 +64,7 @@ MIN_OFFSETS: Final = Option(
 )
 MAX_DELAY: Final = Option(
     "maxTriggerDelay",
-    Kind("duration", _delay),
+    DURATION_OR_MS,
     "15m",
     "The longest time that a micro-batch waits for `minOffsetsPerTrigger`. Without a unit: ms.",
 )

@@ -64,10 +64,10 @@ def check_batch(stops: Stops, splits: Splits, ranges: Ranges, *, fail_on_data_lo
         OptionError: A log begins after its stopping offset.
         DataLossError: A log ends before its stopping offset, and ``fail_on_data_loss`` is set.
     """
-    looked = [(splits[split_id], r) for split_id, r in ranges.items()]
-    earliest = {s.topic_partition: r.position for s, r in looked if s.starting_offset == EARLIEST}
+    found = [(splits[split_id], r) for split_id, r in ranges.items()]
+    earliest = {s.topic_partition: r.position for s, r in found if s.starting_offset == EARLIEST}
     refuse_reversed(earliest, stops)
-    for split, r in looked:
+    for split, r in found:
         stop = stops[split.topic_partition]
         if r.end < stop:
             what = (

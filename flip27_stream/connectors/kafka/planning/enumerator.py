@@ -123,7 +123,7 @@ class KafkaSourceEnumerator(
         self._finding: EventTimeSearch | None = None
         self._ranges = LogRanges(self._client, options)
         self._splits: dict[str, KafkaPartitionSplit] = {}
-        self._looked: Mapping[str, SplitRange] = {}
+        self._newest_ranges: Mapping[str, SplitRange] = {}
         self._unplanned: set[TopicPartition] = set()
         group = options.group_id
         self._committer = GroupCommitter(KafkaClient(options.connection), group) if group else None
@@ -136,25 +136,25 @@ class KafkaSourceEnumerator(
         finding = self._finding
         if finding is not None:
             self._ranges.verify(finding.probe.take_out_of_range())
-        looked = self._ranges.look(positions, self._state)
+        result = self._ranges.look(positions, self._state)
         new = [split for split, position in positions.items() if position is None]
-        self._unplanned = {split.topic_partition for split in new if split.split_id not in looked.ranges}
+        self._unplanned = {split.topic_partition for split in new if split.split_id not in result.ranges}
         if finding is not None:
-            for tp in looked.reset:
+            for tp in result.reset:
                 finding.finder.forget(tp)
-        if looked.recreated:
-            self._state = self._state.with_successors(looked.recreated)
-        if looked.identified:
-            self._state = self._state.with_identities(looked.identified)
-        self._looked, stops = looked.ranges, self._state.stopping_offsets
+        if result.recreated:
+            self._state = self._state.with_successors(result.recreated)
+        if result.identified:
+            self._state = self._state.with_identities(result.identified)
+        self._newest_ranges, stops = result.ranges, self._state.stopping_offsets
         if stops is None:
-            return looked.ranges
+            return result.ranges
         if self._options.batch:
-            check_batch(stops, self._splits, looked.ranges, fail_on_data_loss=self._options.fail_on_data_loss)
-        return up_to(stops, self._splits, looked.ranges)
+            check_batch(stops, self._splits, result.ranges, fail_on_data_loss=self._options.fail_on_data_loss)
+        return up_to(stops, self._splits, result.ranges)
 
-    def log_ends(self, looked: Mapping[str, SplitRange]) -> Mapping[str, int]:
-        return super().log_ends(self._looked)
+    def log_ends(self, ranges: Mapping[str, SplitRange]) -> Mapping[str, int]:
+        return super().log_ends(self._newest_ranges)
 
     def freeze(self) -> None:
         self._ranges.freeze()

@@ -67,8 +67,9 @@ class GroupCoordinator:
         if self._closed.is_set():
             raise UnreachableError("The source is closed.")
         raise UnreachableError(
-            f"The coordinator of consumer group '{self._group}' did not answer at {options.bootstrap_servers} within "
-            f"{options.api_timeout_ms / 1000:g} s."
+            f"The coordinator of consumer group '{self._group}' (the broker that keeps its offsets) did not answer "
+            f"within {options.api_timeout_ms / 1000:g} s. The bootstrap servers are "
+            f"{options.bootstrap_servers}. Check that this process can reach every broker of the cluster."
         )
 
     def committed_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:

@@ -24,7 +24,7 @@ _GONE_AFTER_S = 5.0
 
 
 @dataclass
-class Looked:
+class LogRangesResult:
     """The result of :meth:`LogRanges.look`: ranges and changes of topics.
 
     Attributes:
@@ -108,7 +108,7 @@ class LogRanges:
 
     def look(
         self, positions: Mapping[KafkaPartitionSplit, int | None], state: KafkaEnumeratorState
-    ) -> Looked:
+    ) -> LogRangesResult:
         """Returns the ranges of splits.
 
         Args:
@@ -136,14 +136,14 @@ class LogRanges:
                     "No broker answered a request for the ids of topics, which is repeated: %s", error
                 )
                 self._unanswered.note(wanted, ())
-                return Looked()
+                return LogRangesResult()
             before, changes = changes, self._identities.changes(wanted, state, self.topics)
             if beyond or changes != before:
                 bounds = self._ask(wanted, changes, again=True)
-        looked, successors = Looked(), changes.successors
-        self._settle_gone({tp: wanted[tp] for tp, new in successors.items() if not new}, state, looked)
-        self._settle_recreated({tp: wanted[tp] for tp in successors if successors[tp]}, state, bounds, looked)
-        ranges, start, ends = looked.ranges, bounds.start, bounds.end
+        result, successors = LogRangesResult(), changes.successors
+        self._settle_gone({tp: wanted[tp] for tp, new in successors.items() if not new}, state, result)
+        self._settle_recreated({tp: wanted[tp] for tp in successors if successors[tp]}, state, bounds, result)
+        ranges, start, ends = result.ranges, bounds.start, bounds.end
         special = successors.keys() | start.keys()
         usual = self._verified - special if special else self._verified
         for split, (tp, offset) in zip(positions, wanted.items(), strict=True):
@@ -152,32 +152,32 @@ class LogRanges:
             if offset <= end and tp in usual:
                 ranges[split.split_id] = SplitRange(offset, end)
             elif tp not in successors and (tp in self._verified or tp in start):
-                self._settle(tp, offset, bounds, looked)
-        self._identify(changes, wanted, state, looked)
+                self._settle(tp, offset, bounds, result)
+        self._identify(changes, wanted, state, result)
         self._unanswered.note(_existing(wanted, successors), bounds.end)
-        return self._with_drained(looked, bounds.late)
+        return self._with_drained(result, bounds.late)
 
     def _identify(
         self,
         changes: IdentityChanges,
         wanted: Iterable[TopicPartition],
         state: KafkaEnumeratorState,
-        looked: Looked,
+        result: LogRangesResult,
     ) -> None:
         """Records the new id or cluster of each topic whose partitions all have a range."""
-        if not (changes.renamed or looked.recreated):
+        if not (changes.renamed or result.recreated):
             return
-        unsettled = {tp.topic for tp in wanted if str(tp) not in looked.ranges}
-        settled = [tp for tp in (*changes.renamed, *looked.recreated) if tp.topic not in unsettled]
-        looked.identified = {tp.topic: self.topics[tp.topic] for tp in settled}
-        looked.reset.update(settled)
-        for name, topic in looked.identified.items():
+        unsettled = {tp.topic for tp in wanted if str(tp) not in result.ranges}
+        settled = [tp for tp in (*changes.renamed, *result.recreated) if tp.topic not in unsettled]
+        result.identified = {tp.topic: self.topics[tp.topic] for tp in settled}
+        result.reset.update(settled)
+        for name, topic in result.identified.items():
             self._identities.replaced(name, state.topics[name], topic)
 
     def _ask(
         self, wanted: Mapping[TopicPartition, int], changes: IdentityChanges, *, again: bool = False
     ) -> _Bounds:
-        """Returns the ends and begins of logs.
+        """Returns where the logs of partitions begin and end.
 
         Args:
             wanted: The next position of each partition.
@@ -211,7 +211,7 @@ class LogRanges:
         return {tp: at.offset for tp, at in found.items()}
 
     def _settle_gone(
-        self, wanted: Mapping[TopicPartition, int], state: KafkaEnumeratorState, looked: Looked
+        self, wanted: Mapping[TopicPartition, int], state: KafkaEnumeratorState, result: LogRangesResult
     ) -> None:
         """Gives empty ranges to the partitions that have been missing for at least 5 s, and reports their loss.
 
@@ -232,7 +232,7 @@ class LogRanges:
                     cause=cause,
                 )
             position = max(wanted[tp], 0)
-            looked.ranges[str(tp)] = SplitRange(position, position, drained=False)
+            result.ranges[str(tp)] = SplitRange(position, position, drained=False)
         self._gone = gone
 
     def _settle_recreated(
@@ -240,7 +240,7 @@ class LogRanges:
         wanted: Mapping[TopicPartition, int],
         state: KafkaEnumeratorState,
         bounds: _Bounds,
-        looked: Looked,
+        result: LogRangesResult,
     ) -> None:
         """Gives ranges to partitions of recreated topics, and reports their loss.
 
@@ -258,12 +258,12 @@ class LogRanges:
             what = "has another id" if cause else "was deleted and created again"
             available = f"{start} to {end} of a topic that {what}"
             self._lost(tp, offset, available, start, end if end < offset else start, cause)
-            looked.recreated[tp] = topic.topic_id
-            looked.reset.add(tp)
-            looked.ranges[str(tp)] = SplitRange(start, end)
+            result.recreated[tp] = topic.topic_id
+            result.reset.add(tp)
+            result.ranges[str(tp)] = SplitRange(start, end)
             self._verified.add(tp)
 
-    def _settle(self, tp: TopicPartition, offset: int, bounds: _Bounds, looked: Looked) -> None:
+    def _settle(self, tp: TopicPartition, offset: int, bounds: _Bounds, result: LogRangesResult) -> None:
         end, start = bounds.end[tp], bounds.start.get(tp, 0)
         position = offset if offset != EARLIEST else start
         behind = end < position <= bounds.reach(tp)
@@ -272,8 +272,8 @@ class LogRanges:
         elif not start <= position <= end:
             position = start if position < start else end
             self._lost(tp, offset, f"{start} to {end}", position, position)
-            looked.reset.add(tp)
-        looked.ranges[str(tp)] = SplitRange(position, end, drained=not behind)
+            result.reset.add(tp)
+        result.ranges[str(tp)] = SplitRange(position, end, drained=not behind)
         self._verified.add(tp)
 
     def _refuse_lost(self, found: Mapping[TopicPartition, str | None]) -> None:
@@ -318,28 +318,28 @@ class LogRanges:
         )
         report_data_loss(log, what, fail=self._options.fail_on_data_loss)
 
-    def _with_drained(self, looked: Looked, late: Collection[TopicPartition]) -> Looked:
-        """Returns ``looked``, where splits whose leaders may have more records are marked as not drained.
+    def _with_drained(self, result: LogRangesResult, late: Collection[TopicPartition]) -> LogRangesResult:
+        """Returns ``result``, where splits whose leaders may have more records are marked as not drained.
 
         A split is not known to be drained if its end comes from an earlier request. In isolation ``read_committed`` it
         is also not drained if an open transaction holds records between the last stable offset and the high watermark.
         """
-        for split_id in looked.ranges.keys() & set(map(str, late)):
-            looked.ranges[split_id] = replace(looked.ranges[split_id], drained=False)
+        for split_id in result.ranges.keys() & set(map(str, late)):
+            result.ranges[split_id] = replace(result.ranges[split_id], drained=False)
         if not self._options.read_committed:
-            return looked
+            return result
         by_id = {str(tp): tp for tp in self._verified}
         quiet = [
             by_id[i]
-            for i, span in looked.ranges.items()
+            for i, span in result.ranges.items()
             if span.drained and span.position == span.end and i in by_id
         ]
         high_watermarks = self._high_watermarks(quiet)
         for tp in quiet:
-            span = looked.ranges[str(tp)]
+            span = result.ranges[str(tp)]
             drained = tp in high_watermarks and high_watermarks[tp] <= span.end
-            looked.ranges[str(tp)] = SplitRange(span.position, span.end, drained)
-        return looked
+            result.ranges[str(tp)] = SplitRange(span.position, span.end, drained)
+        return result
 
 
 def _partitions(topics: Mapping[str, TopicMetadata]) -> dict[TopicPartition, str]:

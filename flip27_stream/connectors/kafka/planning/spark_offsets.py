@@ -56,7 +56,7 @@ def adopted(
     return AdoptedOffset(
         splits=tuple((KafkaPartitionSplit(*tp), offset) for tp, offset in sorted(offsets.items())),
         checkpoint=KafkaEnumeratorState(topics, initial_discovery_finished=True),
-        first_begins=_LookedUp(lambda: {str(tp): at for tp, at in first_begins(offsets).items()}),
+        first_begins=_LazyMapping(lambda: {str(tp): at for tp, at in first_begins(offsets).items()}),
         later_begin=_NEW_PARTITION_BEGINS_AT,
     )
 
@@ -127,7 +127,11 @@ def first_begins(ends: Offsets, options: KafkaOptions, lookups: OffsetLookups) -
 
 
 def _asked(start: OffsetsInitializer, ends: Offsets) -> Offsets:
-    """Returns the time (ms), or :data:`EARLIEST`, with which the begin of each partition is looked up."""
+    """Returns what the brokers are asked for to find where each partition begins.
+
+    It is a time (ms), for the first record at that time or later, or :data:`EARLIEST`, for the beginning of the log. A
+    partition is left out if no such request finds its beginning.
+    """
     if isinstance(start, AtTimestamp):
         times = start.times
         return (
@@ -140,7 +144,7 @@ def _asked(start: OffsetsInitializer, ends: Offsets) -> Offsets:
     return dict.fromkeys(ends, EARLIEST) if isinstance(start, Earliest) else {}
 
 
-class _LookedUp(Mapping[str, int]):
+class _LazyMapping(Mapping[str, int]):
     """A mapping whose content is looked up at the first access.
 
     Args:

@@ -24,7 +24,7 @@ _XERIAL_HEADER = 16
 _ROOM_AT_FIRST = 4
 
 
-class Inflated:
+class DecompressionBuffer:
     """A buffer of decompressed batches, one after the other.
 
     Args:

@@ -23,7 +23,7 @@ from flip27_stream.connectors.kafka.records.batch_headers import (
     batch_headers,
     corrupt,
 )
-from flip27_stream.connectors.kafka.records.compression import LARGEST_BATCH, Inflated
+from flip27_stream.connectors.kafka.records.compression import LARGEST_BATCH, DecompressionBuffer
 from flip27_stream.connectors.kafka.records.record_columns import (
     LocatedRecords,
     RecordColumns,
@@ -34,7 +34,7 @@ from flip27_stream.connectors.kafka.records.records_scalar import are_few, read_
 from flip27_stream.connectors.kafka.records.varints import Bytes, MalformedError
 from flip27_stream.errors import CorruptRecordError
 
-__all__ = ["BatchHeader", "Decoded", "RecordColumns", "batch_headers", "decode"]
+__all__ = ["BatchHeader", "DecodedRecords", "RecordColumns", "batch_headers", "decode"]
 
 _CRC_FROM = 21
 _ARROW_LIMIT = 2**31 - 1
@@ -42,7 +42,7 @@ _ABORT = b"\x00\x00"
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedRecords:
     """The decoded records, and the offset of the next fetch.
 
     Attributes:
@@ -55,7 +55,7 @@ class Decoded:
 
     records: RecordColumns
     next_offset: int
-    more: Callable[[], Decoded] | None = None
+    more: Callable[[], DecodedRecords] | None = None
 
 
 def decode(
@@ -70,7 +70,7 @@ def decode(
     values: bool = True,
     check_crcs: bool = True,
     enough: int | None = None,
-) -> Decoded:
+) -> DecodedRecords:
     """Returns the records with ``start`` <= offset < ``stop``.
 
     Damaged data is refused before any row is returned, and before more memory is taken than the data justifies. Only
@@ -89,7 +89,7 @@ def decode(
         check_crcs: Whether checksums are checked.
         enough: The number of decompressed bytes after which decoding stops. The rest is left for the next call with the
             same data, from ``next_offset`` on. A batch of more than twice as many bytes is decoded in parts of that
-            size, see :attr:`Decoded.more`. By default the limit is far above the size of a fetch.
+            size, see :attr:`DecodedRecords.more`. By default the limit is far above the size of a fetch.
 
     Raises:
         CorruptRecordError: The bytes do not follow the format; the message names the offset.
@@ -117,15 +117,15 @@ def decode(
 
 def _with_rest(
     records: RecordColumns, rest: LocatedRecords | None, end: int, source: str, most_bytes: int
-) -> Decoded:
+) -> DecodedRecords:
     """Returns ``records``, with a function that decodes those of ``rest``. ``end`` is the offset of the next fetch."""
     offset = None if rest is None else rest.next_offset
     if rest is None or offset is None:
-        return Decoded(records, end)
-    return Decoded(records, offset, partial(_next_part, rest, offset, end, source, most_bytes))
+        return DecodedRecords(records, end)
+    return DecodedRecords(records, offset, partial(_next_part, rest, offset, end, source, most_bytes))
 
 
-def _next_part(rest: LocatedRecords, offset: int, end: int, source: str, most_bytes: int) -> Decoded:
+def _next_part(rest: LocatedRecords, offset: int, end: int, source: str, most_bytes: int) -> DecodedRecords:
     try:
         records = rest.take(most_bytes)
     except MalformedError as error:
@@ -262,15 +262,15 @@ def _payloads(
     spans = [(batch.position + HEADER_SIZE, batch.position + batch.size) for batch in batches]
     if not any(batch.codec for batch in batches):
         return data, spans
-    inflated = Inflated(sum(high - low for low, high in spans))
+    buffer = DecompressionBuffer(sum(high - low for low, high in spans))
     found: list[tuple[int, int]] = []
     try:
-        while len(found) < len(batches) and inflated.used < enough:
+        while len(found) < len(batches) and buffer.used < enough:
             low, high = spans[len(found)]
-            found.append(inflated.add(batches[len(found)].codec, data[low:high]))
+            found.append(buffer.add(batches[len(found)].codec, data[low:high]))
     except MalformedError as error:
         raise corrupt(source, batches[len(found)].base_offset, error) from error
-    return inflated.bytes, found
+    return buffer.bytes, found
 
 
 def _read_v0_v1(

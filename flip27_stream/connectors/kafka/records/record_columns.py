@@ -155,7 +155,7 @@ def _check_ends(header_counts: Int64s, headers_at: Int64s, ends: Int64s) -> None
     """Checks that each record ends after its headers, each of which takes at least two bytes."""
     without = header_counts == 0
     if (without & (headers_at != ends)).any():
-        raise MalformedError("the fields of a record don't fill it")
+        raise MalformedError("the fields of a record do not end at its last byte")
     if not without.all() and ((header_counts < 0) | (headers_at + 2 * header_counts > ends)).any():
         raise MalformedError("a record has an impossible number of headers")
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from flip27_stream.connectors.kafka.records.batch_headers import BatchHeader, batch_headers
-from flip27_stream.connectors.kafka.records.compression import Inflated
+from flip27_stream.connectors.kafka.records.compression import DecompressionBuffer
 from flip27_stream.connectors.kafka.records.record_columns import RecordColumns, WantedColumns
 from flip27_stream.connectors.kafka.records.record_headers import HEADERS
 from flip27_stream.connectors.kafka.records.varints import MalformedError
@@ -73,7 +73,7 @@ def _message(data: bytes | memoryview, header: BatchHeader, check_crcs: bool) ->
     key, at = _bytes(message, _FIELDS_AT[header.magic])
     value, at = _bytes(message, at)
     if at != len(message):
-        raise MalformedError("the fields of a message don't fill it")
+        raise MalformedError("the fields of a message do not end at its last byte")
     time_type = int(header.log_append_time) if header.magic else -1
     return Message(header.base_offset, header.base_timestamp, time_type, key, value)
 
@@ -93,9 +93,9 @@ def _inflate(header: BatchHeader, payload: bytes) -> bytes:
         raise MalformedError(f"unknown compression codec {header.codec}")
     if header.codec == _LZ4 and header.magic == 0:
         payload = _with_frame_checksum(payload)
-    inflated = Inflated(len(payload))
-    inflated.add(header.codec, np.frombuffer(payload, np.uint8))
-    return inflated.bytes.tobytes()
+    buffer = DecompressionBuffer(len(payload))
+    buffer.add(header.codec, np.frombuffer(payload, np.uint8))
+    return buffer.bytes.tobytes()
 
 
 def _inner_headers(inner: bytes, outer: BatchHeader) -> list[BatchHeader]:
@@ -109,7 +109,9 @@ def _inner_headers(inner: bytes, outer: BatchHeader) -> list[BatchHeader]:
     except CorruptRecordError as error:
         raise MalformedError(f"a message within it is damaged: {error}") from error
     if sum(each.size for each in headers) != len(inner) or not headers:
-        raise MalformedError("the messages within it don't fill it")
+        raise MalformedError(
+            "the messages within it do not end at its last byte, or there is no message in it"
+        )
     if any(each.codec or each.magic != outer.magic for each in headers):
         raise MalformedError("a message within it is compressed again or of another format")
     return headers

@@ -54,7 +54,9 @@ def _url(url: str, option: str) -> str:
 def _timeout(text: str, option: str) -> int:
     timeout = parse_duration(text, option)
     if not 0 < timeout <= MOST_INT:
-        raise OptionError.of(option, text, "Allowed: a duration above zero, such as 30 s.")
+        raise OptionError.of(
+            option, text, f"Allowed: a duration longer than 0 and of at most {MOST_INT} ms, such as 30 s."
+        )
     return timeout
 
 
@@ -171,7 +173,7 @@ IDENTITY_POOL: Final = Option(
 TRUST: Final = TrustOptions.named(PREFIX)
 TIMEOUT: Final = Option(
     f"{PREFIX}timeout",
-    Kind("duration", _timeout),
+    Kind(f"duration > 0, at most `{MOST_INT} ms`", _timeout),
     "30 s",
     "How long requests for a schema are repeated before the query, or the task, fails.",
 )

@@ -133,4 +133,7 @@ def refuse_without_store(
     """
     for option in given:
         if option.is_given(options):
-            raise OptionError(f"Option '{option.name}' is given, but not '{location.name}'.")
+            raise OptionError(
+                f"Option '{option.name}' needs option '{location.name}', which is not given. Give that option too, or "
+                f"leave option '{option.name}' out."
+            )

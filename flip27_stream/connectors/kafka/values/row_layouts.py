@@ -74,7 +74,7 @@ def row_layout(schema: pa.Schema, values: ValueOptions) -> RowLayout:
         raise OptionError.of(
             "value.fields-prefix",
             values.fields_prefix,
-            f"Columns of the record begin with this prefix: {', '.join(own)}.",
+            f"Choose a prefix with which none of these columns begins: {', '.join(own)}.",
         )
     corrupt = _corrupt_column(schema, own, values)
     sources = tuple(_record_column(field, own, values) for field in schema)

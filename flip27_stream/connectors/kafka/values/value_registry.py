@@ -69,7 +69,7 @@ class RegistryDecoder(ValueDecoder):
         if found.bad is not None and (self._registry, id_) not in _WARNED and len(_WARNED) < _MOST_WARNINGS:
             _WARNED.add((self._registry, id_))
             why = self._why(id_, decoder.explain(values[found.bad.index(True).as_py()].as_py()))
-            log.warning("A value with a schema of %s does not decode: %s", self._registry.urls[0], why)
+            log.warning("A value of schema registry %s could not be decoded: %s", self._registry.urls[0], why)
         return found
 
     def explain(self, value: bytes) -> str:

@@ -297,15 +297,18 @@ class KinesisClient:
             if silent_tries is not None and silent >= silent_tries:
                 raise SilentError(f"{what} got no answer at {self._options.place}") from failure.error
             if tried == tries or time.monotonic() + wait > deadline:
-                span = "" if tries else f" for {self.request_timeout_s:g} s"
-                raise UnreachableError(
-                    f"{what} failed{span} at {self._options.place}: {failure.why}. Check that the service works, and "
-                    "which other programs read the stream, or raise option 'requestTimeout'."
-                ) from failure.error
+                raise self._unreachable(what, failure.why, tries) from failure.error
             time.sleep(random.uniform(0, wait))
             wait = min(2 * wait, _LONGEST_WAIT_S)
             if shard:
                 self._shard_limits.wait(shard)
+
+    def _unreachable(self, what: str, why: str, tries: int | None) -> UnreachableError:
+        span = "" if tries else f" for {self.request_timeout_s:g} s"
+        return UnreachableError(
+            f"{what} failed{span} at {self._options.place}: {why}. Check that the service works, and "
+            "which other programs read the stream, or raise option 'requestTimeout'."
+        )
 
     def _attempt(self, what: str, operation: str, call: Callable[[], Any]) -> Any:
         """Returns the answer, or a :class:`_Failure` if the call can be repeated.

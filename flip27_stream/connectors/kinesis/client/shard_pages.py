@@ -61,7 +61,7 @@ class ShardPages:
                 return replace(page, at_tip=True)
         return replace(page, at_tip=False)
 
-    def anew(self, position: int, limit: int) -> Page:
+    def from_new_iterator(self, position: int, limit: int) -> Page:
         """Returns the page at a position, requested with a new iterator, although one for this position may be kept.
 
         Raises:

@@ -147,7 +147,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
             return True
         pages = ShardPages(self._client, reading.split)
         try:
-            pages.anew(reading.position, 1)
+            pages.from_new_iterator(reading.position, 1)
         except NotThereError:
             return False
         return pages.missing is None

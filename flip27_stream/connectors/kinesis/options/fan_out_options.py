@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from flip27_stream.connectors.kinesis.options.durations import POSITIVE
 from flip27_stream.errors import OptionError
-from flip27_stream.options.kinds import BOOLEAN, TEXT, any_text
+from flip27_stream.options.kinds import BOOLEAN, POSITIVE_DURATION_OR_MS, TEXT, any_text, words
 from flip27_stream.options.option import Kind, Option
 
 _POLLING, _FAN_OUT = "polling", "efo"
@@ -20,27 +19,16 @@ _ARN = re.compile(
 _LONGEST_REFRESH_MS = 3_600_000
 
 
-def _one_of(*allowed: str) -> Kind[str]:
-    words = " or ".join(f"`{word}`" for word in allowed)
-
-    def parse(text: str, option: str) -> str:
-        if text.strip().lower() not in allowed:
-            raise OptionError.of(option, text, f"Allowed: {', '.join(allowed)}.")
-        return text.strip().lower()
-
-    return Kind(words, parse)
-
-
 def _refresh(text: str, option: str) -> int:
-    interval = POSITIVE.parse(text, option)
+    interval = POSITIVE_DURATION_OR_MS.parse(text, option)
     if interval > _LONGEST_REFRESH_MS:
-        raise OptionError.of(option, text, "It must be at most 3600 s.")
+        raise OptionError.of(option, text, "Allowed: a duration longer than 0 and of at most 3600 s.")
     return interval
 
 
 CONSUMER_MODE: Final = Option(
     "consumerMode",
-    _one_of(_POLLING, _FAN_OUT),
+    words(_POLLING, _FAN_OUT),
     _POLLING,
     "How tasks read records: they poll the shards, or a registered consumer subscribes to them ([enhanced "
     "fan-out](#enhanced-fan-out)).",
@@ -72,7 +60,7 @@ REGISTERED_CONSUMER_ID: Final = Option(
 )
 REGISTERED_CONSUMER_ID_TYPE: Final = Option(
     "registeredConsumerIdType",
-    _one_of("name", "arn"),
+    words("name", "arn"),
     None,
     "Whether `registeredConsumerId` has names or ARNs. Required with it.",
 )

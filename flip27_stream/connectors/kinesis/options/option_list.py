@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from flip27_stream.connectors.kinesis.options.durations import DURATION, POSITIVE
 from flip27_stream.connectors.kinesis.options.fan_out_options import FAN_OUT_OPTIONS
 from flip27_stream.connectors.kinesis.options.initial_position import parse_initial_position
 from flip27_stream.errors import OptionError
-from flip27_stream.options.kinds import BOOLEAN, TEXT, any_text, whole
+from flip27_stream.options.kinds import (
+    BOOLEAN,
+    DURATION_OR_MS,
+    POSITIVE_DURATION_OR_MS,
+    TEXT,
+    any_text,
+    whole,
+)
 from flip27_stream.options.option import Kind, Option, canonical_names
 
 MOST_PER_FETCH: Final = 10_000
@@ -60,7 +66,7 @@ STS_ENDPOINT: Final = Option(
     "stsEndpoint", Kind("URL", TEXT.parse), None, "URL of the AWS STS endpoint for the role's credentials."
 )
 REQUEST_TIMEOUT: Final = Option(
-    "requestTimeout", POSITIVE, "60 s", "How long a call is tried before the query fails."
+    "requestTimeout", POSITIVE_DURATION_OR_MS, "60 s", "How long a call is tried before the query fails."
 )
 INITIAL_POSITION: Final = Option(
     "initialPosition",
@@ -88,7 +94,7 @@ MAX_FETCH_RATE: Final = Option(
 )
 MIN_FETCH_PERIOD: Final = Option(
     "minFetchPeriod",
-    DURATION,
+    DURATION_OR_MS,
     "400 ms",
     "The average time between two calls of a process for one shard; some calls may come at once.",
 )
@@ -96,11 +102,11 @@ MAX_RECORDS_PER_FETCH: Final = Option(
     "maxRecordsPerFetch", whole(most=MOST_PER_FETCH), "10000", "How many records one call asks for."
 )
 SHARD_FETCH_INTERVAL: Final = Option(
-    "shardFetchInterval", POSITIVE, "1 s", "How often new shards are looked for."
+    "shardFetchInterval", POSITIVE_DURATION_OR_MS, "1 s", "How often new shards are looked for."
 )
 SETTLING_TIME: Final = Option(
     "settlingTime",
-    POSITIVE,
+    POSITIVE_DURATION_OR_MS,
     "1 s",
     "A busy shard is read only up to this time before now, so its records are read at least this much later.",
 )

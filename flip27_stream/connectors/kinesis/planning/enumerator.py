@@ -77,7 +77,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         )
         self._listed = ListedShards()
         self._logs: dict[str, ShardLog] = {}
-        self._looked: dict[str, SplitRange] = {}
+        self._ranges: dict[str, SplitRange] = {}
         self._processed: Mapping[str, int] = {}
         self._first_times: dict[str, int] = {}
         self._read: dict[str, Mapping[str, int]] = {}
@@ -213,7 +213,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         done = {
             name: split
             for name, split in self._context.assigned_splits().items()
-            if (r := self._looked.get(name)) is not None
+            if (r := self._ranges.get(name)) is not None
             and r.final
             and self._processed.get(name, -1) >= r.end
         }
@@ -221,7 +221,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
             self._context.retire_splits(done)
             for name, split in done.items():
                 self._logs.pop(name, None)
-                self._looked.pop(name, None)
+                self._ranges.pop(name, None)
                 known = self._state.streams[split.stream].with_done(split.shard_id)
                 self._state = self._state.with_stream(split.stream, known)
             self._assign_ready()
@@ -236,20 +236,20 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         found = self._pool.results(
             {split.split_id: partial(self._look, split, at) for split, at in positions.items()}
         )
-        looked = {name: one for name, one in found.items() if isinstance(one, SplitRange)}
+        ranges = {name: one for name, one in found.items() if isinstance(one, SplitRange)}
         if losses := [one for one in found.values() if isinstance(one, Loss)]:
-            looked = self._after_losses(losses, looked)
-        here = [split for split in positions if split.split_id in looked]
+            ranges = self._after_losses(losses, ranges)
+        here = [split for split in positions if split.split_id in ranges]
         unlisted = {
-            split for split in here if looked[split.split_id].final and not self._listed.has_children(split)
+            split for split in here if ranges[split.split_id].final and not self._listed.has_children(split)
         }
         if unlisted and not self._discovery.frozen:
             self._take_in_children(unlisted)
-        self._looked = {split.split_id: self._checked_end(split, looked[split.split_id]) for split in here}
+        self._ranges = {split.split_id: self._checked_end(split, ranges[split.split_id]) for split in here}
         if self._limits.max_bytes is None:
-            return self._looked
-        sizes = {name: self._logs[name].bytes_per_row for name in self._looked}
-        return within_bytes(self._looked, self._limits.max_bytes, sizes, self._cut_after)
+            return self._ranges
+        sizes = {name: self._logs[name].bytes_per_row for name in self._ranges}
+        return within_bytes(self._ranges, self._limits.max_bytes, sizes, self._cut_after)
 
     def _look(self, split: KinesisShardSplit, position: int | None) -> SplitRange | Loss:
         begin = TRIM_HORIZON if position is None else position
@@ -279,7 +279,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         )
 
     def _after_losses(
-        self, losses: Collection[Loss], looked: Mapping[str, SplitRange]
+        self, losses: Collection[Loss], ranges: Mapping[str, SplitRange]
     ) -> dict[str, SplitRange]:
         """Returns the ranges of a plan that found losses, after they were reported.
 
@@ -295,7 +295,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
             }
         )
         splits = self._context.assigned_splits()
-        return {n: r for n, r in {**looked, **going_on}.items() if splits[n].stream not in remade}
+        return {n: r for n, r in {**ranges, **going_on}.items() if splits[n].stream not in remade}
 
     def _was_remade(self, stream: str) -> bool:
         return not self._state.streams[stream].is_of(self._client.identity(stream))
@@ -359,7 +359,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         return self._pool.results(calls)
 
     def _cut_after(self, name: str, rows: int) -> int:
-        return self._logs[name].cut_after(rows, self._looked[name].end)
+        return self._logs[name].cut_after(rows, self._ranges[name].end)
 
     def describe_positions(self, positions: Mapping[str, int]) -> Mapping[str, Any]:
         """Returns the positions with the service's names of iterator types."""
@@ -367,18 +367,18 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
 
     def snapshot_state(self) -> KinesisEnumeratorState:
         """Returns the state without the shards that were not planned yet; a restart discovers these again."""
-        if logs := {name: self._logs[name] for name in self._looked}:
+        if logs := {name: self._logs[name] for name in self._ranges}:
             ends = [
-                log.seen_at for name, log in logs.items() if self._looked[name].drained and not log.closed
+                log.seen_at for name, log in logs.items() if self._ranges[name].drained and not log.closed
             ]
             cut = [name for name, log in logs.items() if log.is_cut]
-            self._state = self._state.looked(_now(), [time for time in ends if time is not None], cut)
+            self._state = self._state.with_seen_ends(_now(), [time for time in ends if time is not None], cut)
         state, assigned = self._state, self._context.assigned_splits()
         for stream, known in state.streams.items():
             unplanned = {
                 split.shard_id
                 for name, split in assigned.items()
-                if split.stream == stream and name not in self._looked
+                if split.stream == stream and name not in self._ranges
             }
             state = state.with_stream(stream, known.planned(unplanned))
         return state

@@ -72,9 +72,9 @@ class KinesisEnumeratorState:
         streams: The state of each stream, by its name or ARN in the options.
         start_time: The time (ms) from which a new query reads shards, unless it reads them from the trim horizon;
             ``None`` before the initial discovery.
-        seen_at: A time (ms) since which planning has seen that no record followed the ends of shards; ``None`` if it is
-            not known. It is renewed only once an hour, because a new time makes a new offset, and a new offset an empty
-            batch.
+        seen_at: A time (ms). At this time or later planning has looked at each open shard that is planned up to its
+            end, and has found no record after that end. ``None`` if no such time is known. It is renewed only once an
+            hour, because a new time makes a new offset, and a new offset makes an empty batch.
         cut: The ids of the splits whose planned ranges may end before the ends of their shards.
     """
 
@@ -86,12 +86,13 @@ class KinesisEnumeratorState:
     def with_stream(self, name: str, stream: StreamState) -> KinesisEnumeratorState:
         return replace(self, streams={**self.streams, name: stream})
 
-    def looked(self, now: int, ends: Iterable[int], cut: Iterable[str]) -> KinesisEnumeratorState:
-        """Returns the state after all shards were read.
+    def with_seen_ends(self, now: int, ends: Iterable[int], cut: Iterable[str]) -> KinesisEnumeratorState:
+        """Returns the state after planning has looked at all shards.
 
         Args:
-            now: The time (ms).
-            ends: For each shard that is planned up to its end, the time (ms) at which no record followed that end.
+            now: The present time (ms).
+            ends: One time (ms) for each open shard that is planned up to its end: the time at which planning has found
+                no record after that end.
             cut: The ids of the splits whose planned ranges may end before the ends of their shards.
         """
         seen_at = self.seen_at

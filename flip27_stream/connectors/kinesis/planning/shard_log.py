@@ -169,7 +169,7 @@ class ShardLog:
     def skip_lost(self, position: int) -> None:
         """Handles a lost record at ``position``: the next range begins at the first existing record after it."""
         self._known, self._busy = KnownRecords(position), False
-        asked_at, page = _now(), self._pages.anew(TRIM_HORIZON, _LOOK_AHEAD)
+        asked_at, page = _now(), self._pages.from_new_iterator(TRIM_HORIZON, _LOOK_AHEAD)
         is_empty = page.at_tip and not page.records
         self._pages.keep(position, page.next_iterator if is_empty else None)
         if is_empty:
@@ -315,7 +315,7 @@ class ShardLog:
         """Reads the next record to be read, if it is not known."""
         if self._known.next_time is not None or self._known.last is None:
             return
-        page = self._pages.anew(self._known.start, _LOOK_AHEAD)
+        page = self._pages.from_new_iterator(self._known.start, _LOOK_AHEAD)
         self._take(page, at_start=True)
 
     @property
@@ -373,7 +373,7 @@ class ShardLog:
         return min(position, end)
 
     def _jump(self, gap: Gap, end: int) -> bool:
-        """Looks up a record at the probable end of the wanted records. Returns whether it found a later record."""
+        """Looks for a record near the end of ``gap``, which is estimated. Returns whether one follows its record."""
         rate = self._known.rate
         if rate is None:
             return False
@@ -386,7 +386,7 @@ class ShardLog:
         return next(later, end)
 
     def _count(self, gap: Gap) -> None:
-        page = self._pages.anew(gap.record.position, min(gap.rows, _COUNTED) + 1)
+        page = self._pages.from_new_iterator(gap.record.position, min(gap.rows, _COUNTED) + 1)
         self._take(page, at_start=False)
 
     def note_rows(self, rows: int, first_time: int, last_time: int) -> None:

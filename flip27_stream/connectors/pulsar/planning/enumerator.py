@@ -71,7 +71,7 @@ class PulsarSourceEnumerator(
             context, self._take_in, log, "partitions", failed="Failed to list partitions."
         )
         self._logs: dict[str, PartitionLog] = {}
-        self._looked: dict[str, SplitRange] = {}
+        self._ranges: dict[str, SplitRange] = {}
         self._begun: set[str] = set(state.begun)
         self._limits = ReadLimits()
         self._cursors = Cursors(self._client, options.subscription)
@@ -141,15 +141,15 @@ class PulsarSourceEnumerator(
         self._cursors.processed(positions)
 
     def split_ranges(self, positions: Mapping[PulsarPartitionSplit, int | None]) -> Mapping[str, SplitRange]:
-        self._looked = self._pool.results(
+        self._ranges = self._pool.results(
             {split.split_id: partial(self._look, split, at) for split, at in positions.items()}
         )
-        self._begun |= self._looked.keys()
-        self._cursors.follow({name: self._logs[name] for name in self._looked})
+        self._begun |= self._ranges.keys()
+        self._cursors.follow({name: self._logs[name] for name in self._ranges})
         if self._limits.max_bytes is not None:
-            sizes = {name: self._logs[name].scan.bytes_per_row for name in self._looked}
-            self._looked = within_bytes(self._looked, self._limits.max_bytes, sizes, self._cut_after)
-        return self._looked
+            sizes = {name: self._logs[name].scan.bytes_per_row for name in self._ranges}
+            self._ranges = within_bytes(self._ranges, self._limits.max_bytes, sizes, self._cut_after)
+        return self._ranges
 
     def _look(self, split: PulsarPartitionSplit, position: int | None) -> SplitRange:
         found = self._logs.get(split.topic)
@@ -191,7 +191,7 @@ class PulsarSourceEnumerator(
         )
 
     def _cut_after(self, name: str, rows: int) -> int:
-        return self._logs[name].cut_after(rows, self._looked[name].end)
+        return self._logs[name].cut_after(rows, self._ranges[name].end)
 
     def event_time_positions(self, request: PositioningRequest) -> EventTimePositions:
         return PulsarEventTimes(

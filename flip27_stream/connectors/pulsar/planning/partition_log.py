@@ -219,7 +219,10 @@ class PartitionLog:
                 return
 
     def rows_to(self, position: int) -> int:
-        """Returns the number of messages before ``position``; after the end of the scan it is an estimate."""
+        """Returns the number of messages from the beginning of the scan to ``position``, exclusive.
+
+        The messages of the scan are counted. Messages after the scan are estimated from the number of entries.
+        """
         if position <= self.scan.behind:
             return bisect_left(self.scan.positions, position)
         entries = self._ledgers.entries_between(self.scan.positions[-1], position)

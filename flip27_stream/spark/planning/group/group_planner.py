@@ -118,8 +118,8 @@ class GroupPlanner:
         )
         table = SplitWatermarkTable(alignment.table, alignment.storage_options)
         horizon_ms = max(2 * alignment.source_timeout_ms, _SHORTEST_HORIZON_MS)
-        meeting = GroupLog(table, alignment.group, horizon_ms, _COMMITS_AT_ONCE)
-        return Membership(meeting, entry, self._clock, self._on_commit)
+        group_log = GroupLog(table, alignment.group, horizon_ms, _COMMITS_AT_ONCE)
+        return Membership(group_log, entry, self._clock, self._on_commit)
 
     def _publish_former_watermark(self, member: Membership, start: AnyOffset | None) -> None:
         """Publishes the watermark of the former run: of its last entry, or of ``start`` if that entry is too old."""

@@ -15,7 +15,7 @@ _SHARE_OF_BATCH = 0.1
 
 
 @dataclass(frozen=True)
-class Waited:
+class MemberWait:
     """The time for which a run has waited for a member that makes no progress.
 
     Attributes:
@@ -28,12 +28,12 @@ class Waited:
     heard_ms: int = 0
     unheard_ms: int = 0
 
-    def after(self, ms: int, entry: Entry) -> Waited:
+    def after(self, ms: int, entry: Entry) -> MemberWait:
         """Returns the state of the wait after another ``ms`` milliseconds, with the newest ``entry`` of the member."""
         if entry.member_progress != self.last.member_progress:
-            return Waited(entry)
+            return MemberWait(entry)
         passed = replace(self, unheard_ms=self.unheard_ms + ms)
-        return passed if entry == self.last else Waited(entry, passed.heard_ms + passed.unheard_ms)
+        return passed if entry == self.last else MemberWait(entry, passed.heard_ms + passed.unheard_ms)
 
 
 class GroupWait:
@@ -59,7 +59,7 @@ class GroupWait:
         self._timeout_ms = alignment.source_timeout_ms
         self._longest_s = max(alignment.update_interval_ms / 1000, _SHORTEST_WAIT_S)
         self._monotonic = monotonic
-        self._waited: dict[Key, Waited] = {}
+        self._waits: dict[Key, MemberWait] = {}
         self._given_up: dict[Key, MemberProgress] = {}
         self._asked: tuple[int, int] | None = None
         self._readable_ms: int | None = None
@@ -83,12 +83,12 @@ class GroupWait:
             readable_ms: The time (ms) in which the group could be read; ``None`` while it cannot be read.
         """
         passed_ms = self._passed(batch, now, readable_ms)
-        waited = self._waited.get(slowest.key, Waited(slowest)).after(passed_ms, slowest)
-        self._waited[slowest.key] = waited
-        if waited.heard_ms <= self._timeout_ms:
+        wait = self._waits.get(slowest.key, MemberWait(slowest)).after(passed_ms, slowest)
+        self._waits[slowest.key] = wait
+        if wait.heard_ms <= self._timeout_ms:
             return False
         self._given_up[slowest.key] = slowest.member_progress
-        del self._waited[slowest.key]
+        del self._waits[slowest.key]
         return True
 
     def is_enough(self, batch: int, slowest: Entry | None, others: object) -> bool:

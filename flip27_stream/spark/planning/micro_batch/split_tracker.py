@@ -97,7 +97,7 @@ class SplitTracker:
         """
         rows: list[TrackedRow] = []
         first, answered = self._next, self._answered
-        for name, state, looked, r, found, reported in zip(
+        for name, state, log_range, r, found, reported in zip(
             ids,
             found_in(ids, known),
             found_in(ids, log),
@@ -107,7 +107,7 @@ class SplitTracker:
             strict=True,
         ):
             read_max = _greatest(None if state is None else state.read_max, reported)
-            quiet_since = None if r is None else self._quiet_since(name, state, looked, seen_at)
+            quiet_since = None if r is None else self._quiet_since(name, state, log_range, seen_at)
             if r is None or (found is None and r.position < r.end):
                 position = known[name].position if r is None else r.position
                 rows.append((position, position, read_max, first.get(name), None, None, False))

@@ -20,7 +20,8 @@ class TrackedSplits:
 
     Attributes:
         ids: The ids of the splits, sorted.
-        rows: The fields of :class:`~watermark_alignment.planner.SplitView` of each split, after its id.
+        rows: One tuple for each split, in the order of ``ids``: the fields of
+            :class:`~watermark_alignment.planner.SplitView` without the id, which is its first field.
     """
 
     ids: Sequence[str]

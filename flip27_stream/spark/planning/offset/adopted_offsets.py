@@ -78,8 +78,8 @@ class AdoptedOffsets:
         The batch is read again as it was planned.
 
         Raises:
-            ForeignCheckpointError: It is the first batch, and neither the session nor the options have its begin
-            positions.
+            ForeignCheckpointError: It is the first batch, and neither the session nor the options have the
+            positions where it begins.
         """
         if start == INITIAL:
             told = first_begin(self._spec.driver.first_batches, end, self._spec.definition)

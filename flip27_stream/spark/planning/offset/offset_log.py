@@ -93,12 +93,14 @@ class OffsetLog:
     def earlier_begins(
         self, start: AnyOffset | None, splits: Collection[str], new: Collection[str]
     ) -> dict[str, tuple[int, int]]:
-        """Returns the begin positions that the offset after ``start`` must repeat; see :attr:`Offset.earlier_begins`.
+        """Returns where the splits began, as far as the offset after ``start`` must repeat it.
+
+        See :attr:`Offset.earlier_begins`.
 
         Args:
             start: The offset before.
             splits: The splits of the new offset.
-            new: The splits that have a begin position in the new offset itself.
+            new: The splits of which the new offset itself says where they begin.
         """
         begins = start.begins_since(self._logged) if start is not None else {}
         return {split: begin for split, begin in begins.items() if split in splits and split not in new}

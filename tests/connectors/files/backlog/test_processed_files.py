@@ -151,11 +151,11 @@ def test_late_files_are_read_once_if_a_look_found_them(
         folder.put(f"first-{number}", number, number * 7 % 11)
     query, too_many = FolderQuery(folder, window=WINDOW, order=order), False
     with warnings() as said:
-        for number, (files, taken, restarted) in enumerate(arrivals):
+        for number, (files, processed, restarted) in enumerate(arrivals):
             for one, (modified, time) in enumerate(files):
                 folder.put(f"file-{number}-{one}", modified, time)
             query.look()
-            query.take(taken)
+            query.take(processed)
             query.log()
             assert len(query.state.late) <= WINDOW
             too_many = too_many or len(query.state.late) == WINDOW
@@ -174,7 +174,7 @@ def test_late_files_are_read_once_if_a_look_found_them(
     st.integers(0, 60),
 )
 def test_late_files_that_no_look_found_are_read_or_reported(
-    at_first: int, late: list[int], removed: set[int], taken: int
+    at_first: int, late: list[int], removed: set[int], processed: int
 ) -> None:
     """Files that were added below the cut while no query ran are read, or a warning or an error tells of them. Files
     were removed at the same time."""
@@ -182,7 +182,7 @@ def test_late_files_that_no_look_found_are_read_or_reported(
     for number in range(at_first):
         folder.put(f"first-{number}", number)
     query = FolderQuery(folder, window=WINDOW)
-    query.take(taken)
+    query.take(processed)
     query.log()
     for number in removed:
         folder.files.pop(f"first-{number}", None)
@@ -350,7 +350,7 @@ def test_the_state_is_bounded_however_many_files_come() -> None:
 
 
 def test_files_that_wait_long_keep_the_cut_below_them() -> None:
-    """Files that wait are as old as files that were taken, and last in event time. A restart must tell them apart."""
+    """Files that wait are as old as processed files, and last in event time. A restart must tell them apart."""
     folder = FolderModel()
     for number in range(4):
         folder.put(f"goes-{number}", 0, time=1)
@@ -379,8 +379,8 @@ def test_a_look_without_new_files_leaves_the_state_equal() -> None:
     assert query.files.snapshot() == query.state
 
 
-def test_files_stay_taken_when_the_order_changes_within_a_generation() -> None:
-    """Files stay taken when alignment is switched on between restarts, and off again."""
+def test_files_stay_processed_when_the_order_changes_within_a_generation() -> None:
+    """Files stay processed when alignment is switched on between restarts, and off again."""
     folder = FolderModel()
     for number in range(40):
         folder.put(f"file-{number:02}", number, time=1000 - number)

@@ -157,11 +157,11 @@ def test_a_run_over_a_bounded_source_does_not_end_while_files_are_away(
     assert reading.ids() == dict.fromkeys(range(300), 1)
 
 
-@pytest.mark.parametrize("taken", [1, 4])
+@pytest.mark.parametrize("processed", [1, 4])
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("names", [["a"], ["b"], ["a", "b"]])
 def test_one_of_several_paths_that_is_empty_for_a_while_is_not_read_again(
-    tmp_path: Path, names: list[str], restarted: bool, taken: int
+    tmp_path: Path, names: list[str], restarted: bool, processed: int
 ) -> None:
     """A path that lists no file, or not all, for a while is not read again, also if its files come
     back after a restart."""
@@ -170,7 +170,7 @@ def test_one_of_several_paths_that_is_empty_for_a_while_is_not_read_again(
     paths = json.dumps([str(tmp_path / "a"), str(tmp_path / "b")])
     options = {"paths": paths, "maxFilesPerTrigger": "1", **NEVER_BY_ITSELF}
     reading = FileQuery(options, available_now=False, schema=IDS)
-    for _ in range(taken):
+    for _ in range(processed):
         reading.step()
     bring_back = [away(path) for name in names for path in (tmp_path / name).iterdir()]
     look(reading)

@@ -200,20 +200,20 @@ MOVES = st.lists(
 
 
 @given(at_first=st.integers(0, 40), moves=MOVES, order=st.sampled_from([None, BY_TIME]))
-def test_many_files_that_vanish_and_come_back_in_sight_are_taken_once(
+def test_many_files_that_vanish_and_come_back_in_sight_are_processed_once(
     at_first: int, moves: list[tuple[str, int]], order: EventTimeOrder | None
 ) -> None:
-    """Files that vanish and come back in sight of a query are taken once, however few marks the checkpoint has."""
+    """Files that vanish and come back in sight of a query are processed once, however few marks the checkpoint has."""
     query = moved(FolderQuery(FolderModel(), window=8, order=order), at_first, moves, restarts=False)
     assert set(query.read.values()) <= {1}
     assert set(query.folder()) <= set(query.read)
 
 
 @given(at_first=st.integers(0, 30), moves=MOVES, order=st.sampled_from([None, BY_TIME]))
-def test_files_that_vanish_and_come_back_around_restarts_are_taken_once(
+def test_files_that_vanish_and_come_back_around_restarts_are_processed_once(
     at_first: int, moves: list[tuple[str, int]], order: EventTimeOrder | None
 ) -> None:
-    """Files that vanish and come back around restarts are taken once as long as the checkpoint has
+    """Files that vanish and come back around restarts are processed once as long as the checkpoint has
     room for their marks."""
     query = moved(FolderQuery(FolderModel(), window=400, order=order), at_first, moves, restarts=True)
     assert set(query.read.values()) <= {1}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from flip27_stream.connectors.files.delta.deletion_vectors import latest_checkpoint
 from flip27_stream.connectors.files.delta.delta_snapshot import data_files
-from flip27_stream.connectors.files.formats.units import NEVER, FileUnits
+from flip27_stream.connectors.files.formats.file_units import NEVER, FileUnits
 from flip27_stream.connectors.files.planning.budget import Budget
 from flip27_stream.connectors.files.storage.retries import Retries
 from flip27_stream.errors import ConnectorError, CorruptRecordError, DataLossError

@@ -17,7 +17,7 @@ from tests.connectors.files.support.delta_statements import (
     rows,
     table_with,
 )
-from tests.connectors.files.support.following import Following, counted
+from tests.connectors.files.support.following import Following, check_rows_of_each_step
 from tests.connectors.files.support.spark_tables import SparkTable, at, small
 
 if TYPE_CHECKING:
@@ -93,12 +93,7 @@ TABLES: Final[dict[str, Sequence[Step]]] = {
 
 @pytest.mark.parametrize("name", TABLES)
 def test_rows_of_each_table_are_those_of_spark(session: SparkSession, tmp_path: Path, name: str) -> None:
-    table = SparkTable(small(session), tmp_path / "a table")
-    following = Following(table)
-    for step in TABLES[name]:
-        table(*(statement for statement in step if statement != CHANGES))
-        assert counted(table.read()) == counted(table.rows())
-        following.agrees(only_adds=step[0] != CHANGES)
+    check_rows_of_each_step(SparkTable(small(session), tmp_path / "a table"), TABLES[name])
 
 
 def test_data_that_is_written_again_without_a_change_is_not_read_again(

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flip27_stream.connectors.files.formats.file_units import NEVER
 from flip27_stream.connectors.files.formats.parquet import ParquetFormat
-from flip27_stream.connectors.files.formats.units import NEVER
 from flip27_stream.errors import RecordFormatError
 from tests.connectors.files.support.reading import LOCAL_FS, units_of
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flip27_stream.connectors.files.format_options import file_format
-from flip27_stream.connectors.files.formats.file_format import Malformed
+from flip27_stream.connectors.files.formats.file_format import MalformedRecord
 from flip27_stream.errors import OptionError, RecordFormatError
 from tests.connectors.files.support.reading import INSTANT, LOCAL_FS, read_rows, units_of
 
@@ -164,7 +164,7 @@ def test_a_quoted_line_break_is_a_value_only_with_multi_line(path: Path) -> None
 
 def test_malformed_lines_are_dropped_and_logged(path: Path) -> None:
     path.write_text("id\n" + "".join(f"{i}\n" for i in range(100)) + "x\n" + "7\n")
-    dropped: list[Malformed] = []
+    dropped: list[MalformedRecord] = []
     rows = read_rows(file_format("csv", {"mode": "DROPMALFORMED", **HEADER}), path, IDS, dropped=dropped)
     assert [row["id"] for row in rows] == [*range(100), 7]
     (malformed,) = dropped

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flip27_stream.connectors.files.format_options import file_format
-from flip27_stream.connectors.files.formats.file_format import FileFormat, Malformed
+from flip27_stream.connectors.files.formats.file_format import FileFormat, MalformedRecord
 from flip27_stream.errors import CorruptRecordError, OptionError, RecordFormatError
 from tests.connectors.files.support.reading import INSTANT, LOCAL_FS, pieces_of, read_rows, units_of
 
@@ -152,7 +152,7 @@ def test_malformed_lines_fail_or_are_dropped(tmp_path: Path, bad: str, at: int) 
         RecordFormatError, match=rf"line at byte {position} of the json .* mode to DROPMALFORMED"
     ):
         read_rows(JSON, path, schema)
-    dropped: list[Malformed] = []
+    dropped: list[MalformedRecord] = []
     rows = read_rows(file_format("json", {"MODE": "dropMalformed"}), path, schema, dropped=dropped)
     assert [row["a"] for row in rows] == [i for i in range(500) if i != at]
     assert [malformed.position for malformed in dropped] == [position]
@@ -235,10 +235,10 @@ def test_event_times_are_found_for_each_unit(tmp_path: Path, monkeypatch: pytest
     ("options", "message"),
     [
         ({"mode": "PERMISSIVE"}, "'mode': 'PERMISSIVE'. Allowed: FAILFAST, DROPMALFORMED"),
-        ({"multiLine": "true"}, "'multiLine'.*each line has an object"),
+        ({"multiLine": "true"}, "'multiLine'.*each line of a file must be one JSON object"),
         ({"encoding": "UTF-16"}, "'encoding': 'UTF-16'"),
         ({"timestampFormat": "EEE"}, "'timestampFormat': 'EEE'. Allowed letters, each once: yyyy"),
-        ({"header": "true"}, "Option 'header' goes with option 'files.format' csv; the format is json"),
+        ({"header": "true"}, "Option 'header' is for 'files.format' csv, but option 'files.format' is json"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, str], message: str) -> None:
@@ -259,7 +259,7 @@ def test_text_that_is_not_utf_8_is_malformed(tmp_path: Path) -> None:
     path.write_bytes(b'{"s": "x"}\n{"s": "\xff"}\n{"s": "y"}\n')
     with pytest.raises(RecordFormatError, match=r"line at byte 11 .* does not decode"):
         read_rows(file_format("json", {}, schema), path, schema)
-    dropped: list[Malformed] = []
+    dropped: list[MalformedRecord] = []
     lenient = file_format("json", {"mode": "DROPMALFORMED"}, schema)
     assert read_rows(lenient, path, schema, dropped=dropped) == [{"s": "x"}, {"s": "y"}]
     assert [one.position for one in dropped] == [11]

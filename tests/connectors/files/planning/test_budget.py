@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flip27_stream.api import PositioningRequest, SplitRange
-from flip27_stream.connectors.files.formats.units import NEVER, FileUnits
+from flip27_stream.connectors.files.formats.file_units import NEVER, FileUnits
 from flip27_stream.connectors.files.planning.budget import Budget
 from flip27_stream.connectors.files.planning.positions import FilePositions, UnitTimes
 

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flip27_stream.api import TimestampAssigner
+from flip27_stream.connectors.files.formats.file_units import FileUnits
 from flip27_stream.connectors.files.formats.parquet import ParquetFormat
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder
-from flip27_stream.connectors.files.formats.units import FileUnits
 from flip27_stream.errors import Flip27Error, OptionError
 from flip27_stream.testing import wait_until
 from tests.connectors.files.support.file_query import SECOND, UNLIMITED, FileQuery, Piece, write

@@ -269,7 +269,10 @@ def test_a_text_with_a_scheme_and_a_slash_is_a_uri(uri: str, storage: str, path:
     ("uri", "message"),
     [
         ("wasbs://c@a.blob.core.windows.net/x", r"no file system for 'wasbs:'"),
-        ("s3:/bucket/a", "Expected a local path, or a URI such as s3://bucket/folder"),
+        ("uc://main.sales.orders", r"flip27_stream\.table_location\(spark, name\) returns"),
+        ("s3:/bucket/a", "The URI has no bucket. Expected a local path, or a URI such as s3://bucket/folder"),
+        ("s3://", "The URI has no host and no path"),
+        ("hdfs://", "The URI has no host and no path"),
         ("file://elsewhere/a", "Expected a path on this machine"),
     ],
 )

@@ -118,12 +118,12 @@ class FolderQuery:
 
     def take(self, count: int) -> list[FoundFile]:
         """Plans up to ``count`` files."""
-        taken: list[FoundFile] = []
-        while len(taken) < count and (head := self.files.head()) is not None:
+        processed: list[FoundFile] = []
+        while len(processed) < count and (head := self.files.head()) is not None:
             self.files.take(head)
-            taken.append(head.file)
-        self._batch += taken
-        return taken
+            processed.append(head.file)
+        self._batch += processed
+        return processed
 
     def log(self) -> None:
         """Writes the offset, so that the planned files count as read."""

@@ -1,11 +1,12 @@
-"""A query that follows a Delta table while Spark writes it."""
+"""A query that follows a Delta table while Spark writes it, step by step."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tests.connectors.files.support.delta_statements import CHANGES, Step
 from tests.connectors.files.support.delta_tables import query
 from tests.connectors.files.support.spark_tables import Rows, SparkTable
 
@@ -32,6 +33,15 @@ class Following:
             before = [{name: row.get(name) for name in names} for row in self._before]
             assert counted(self._reading.rows[known:]) == counted(now) - counted(before)
         self._before = now
+
+
+def check_rows_of_each_step(table: SparkTable, steps: Sequence[Step]) -> None:
+    """Checks, after each step, that a snapshot has Spark's rows, and that a query that follows the table reads on."""
+    following = Following(table)
+    for step in steps:
+        table(*(statement for statement in step if statement != CHANGES))
+        assert counted(table.read()) == counted(table.rows())
+        following.agrees(only_adds=step[0] != CHANGES)
 
 
 def counted(found: Iterable[dict[str, Any]]) -> Counter[str]:

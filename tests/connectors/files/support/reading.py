@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 from pyarrow.fs import LocalFileSystem
 
-from flip27_stream.connectors.files.formats.file_format import FileFormat, Malformed
-from flip27_stream.connectors.files.formats.units import FileUnits
+from flip27_stream.connectors.files.formats.file_format import FileFormat, MalformedRecord
+from flip27_stream.connectors.files.formats.file_units import FileUnits
 
 LOCAL_FS = LocalFileSystem()
 INSTANT = pa.timestamp("us", tz="UTC")
@@ -23,7 +23,7 @@ def pieces_of(
     start: int,
     end: int,
     schema: pa.Schema,
-    dropped: list[Malformed] | None = None,
+    dropped: list[MalformedRecord] | None = None,
 ) -> list[tuple[pa.RecordBatch, list[int]]]:
     """Returns the record batches of one range, with the positions of their rows."""
     tell = None if dropped is None else dropped.append
@@ -36,7 +36,7 @@ def read_table(
     path: Path,
     schema: pa.Schema,
     cuts: Sequence[int] = (),
-    dropped: list[Malformed] | None = None,
+    dropped: list[MalformedRecord] | None = None,
 ) -> pa.Table:
     """Returns all rows, read in ranges between ``cuts``, and checks schemas and positions of all batches."""
     end = format.units(LOCAL_FS, str(path)).end
@@ -58,7 +58,7 @@ def read_rows(
     path: Path,
     schema: pa.Schema,
     cuts: Sequence[int] = (),
-    dropped: list[Malformed] | None = None,
+    dropped: list[MalformedRecord] | None = None,
 ) -> list[dict[str, Any]]:
     """Returns the rows of :func:`read_table`."""
     rows: list[dict[str, Any]] = read_table(format, path, schema, cuts, dropped).to_pylist()

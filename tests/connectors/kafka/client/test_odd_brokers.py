@@ -22,7 +22,7 @@ from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.protocol import FetchFrom, TopicMetadata
 from flip27_stream.connectors.kafka.connections import diagnosis
 from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
-from flip27_stream.connectors.kafka.fetching import client_pool, fetcher
+from flip27_stream.connectors.kafka.fetching import fetcher, fetcher_pool
 from flip27_stream.connectors.kafka.planning.group_coordinator import GroupCoordinator
 from flip27_stream.connectors.kafka.sasl.sasl_credentials import SaslOptions
 from flip27_stream.connectors.kafka.security.security_options import SecurityOptions
@@ -187,7 +187,7 @@ def test_replicas_that_name_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
         made.client.address = lambda node: "broker 1"  # type: ignore[method-assign]
         made.client.topics = lambda *_: {TP.topic: there}  # type: ignore[method-assign]
         made.client.list_offsets = lambda *_, **__: [{}, {}]  # type: ignore[method-assign]
-        monkeypatch.setattr(client_pool.FETCHERS, "borrow", lambda _: made)
+        monkeypatch.setattr(fetcher_pool.FETCHERS, "borrow", lambda _: made)
         given = {
             "kafka.bootstrap.servers": "unused:1",
             "subscribe": "t",

@@ -14,7 +14,7 @@ from flip27_stream.connectors.hybrid import HybridSource
 from flip27_stream.connectors.kafka import KafkaSource
 from flip27_stream.connectors.kafka.client.protocol import (
     MAX_TIMESTAMP,
-    Fetched,
+    FetchedPartition,
     FetchFrom,
     OffsetAndTimestamp,
     TopicMetadata,
@@ -71,9 +71,9 @@ class OneTopicClient:
 
     def fetch(
         self, wanted: Mapping[TopicPartition, FetchFrom], *, read_committed: bool, max_bytes: int
-    ) -> dict[TopicPartition, Fetched]:
+    ) -> dict[TopicPartition, FetchedPartition]:
         return {
-            tp: Fetched(0, b"".join(self._batches[tp][at.offset : at.offset + 2]), [])
+            tp: FetchedPartition(0, b"".join(self._batches[tp][at.offset : at.offset + 2]), [])
             for tp, at in wanted.items()
         }
 

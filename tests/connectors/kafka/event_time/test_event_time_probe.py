@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from flip27_stream.api import PositioningRequest, RecordTimestampAssigner, SplitRange
-from flip27_stream.connectors.kafka.client.protocol import UNKNOWN_TOPIC_ID, Fetched, FetchFrom
+from flip27_stream.connectors.kafka.client.protocol import UNKNOWN_TOPIC_ID, FetchedPartition, FetchFrom
 from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.event_time.event_time_probe import EventTimeProbe
 from flip27_stream.connectors.kafka.event_time.position_finder import PositionFinder
@@ -21,7 +21,7 @@ NOT_LEADER = 6
 BATCH = v2(some_rows(3))
 
 Wanted = Mapping[TopicPartition, FetchFrom]
-Answering = Callable[[Wanted], dict[TopicPartition, Fetched]]
+Answering = Callable[[Wanted], dict[TopicPartition, FetchedPartition]]
 
 
 class ClientWithClock:
@@ -32,7 +32,9 @@ class ClientWithClock:
         self.answering, self.now = answering, 0.0
         self.asked: list[dict[TopicPartition, FetchFrom]] = []
 
-    def fetch(self, wanted: Wanted, *, read_committed: bool, max_bytes: int) -> dict[TopicPartition, Fetched]:
+    def fetch(
+        self, wanted: Wanted, *, read_committed: bool, max_bytes: int
+    ) -> dict[TopicPartition, FetchedPartition]:
         self.asked.append(dict(wanted))
         self.now += 0.0004
         return self.answering(wanted)
@@ -59,9 +61,9 @@ def make(monkeypatch: pytest.MonkeyPatch) -> MakeProbe:
 def test_a_probe_waits_for_the_next_leader(make: MakeProbe, error: int) -> None:
     """One second without a leader costs few requests. The partition that has a leader is asked once."""
 
-    def answering(wanted: Wanted) -> dict[TopicPartition, Fetched]:
-        late = Fetched(error, b"", []) if client.now < 1 else Fetched(0, BATCH, [])
-        return {tp: Fetched(0, BATCH, []) if tp == A else late for tp in wanted}
+    def answering(wanted: Wanted) -> dict[TopicPartition, FetchedPartition]:
+        late = FetchedPartition(error, b"", []) if client.now < 1 else FetchedPartition(0, BATCH, [])
+        return {tp: FetchedPartition(0, BATCH, []) if tp == A else late for tp in wanted}
 
     client, probe = make(answering)
     assert probe.read({A: FetchFrom(0, 1000), B: FetchFrom(0, 1000)}).keys() == {A, B}
@@ -70,9 +72,17 @@ def test_a_probe_waits_for_the_next_leader(make: MakeProbe, error: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [None, Fetched(NOT_LEADER, b"", []), Fetched(0, b"", []), Fetched(0, BATCH[:40], [])]
+    "answer",
+    [
+        None,
+        FetchedPartition(NOT_LEADER, b"", []),
+        FetchedPartition(0, b"", []),
+        FetchedPartition(0, BATCH[:40], []),
+    ],
 )
-def test_a_partition_without_an_answer_is_left_out_after_5_s(make: MakeProbe, answer: Fetched | None) -> None:
+def test_a_partition_without_an_answer_is_left_out_after_5_s(
+    make: MakeProbe, answer: FetchedPartition | None
+) -> None:
     """A partition is left out after 5 s if no broker answers, if the broker refuses, or if it never
     sends a whole batch."""
     client, probe = make(lambda wanted: {} if answer is None else dict.fromkeys(wanted, answer))
@@ -82,8 +92,10 @@ def test_a_partition_without_an_answer_is_left_out_after_5_s(make: MakeProbe, an
 
 
 def test_batch_larger_than_asked_for_is_asked_again_at_once(make: MakeProbe) -> None:
-    def answering(wanted: Wanted) -> dict[TopicPartition, Fetched]:
-        return {tp: Fetched(0, BATCH if at.max_bytes >= 50_000 else b"", []) for tp, at in wanted.items()}
+    def answering(wanted: Wanted) -> dict[TopicPartition, FetchedPartition]:
+        return {
+            tp: FetchedPartition(0, BATCH if at.max_bytes >= 50_000 else b"", []) for tp, at in wanted.items()
+        }
 
     client, probe = make(answering)
     assert probe.read({A: FetchFrom(0, 1000, "some id")}).keys() == {A}
@@ -95,7 +107,7 @@ def test_batch_larger_than_asked_for_is_asked_again_at_once(make: MakeProbe) -> 
 def test_ids_of_topics_are_in_the_requests_of_a_plan(make: MakeProbe) -> None:
     """KIP-516: requests have the id of the topic, so a topic that was made again under the same name is
     not read in its place."""
-    client, probe = make(lambda wanted: dict.fromkeys(wanted, Fetched(0, BATCH, [])))
+    client, probe = make(lambda wanted: dict.fromkeys(wanted, FetchedPartition(0, BATCH, [])))
     finder = PositionFinder(client, probe, Locator(), read_committed=False)  # type: ignore[arg-type]
     request = PositioningRequest({str(A): SplitRange(0, 3)})
     finder.positions({str(A): A}, {A: "some id"}, request).event_times()

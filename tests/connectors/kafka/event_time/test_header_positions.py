@@ -12,7 +12,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from flip27_stream.api import EventTimes, PositioningRequest, RecordTimestampAssigner, SplitRange
 from flip27_stream.connectors.kafka.client.protocol import (
     MAX_TIMESTAMP,
-    Fetched,
+    FetchedPartition,
     FetchFrom,
     OffsetAndTimestamp,
 )
@@ -110,10 +110,10 @@ class Broker:
 
     def fetch(
         self, wanted: Mapping[TopicPartition, FetchFrom], *, read_committed: bool, max_bytes: int
-    ) -> dict[TopicPartition, Fetched]:
+    ) -> dict[TopicPartition, FetchedPartition]:
         self.fetched += wanted
         return {
-            tp: Fetched(
+            tp: FetchedPartition(
                 0,
                 b"".join(b.data for b in rest[: self.most])
                 + b"".join(b.data[:30] for b in rest[self.most :][:1]),

@@ -12,7 +12,7 @@ from kafka.protocol.broker_version_data import BrokerVersionData
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from flip27_stream.api import EventTimes, PositioningRequest
-from flip27_stream.connectors.kafka.client.protocol import MAX_TIMESTAMP, Fetched
+from flip27_stream.connectors.kafka.client.protocol import MAX_TIMESTAMP, FetchedPartition
 from flip27_stream.connectors.kafka.connections.broker_connections import BrokerConnections
 from flip27_stream.connectors.kafka.fetching.fetch_responses import FetchResponse, read_fetch_response
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit
@@ -53,7 +53,7 @@ def faults(patch: pytest.MonkeyPatch, request_name: str, error: int, times: int)
         if request_name != "FetchRequest" or len(put) >= times:
             return read
         put.append(error)
-        return FetchResponse({tp: Fetched(error, b"", []) for tp in read.partitions})
+        return FetchResponse({tp: FetchedPartition(error, b"", []) for tp in read.partitions})
 
     with patch.context() as patched:
         patched.setattr(BrokerConnections, "send", tampered)

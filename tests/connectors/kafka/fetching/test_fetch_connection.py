@@ -13,14 +13,14 @@ from dataclasses import replace
 import pytest
 from kafka.protocol.consumer import FetchResponse as TheirResponse
 
-from flip27_stream.connectors.kafka.client.protocol import FETCH_BY_TOPIC_ID, Fetched, FetchFrom
-from flip27_stream.connectors.kafka.fetching.client_pool import FetcherPool
+from flip27_stream.connectors.kafka.client.protocol import FETCH_BY_TOPIC_ID, FetchedPartition, FetchFrom
 from flip27_stream.connectors.kafka.fetching.fetch_responses import (
     LEAST_VERSION,
     FetchResponse,
     read_fetch_response,
 )
 from flip27_stream.connectors.kafka.fetching.fetcher import Fetcher
+from flip27_stream.connectors.kafka.fetching.fetcher_pool import FetcherPool
 from flip27_stream.errors import ConnectorError
 from tests.connectors.kafka.support.fetch_server import (
     OPTIONS,
@@ -188,14 +188,14 @@ def test_messages_of_kafka_python_are_read(version: int) -> None:
     aborted = [kind(producer_id=5, first_offset=6), kind(producer_id=7, first_offset=2**40)]
     body = response(b"some records", version, 3, aborted_transactions=aborted, preferred_read_replica=4)
     replica = 4 if version >= 11 else -1
-    expected = FetchResponse({TP: Fetched(3, b"some records", [(5, 6), (7, 2**40)], replica)})
+    expected = FetchResponse({TP: FetchedPartition(3, b"some records", [(5, 6), (7, 2**40)], replica)})
     assert read_fetch_response(memoryview(body), version, ASKED) == expected
     for size in range(len(body)):
         with pytest.raises(struct.error):
             read_fetch_response(memoryview(body)[:size], version, ASKED)
     nothing = response(None, version, aborted_transactions=None, throttle_ms=70)
     # Brokers of old versions waited before they answered.
-    expected = FetchResponse({TP: Fetched(0, b"", [], -1)}, 70 if version >= 8 else 0)
+    expected = FetchResponse({TP: FetchedPartition(0, b"", [], -1)}, 70 if version >= 8 else 0)
     assert read_fetch_response(memoryview(nothing), version, ASKED) == expected
 
 
@@ -241,9 +241,9 @@ def test_the_pool_closes_connections_that_were_idle_for_long(monkeypatch: pytest
     """The pool lends the fetcher that came back last. Fetchers that are idle for more than five minutes are
     closed, without a thread."""
     now = 1000.0
-    replace_time(monkeypatch, "flip27_stream.connectors.kafka.fetching.client_pool", monotonic=lambda: now)
+    replace_time(monkeypatch, "flip27_stream.connectors.kafka.fetching.fetcher_pool", monotonic=lambda: now)
     monkeypatch.setattr(
-        "flip27_stream.connectors.kafka.fetching.client_pool.KafkaClient",
+        "flip27_stream.connectors.kafka.fetching.fetcher_pool.KafkaClient",
         lambda options: OneBrokerClient(1, options),
     )
     pool = FetcherPool()

@@ -13,7 +13,7 @@ from flip27_stream.connectors.kafka.client.protocol import (
     INCONSISTENT_TOPIC_ID,
     OFFSET_OUT_OF_RANGE,
     UNKNOWN_TOPIC_ID,
-    Fetched,
+    FetchedPartition,
     OffsetAndTimestamp,
     TopicMetadata,
 )
@@ -30,7 +30,7 @@ from tests.reader.support.kit import ReaderContext
 PARTITIONS, TIMEOUT_S, ANSWER_S, PAUSE_S = 30, 2.0, 0.15, 0.05
 OPTIONS = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "t", "failOnDataLoss": "false"}
 
-Answering = Callable[[list[TopicPartition]], dict[TopicPartition, Fetched]]
+Answering = Callable[[list[TopicPartition]], dict[TopicPartition, FetchedPartition]]
 
 
 class SimulatedLeader:
@@ -135,9 +135,9 @@ def test_partitions_that_wait_for_their_turn_do_not_time_out(
     """Each response has records of one of 30 partitions, so the last partition waits for longer than the time-out."""
     order: list[TopicPartition] = []
 
-    def first_only(wanted: list[TopicPartition]) -> dict[TopicPartition, Fetched]:
+    def first_only(wanted: list[TopicPartition]) -> dict[TopicPartition, FetchedPartition]:
         order.append(wanted[0])
-        return {tp: Fetched(0, b"full" if tp == wanted[0] else b"", []) for tp in wanted}
+        return {tp: FetchedPartition(0, b"full" if tp == wanted[0] else b"", []) for tp in wanted}
 
     monkeypatch.setattr(reader_module, "end_of_batches", lambda records, _: 5 if records else 0)
     monkeypatch.setattr(KafkaSourceReader, "_emit_some", lambda self, _: self._undecoded.clear())
@@ -158,7 +158,7 @@ def test_time_in_which_the_process_was_suspended_is_no_silence(make_reader: Make
             self.now += 1000
             return super().next_answer(seconds)
 
-    cluster = Suspended(lambda wanted: dict.fromkeys(wanted, Fetched(0, b"", [])))
+    cluster = Suspended(lambda wanted: dict.fromkeys(wanted, FetchedPartition(0, b"", [])))
     reader = make_reader(cluster, **{"kafka.default.api.timeout.ms": "60000"})
     for _ in range(5):
         reader.poll_next(TaskRows(SCHEMA))
@@ -168,7 +168,7 @@ def test_time_in_which_the_process_was_suspended_is_no_silence(make_reader: Make
 
 def test_leader_that_sends_nothing_times_out(make_reader: MakeReader) -> None:
     """Empty responses do not count as records: the leader times out."""
-    cluster = SimulatedLeader(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})
+    cluster = SimulatedLeader(lambda wanted: {tp: FetchedPartition(0, b"", []) for tp in wanted})
     reader = make_reader(cluster)
     while cluster.now + PAUSE_S + ANSWER_S < 100 + TIMEOUT_S:
         reader.poll_next(TaskRows(SCHEMA))
@@ -183,7 +183,7 @@ def test_a_log_that_lost_its_end_after_the_plan_is_lost_data(
     make_reader: MakeReader, caplog: pytest.LogCaptureFixture, lenient: str
 ) -> None:
     """Such as by an unclean leader election. A leader answers a fetch at the end of its log with nothing."""
-    cluster = SimulatedLeader(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})
+    cluster = SimulatedLeader(lambda wanted: {tp: FetchedPartition(0, b"", []) for tp in wanted})
     cluster.log_end = 0
     reader = make_reader(cluster, failOnDataLoss="false" if lenient == "true" else "true")
     if lenient == "true":
@@ -200,7 +200,7 @@ def test_poll_timeout_replaces_the_default_api_timeout(
 ) -> None:
     """``kafkaConsumer.pollTimeoutMs`` is used in place of ``kafka.default.api.timeout.ms``. The error names it, also
     if no broker can say whether the partition still exists."""
-    cluster = SimulatedLeader(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})
+    cluster = SimulatedLeader(lambda wanted: {tp: FetchedPartition(0, b"", []) for tp in wanted})
     cluster.reachable = reachable
     reader = make_reader(cluster, **{"kafkaConsumer.pollTimeoutMs": f"{poll_timeout_s}000"})
     while cluster.now + PAUSE_S + ANSWER_S < 100 + poll_timeout_s:
@@ -215,7 +215,7 @@ def test_poll_timeout_replaces_the_default_api_timeout(
 def test_the_pause_of_a_quota_is_not_taken_for_silence(make_reader: MakeReader) -> None:
     """KIP-219: the broker said that it would send nothing for longer than the time-out. Only the
     time after that counts."""
-    cluster = SimulatedLeader(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})
+    cluster = SimulatedLeader(lambda wanted: {tp: FetchedPartition(0, b"", []) for tp in wanted})
     reader = make_reader(cluster)
     reader.poll_next(TaskRows(SCHEMA))
     cluster.throttled = cluster.now + 10 * TIMEOUT_S
@@ -228,7 +228,7 @@ def test_the_pause_of_a_quota_is_not_taken_for_silence(make_reader: MakeReader) 
 
 def test_broker_that_answers_with_nothing_is_not_asked_without_end(make_reader: MakeReader) -> None:
     """A broker answers at once, and with nothing about the partitions. It is asked with pauses."""
-    for nothing in ({}, {TopicPartition("t", 0): Fetched(0, b"", [])}):
+    for nothing in ({}, {TopicPartition("t", 0): FetchedPartition(0, b"", [])}):
         asked: list[int] = []
 
         class Quick(SimulatedLeader):
@@ -239,8 +239,8 @@ def test_broker_that_answers_with_nothing_is_not_asked_without_end(make_reader: 
         def answering(
             wanted: list[TopicPartition],
             asked: list[int] = asked,
-            nothing: dict[TopicPartition, Fetched] = nothing,
-        ) -> dict[TopicPartition, Fetched]:
+            nothing: dict[TopicPartition, FetchedPartition] = nothing,
+        ) -> dict[TopicPartition, FetchedPartition]:
             asked.append(len(wanted))
             return nothing
 
@@ -257,7 +257,7 @@ def test_sk25_a_topic_recreated_between_plan_and_fetch_is_lost_data(
 ) -> None:
     """SK-25: no broker knows the planned id of a topic, and its name belongs to another topic.
     The records are lost."""
-    cluster = SimulatedLeader(lambda wanted: {tp: Fetched(error, b"", []) for tp in wanted})
+    cluster = SimulatedLeader(lambda wanted: {tp: FetchedPartition(error, b"", []) for tp in wanted})
     reader = make_reader(
         cluster, **{"kafkaConsumer.pollTimeoutMs": "60000", "failOnDataLoss": str(strict).lower()}
     )
@@ -275,7 +275,9 @@ def test_sk25_a_topic_recreated_between_plan_and_fetch_is_lost_data(
 def test_broker_that_does_not_know_a_topic_yet(make_reader: MakeReader) -> None:
     """A broker that has just started does not know the topic yet. Others know it by its id, so the records are not
     lost, however long it takes."""
-    cluster = SimulatedLeader(lambda wanted: {tp: Fetched(UNKNOWN_TOPIC_ID, b"", []) for tp in wanted})
+    cluster = SimulatedLeader(
+        lambda wanted: {tp: FetchedPartition(UNKNOWN_TOPIC_ID, b"", []) for tp in wanted}
+    )
     reader = make_reader(cluster, **{"kafkaConsumer.pollTimeoutMs": "30000", "failOnDataLoss": "true"})
     for progress in reader._reading.values():
         progress.topic_id = "id"
@@ -286,7 +288,9 @@ def test_broker_that_does_not_know_a_topic_yet(make_reader: MakeReader) -> None:
 def test_responses_about_splits_that_were_given_up_are_ignored(make_reader: MakeReader) -> None:
     """SK-27: a topic was deleted while a fetch was under way, and its splits were given up. The response still
     arrives, and does no harm."""
-    cluster = SimulatedLeader(lambda wanted: {tp: Fetched(OFFSET_OUT_OF_RANGE, b"", []) for tp in wanted})
+    cluster = SimulatedLeader(
+        lambda wanted: {tp: FetchedPartition(OFFSET_OUT_OF_RANGE, b"", []) for tp in wanted}
+    )
     cluster.exists = False
     reader = make_reader(cluster)
     reader._send_fetches()
@@ -325,10 +329,10 @@ def test_a_fetch_goes_to_the_replica_that_the_leader_names(make_reader: MakeRead
             asked.append(node)
             super().send(node, wanted, **more)
 
-    def answering(partitions: list[TopicPartition]) -> dict[TopicPartition, Fetched]:
+    def answering(partitions: list[TopicPartition]) -> dict[TopicPartition, FetchedPartition]:
         if asked[-1] == 0:
-            return {tp: Fetched(0, b"", [], 7) for tp in partitions}
-        return {tp: Fetched(6, b"", [], -1) for tp in partitions}
+            return {tp: FetchedPartition(0, b"", [], 7) for tp in partitions}
+        return {tp: FetchedPartition(6, b"", [], -1) for tp in partitions}
 
     reader = make_reader(Near(answering))
     for _ in range(3):

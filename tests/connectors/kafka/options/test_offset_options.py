@@ -131,8 +131,12 @@ def test_sk20_a_batch_read_ends_at_latest_by_default() -> None:
             False,
             "Allowed: unbounded, latest-offset, timestamp, specific-offsets",
         ),
-        ({"scan.bounded.mode": "timestamp"}, False, "'scan.bounded.timestamp-millis' goes with option"),
-        ({"scan.bounded.timestamp-millis": "5"}, False, "the mode is unbounded"),
+        ({"scan.bounded.mode": "timestamp"}, False, "timestamp needs option 'scan.bounded.timestamp-millis'"),
+        (
+            {"scan.bounded.timestamp-millis": "5"},
+            False,
+            "option 'scan.bounded.mode' is unbounded. Set 'scan.bounded.mode' to timestamp",
+        ),
         ({"scan.bounded.mode": "group-offsets"}, False, "needs option 'kafka.group.id'"),
         (
             {"scan.bounded.mode": "specific-offsets", "scan.bounded.specific-offsets": "0:5"},

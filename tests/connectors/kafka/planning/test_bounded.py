@@ -63,9 +63,9 @@ def test_a_stream_waits_for_the_offsets_at_which_it_ends(broker: KafkaBroker, to
             f"{name}-1": SplitRange(0, 0, final=True),
         }
         write(broker, name, 9)
-        looked = query.move_to_ends()
-        assert looked[f"{name}-0"] == SplitRange(3, 5, final=True)
-        ends = query.enumerator.describe_positions(query.enumerator.log_ends(looked))
+        ranges = query.move_to_ends()
+        assert ranges[f"{name}-0"] == SplitRange(3, 5, final=True)
+        ends = query.enumerator.describe_positions(query.enumerator.log_ends(ranges))
         assert ends == {name: {"0": 12, "1": 0}}  # SK-34: the reported ends are not bounded
 
 

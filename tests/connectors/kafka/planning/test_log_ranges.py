@@ -37,9 +37,9 @@ class LogQuery:
         self.state = STATE
 
     def ranges(self, position: int) -> dict[str, SplitRange]:
-        looked = self.log_ranges.look({KafkaPartitionSplit("t", 0): position}, self.state)
-        self.state = self.state.with_successors(looked.recreated)
-        return looked.ranges
+        result = self.log_ranges.look({KafkaPartitionSplit("t", 0): position}, self.state)
+        self.state = self.state.with_successors(result.recreated)
+        return result.ranges
 
 
 @pytest.mark.parametrize("fail", [True, False])

@@ -16,7 +16,7 @@ from flip27_stream.connectors.kafka import KafkaSource
 from flip27_stream.connectors.kafka.client import unanswered
 from flip27_stream.connectors.kafka.client.protocol import (
     MAX_TIMESTAMP,
-    Fetched,
+    FetchedPartition,
     FetchFrom,
     OffsetAndTimestamp,
     TopicMetadata,
@@ -86,11 +86,11 @@ class ClusterOfOneTopic:
 
     def fetch(
         self, wanted: Mapping[TopicPartition, FetchFrom], *, read_committed: bool, max_bytes: int
-    ) -> dict[TopicPartition, Fetched]:
+    ) -> dict[TopicPartition, FetchedPartition]:
         return {
-            tp: Fetched(NOT_LEADER, b"", [])
+            tp: FetchedPartition(NOT_LEADER, b"", [])
             if tp in self.faults
-            else Fetched(0, b"".join(self._batches[tp][at.offset : at.offset + 3]), [])
+            else FetchedPartition(0, b"".join(self._batches[tp][at.offset : at.offset + 3]), [])
             for tp, at in wanted.items()
             if self.faults.get(tp) != SILENT
         }

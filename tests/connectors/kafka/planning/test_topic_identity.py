@@ -63,9 +63,9 @@ class Planned:
         splits = {
             KafkaPartitionSplit(name[0], int(name[2:])): at for name, at in {**POSITIONS, **moved}.items()
         }
-        looked = self.ranges.look(splits, self.state)
-        self.state = self.state.with_successors(looked.recreated).with_identities(looked.identified)
-        return looked.ranges
+        result = self.ranges.look(splits, self.state)
+        self.state = self.state.with_successors(result.recreated).with_identities(result.identified)
+        return result.ranges
 
     @property
     def identities(self) -> dict[str, tuple[str, str]]:

@@ -24,7 +24,7 @@ from flip27_stream.connectors.kafka.records import (
     record_starts,
     records_scalar,
 )
-from flip27_stream.connectors.kafka.records.record_batches import Decoded, decode
+from flip27_stream.connectors.kafka.records.record_batches import DecodedRecords, decode
 from flip27_stream.errors import CorruptRecordError
 from tests.connectors.kafka.support.batch_bytes import END, SOURCE, BatchRow, rows_of
 from tests.connectors.kafka.support.damage import logs, old_logs
@@ -79,7 +79,7 @@ def check(log: bytes, start: int, stop: int, **options: Any) -> None:
     check_columns(log, start, stop, decoded)
 
 
-def check_columns(log: bytes, start: int, stop: int, whole: Decoded) -> None:
+def check_columns(log: bytes, start: int, stop: int, whole: DecodedRecords) -> None:
     """Checks that offsets and times are the same when they are read alone, and rows the same when they are
     read a few at a time."""
     alone = decode(log, start, stop, source=SOURCE, keys=False, values=False)

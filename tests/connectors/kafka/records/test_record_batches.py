@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from flip27_stream.connectors.kafka.records import record_lanes, record_starts
 from flip27_stream.connectors.kafka.records.batch_headers import end_of_batches
 from flip27_stream.connectors.kafka.records.binary_columns import gather
-from flip27_stream.connectors.kafka.records.record_batches import Decoded, batch_headers, decode
+from flip27_stream.connectors.kafka.records.record_batches import DecodedRecords, batch_headers, decode
 from flip27_stream.errors import CorruptRecordError
 from tests.connectors.kafka.support.batch_bytes import (
     CONTROL,
@@ -185,7 +185,7 @@ def test_damaged_headers_in_a_later_part_are_an_error() -> None:
         _to_the_end(some)
 
 
-def _to_the_end(some: Decoded) -> None:
+def _to_the_end(some: DecodedRecords) -> None:
     while some.more is not None:
         some = some.more()
 

@@ -16,7 +16,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kafka.record.util import decode_varint
 
-from flip27_stream.connectors.kafka.records.record_batches import Decoded, decode
+from flip27_stream.connectors.kafka.records.record_batches import DecodedRecords, decode
 
 SOURCE = "partition 3 of topic clicks"
 T0 = 1_700_000_000_000
@@ -91,7 +91,7 @@ def xerial(data: bytes) -> bytes:
     return bytes(codecs.snappy_encode(data, xerial_blocksize=700))
 
 
-def rows_of(decoded: Decoded) -> list[BatchRow]:
+def rows_of(decoded: DecodedRecords) -> list[BatchRow]:
     records = decoded.records
     assert records.keys is not None
     assert records.values is not None

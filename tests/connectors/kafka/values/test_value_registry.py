@@ -220,7 +220,7 @@ def test_a_schema_that_is_not_readable_spoils_its_own_values_only(
     assert f"with schema {other} of the registry, " in said
     assert why in said
     assert [line.getMessage() for line in caplog.records if line.name.endswith("value_registry")] == [
-        f"A value with a schema of {server.url} does not decode: {said}"
+        f"A value of schema registry {server.url} could not be decoded: {said}"
     ]
 
 

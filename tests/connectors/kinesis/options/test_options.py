@@ -4,6 +4,7 @@ honoured is refused by name."""
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from functools import partial
 
 import pytest
 
@@ -13,15 +14,14 @@ from flip27_stream.connectors.kinesis.options.initial_position import InitialPos
 from flip27_stream.connectors.kinesis.options.option_list import REFUSED
 from flip27_stream.connectors.kinesis.options.source_options import parse_kinesis_options
 from flip27_stream.errors import OptionError
+from tests.connectors.support.refused_options import refusal_by
 
 ARN = "arn:aws:kinesis:eu-west-1:123456789012:stream/clicks"
 GIVEN = {"streamName": "clicks"}
 
 
-def refusal(**options: str) -> str:
-    with pytest.raises(OptionError) as refused:
-        parse_kinesis_options({**GIVEN, **options})
-    return str(refused.value)
+refusal = partial(refusal_by, parse_kinesis_options, GIVEN)
+"""Returns the message for options that are refused beside those of :data:`GIVEN`."""
 
 
 def test_streams_are_named_or_given_by_arn() -> None:

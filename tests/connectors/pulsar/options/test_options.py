@@ -4,6 +4,7 @@ honoured is refused by name."""
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from flip27_stream.connectors.pulsar.options.start import AtTime, Place
 from flip27_stream.connectors.pulsar.positions import position_at
 from flip27_stream.errors import OptionError
 from flip27_stream.spark.session.redaction import SECRETS
+from tests.connectors.support.refused_options import refusal_by
 from tests.options_page import row
 
 PAGE = (Path(__file__).parents[4] / "docs" / "pulsar.md").read_text()
@@ -23,10 +25,8 @@ FULL = "persistent://public/default/clicks"
 TOKEN = "org.apache.pulsar.client.impl.auth.AuthenticationToken"
 
 
-def refusal(**options: str) -> str:
-    with pytest.raises(OptionError) as refused:
-        parse_pulsar_options({**GIVEN, **options})
-    return str(refused.value)
+refusal = partial(refusal_by, parse_pulsar_options, GIVEN)
+"""Returns the message for options that are refused beside those of :data:`GIVEN`."""
 
 
 def test_topics_are_parsed() -> None:

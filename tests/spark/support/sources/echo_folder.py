@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from examples.log_folder import Assigned, Context, LogFile, LogFolder, LogFolderEnumerator, read_lines
+from examples.log_folder import AssignedFiles, Context, LogFile, LogFolder, LogFolderEnumerator, read_lines
 from flip27_stream.api import InputStatus, ReaderOutput, SourceEvent, SourceReaderContext
 from flip27_stream.reader import IteratorSourceReader
 
@@ -71,7 +71,7 @@ class EchoFolder(LogFolder):
         return EchoReader(context, self.folder)
 
     def create_enumerator(self, context: Context) -> EchoEnumerator:
-        return EchoEnumerator(self.folder, context, Assigned())
+        return EchoEnumerator(self.folder, context, AssignedFiles())
 
-    def restore_enumerator(self, context: Context, checkpoint: Assigned) -> EchoEnumerator:
+    def restore_enumerator(self, context: Context, checkpoint: AssignedFiles) -> EchoEnumerator:
         return EchoEnumerator(self.folder, context, checkpoint)

@@ -15,6 +15,8 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from tests.support.checkpoint_logs import logged_batches, logged_offset
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -113,8 +115,7 @@ class Probe:
 
     def logged(self, kind: str) -> list[int]:
         """Returns the batches in the offset log (``offsets``) or the commit log (``commits``)."""
-        folder = self.checkpoint / kind
-        return sorted(int(p.name) for p in folder.glob("[0-9]*")) if folder.exists() else []
+        return logged_batches(self.checkpoint, kind)
 
     def has_logged(self, kind: str, query: StreamingQuery) -> bool:
         """Returns whether a batch is in that log. Raises the query's error."""
@@ -124,9 +125,7 @@ class Probe:
 
     def logged_offset(self, batch: int) -> Offset:
         """Returns the offset of the source in the offset log."""
-        lines = (self.checkpoint / "offsets" / str(batch)).read_text().splitlines()
-        offset: Offset = json.loads(lines[2])
-        return offset
+        return logged_offset(self.checkpoint, batch)
 
 
 class ProbeSource(DataSource):

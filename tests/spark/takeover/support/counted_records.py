@@ -8,14 +8,10 @@ from contextlib import closing
 
 from kafka import KafkaAdminClient
 
-from tests.spark.support.kafka_queries import T0, KafkaQueries, records
+from tests.spark.support.kafka_queries import KafkaQueries
 
 MakeTopic = Callable[..., str]
 FOUR = {"maxOffsetsPerTrigger": "4"}
-
-
-def fill(queries: KafkaQueries, topic: str, partitions: int, each: int) -> None:
-    queries.broker.write(topic, [r for p in range(partitions) for r in records(p, [T0] * each)])
 
 
 def add_partitions(queries: KafkaQueries, topic: str, count: int) -> None:

@@ -1,4 +1,4 @@
-"""A pool of connections that are kept from task to task, because Spark reuses Python workers."""
+"""A pool of fetchers, with their connections, that are kept from task to task, because Spark reuses Python workers."""
 
 from __future__ import annotations
 

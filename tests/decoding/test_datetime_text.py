@@ -9,8 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flip27_stream.decoding.datetime_text import (
+    INSTANT,
+    LOCAL,
+    dates,
+    days,
+    instants,
+    local_times,
+    microseconds,
+)
 from flip27_stream.decoding.time_patterns import TimePattern
-from flip27_stream.decoding.times import INSTANT, LOCAL, dates, days, instants, local_times, microseconds
 from flip27_stream.errors import OptionError
 from tests.decoding.support.json_cases import TEXTS
 
