@@ -357,7 +357,7 @@ class EventTimePositions(ABC):
 
         No record before the position has an event time >= ``event_time``. The record at the position has one, or the
         position is the end of the range, or the budget ends there, or no later position could be proven because a
-        leader did not answer. Both numbers never fall as ``event_time`` grows.
+        leader did not answer. Both numbers never decrease as ``event_time`` grows.
 
         Args:
             event_time: An event time (ms), usually the horizon.
@@ -368,7 +368,7 @@ class EventTimePositions(ABC):
 
         Override it if an exact position needs calls of the external system. The search for the horizon then uses these
         estimates, which must need no calls, and :meth:`first_at_or_after` is called only with the horizon that was
-        found. The numbers must never fall as ``event_time`` grows. By default the result is ``None``: positions are
+        found. The numbers must never decrease as ``event_time`` grows. By default the result is ``None``: positions are
         cheap, and :meth:`first_at_or_after` is called at each step of the search.
         """
         return None

@@ -122,7 +122,7 @@ class WatermarkStrategy:
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:
-        """Returns the strategy for splits whose event times never fall."""
+        """Returns the strategy for splits whose event times never decrease."""
         return WatermarkStrategy()
 
     @staticmethod

@@ -76,7 +76,7 @@ class SplitProgress(Generic[SplitT]):
             at = int(np.argmax(np.diff(positions) < 0))
             raise ConnectorError(
                 f"The records of split {self.split.split_id} are out of order: position {positions[at + 1]} comes "
-                f"after {positions[at]}. A split reader must return positions that never fall."
+                f"after {positions[at]}. A split reader must return positions that never decrease."
             )
         first = int(np.searchsorted(positions, self.position))
         stop = len(records) if self.end is None else int(np.searchsorted(positions, self.end))

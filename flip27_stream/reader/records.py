@@ -49,8 +49,9 @@ class Records:
             :class:`RecordEmitter` of the source understands.
         timestamps: For each row the time (ms) that the external system gave the record; null for a record without a
             time. A sequence of integers is converted to an Int64 array.
-        positions: For each row its position, never falling; converted like timestamps. With positions, the reader drops
-            records outside the planned range and records that were emitted before, so a fetch may return whole blocks.
+        positions: For each row its position, converted like timestamps. Positions never decrease. With them, the reader
+            drops records outside the planned range and records that were emitted before, so a fetch may return whole
+            blocks.
             Rows with the same position must be in one ``Records``. Without positions, the split reader must keep to
             the range itself.
 

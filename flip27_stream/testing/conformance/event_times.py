@@ -32,7 +32,7 @@ class EventTimeChecks(Checks):
     """Checks of event times. They pass for a source whose rows have no event time."""
 
     def test_event_time_positions(self) -> None:
-        """Checks positions by event time: they never fall as the time grows, they lie in the range, and no row before a
+        """Checks positions by event time: they never decrease as the time grows, lie in the range, and no row before a
         position is later.
 
         The check passes for a source whose enumerator does not support such positions.

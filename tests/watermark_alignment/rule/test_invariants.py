@@ -207,7 +207,7 @@ def test_i9_idle_is_proven(rng: Random, idle_timeout: int) -> None:
 
 @given(seeds)
 def test_i10_fronts_never_fall(rng: Random) -> None:
-    """The front of a split never falls while the split counts, and an unknown front is ``None`` (I10)."""
+    """The front of a split never decreases while the split counts, and an unknown front is ``None`` (I10)."""
     assert random_world(rng).breached("I10") == []
 
 

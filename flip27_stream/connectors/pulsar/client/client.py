@@ -179,7 +179,7 @@ class PulsarClient:
     ) -> Sequence[Any]:
         """Returns up to ``most`` messages, beginning with the first that was published at ``moment`` (ms) or later.
 
-        The broker finds that message by bisection, so the result is right only if publish times never fall.
+        The broker finds that message by bisection, so the result is right only if publish times never decrease.
 
         Args:
             topic: The partition.

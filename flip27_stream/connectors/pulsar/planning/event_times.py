@@ -122,7 +122,10 @@ class SplitEventTimes:
         return min(at, self._end)
 
     def _below(self, event_time: int) -> int:
-        """Returns a position before which all event times are less than ``event_time`` (ms), if they never fall."""
+        """Returns a position before which all event times are less than ``event_time`` (ms).
+
+        It assumes that the event times of the partition never decrease.
+        """
         client, topic = self._log.client, self._log.topic
         if is_publish_time(self._request.timestamp_assigner):
             found = client.at_publish_time(topic, event_time)

@@ -52,7 +52,7 @@ class GroupWait:
 
     Args:
         alignment: The alignment options of the source.
-        monotonic: Returns a time (s) that never falls; used for the pauses.
+        monotonic: Returns a time (s) that never decreases; used for the pauses.
     """
 
     def __init__(self, alignment: AlignmentOptions, monotonic: Callable[[], float] = time.monotonic) -> None:

@@ -127,7 +127,7 @@ def test_the_greatest_event_time_leaves_out_markers_and_implausible_times(
 def test_positions_stay_monotone_if_disorder_exceeds_its_bound(
     log: Log, event_times: list[int], batch: int
 ) -> None:
-    """Event times have more disorder than declared. Positions never fall as the horizon H grows, and a
+    """Event times have more disorder than declared. Positions never decrease as the horizon H grows, and a
     batch is not empty (I6)."""
     tp, span = TopicPartition("t", 0), span_of(log, 0)
     if span.position == span.end:

@@ -1,4 +1,4 @@
-"""Known records of random shards: positions found by time are exact or unknown, and estimates of rows never fall."""
+"""Known records of random shards: positions by time are exact or unknown, and estimates of rows never decrease."""
 
 from __future__ import annotations
 
