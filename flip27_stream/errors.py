@@ -32,10 +32,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 _LONGEST = 200
-_MOST_LISTED, _NEAREST = 8, 5
+_MOST_LISTED, _SOME = 8, 5
 _END = r"(?=\n\s*\n|\n\s*at |\nTraceback |\nDuring handling |\nThe above exception |\s*SQLSTATE|\s*\Z)"
 _TEXT = re.compile(
     rf"^(?:flip27_stream|offsets|watermark_alignment)[\w.]*\.(?P<kind>\w+): (?P<text>.*?){_END}",
@@ -83,7 +83,7 @@ def shortened(text: str) -> str:
 
 def nearest(name: str, known: Mapping[str, str]) -> list[str]:
     """Returns the five values of ``known`` whose keys are most similar to ``name``, the most similar first."""
-    return [known[near] for near in difflib.get_close_matches(name, known, n=_NEAREST, cutoff=0.0)]
+    return [known[near] for near in difflib.get_close_matches(name, known, n=_SOME, cutoff=0.0)]
 
 
 def listed(known: Mapping[str, str], near: str | None = None) -> str:
@@ -96,8 +96,20 @@ def listed(known: Mapping[str, str], near: str | None = None) -> str:
     """
     if len(known) <= _MOST_LISTED:
         return ", ".join(known.values())
-    some = list(known.values())[:_NEAREST] if near is None else nearest(near, known)
-    return f"{', '.join(some)} and {len(known) - len(some):,} more"
+    some = list(known.values())[:_SOME] if near is None else nearest(near, known)
+    return some_of(some, of=len(known))
+
+
+def some_of(names: Sequence[str], separator: str = ", ", *, of: int | None = None) -> str:
+    """Returns the first five of ``names`` and the number of the others, as text for an error message.
+
+    Args:
+        names: The names, or only the first ones.
+        separator: The text between two names.
+        of: The number of all names, if ``names`` are only the first ones.
+    """
+    others = (len(names) if of is None else of) - len(names[:_SOME])
+    return separator.join(names[:_SOME]) + (f" and {others:,} more" if others else "")
 
 
 class Flip27Error(Exception):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from flip27_stream.connectors.files.option_list import OPTIONS as FILES
+from flip27_stream.connectors.files.options.option_list import OPTIONS as FILES
 from flip27_stream.connectors.kafka.options.source_options import OPTIONS as KAFKA
 from flip27_stream.connectors.kinesis.options.option_list import OPTIONS as KINESIS
 from flip27_stream.connectors.pulsar.options.option_list import OPTIONS as PULSAR

@@ -21,6 +21,7 @@ os.environ.setdefault("RUST_LOG", "error")
 
 from flip27_stream.errors import AlignmentError, Flip27Error, MissingExtraError, OptionError
 from flip27_stream.extras import check_installed
+from flip27_stream.wall_clock import now_ms
 from watermark_alignment.monitoring.plotting.plot import plot
 from watermark_alignment.monitoring.status import Status, StatusReader
 from watermark_alignment.table.recordings import NothingToShowError
@@ -166,9 +167,9 @@ def _status(table: SplitWatermarkTable, options: argparse.Namespace) -> None:
     if options.watch is not None:
         _watch(reader, options)
     elif options.json:
-        print(to_json(_read(reader, options), _now()))
+        print(to_json(_read(reader, options), now_ms()))
     else:
-        _console().print(render(_read(reader, options), _now()))
+        _console().print(render(_read(reader, options), now_ms()))
 
 
 def _console() -> Console:
@@ -178,7 +179,7 @@ def _console() -> Console:
 
 
 def _read(reader: StatusReader, options: argparse.Namespace) -> Status:
-    status = reader.read(_now())
+    status = reader.read(now_ms())
     since = max((split.recorded_at for split in status.splits), default=0) - _SILENCE_MS
     shown = status.only(
         lambda split: options.group in (None, split.group) and (options.all or split.recorded_at >= since)
@@ -197,7 +198,7 @@ def _watch(reader: StatusReader, options: argparse.Namespace) -> None:
     """Shows the status again and again, until the process is interrupted."""
     while options.json:
         try:
-            print(to_json(_read(reader, options), _now()), flush=True)
+            print(to_json(_read(reader, options), now_ms()), flush=True)
         except AlignmentError as error:
             print(_waiting(error), file=sys.stderr, flush=True)
         time.sleep(options.watch)
@@ -215,7 +216,7 @@ def _watch(reader: StatusReader, options: argparse.Namespace) -> None:
 def _look(reader: StatusReader, options: argparse.Namespace, most: int | None) -> RenderableType:
     """Returns the status to show, or a sentence if the table does not exist yet or cannot be reached."""
     try:
-        return render(_read(reader, options), _now(), most=most)
+        return render(_read(reader, options), now_ms(), most=most)
     except AlignmentError as error:
         return Text(_waiting(error), style="yellow")
 
@@ -246,10 +247,6 @@ def _plot(table: SplitWatermarkTable, options: argparse.Namespace) -> None:
         raise OptionError.of("--output", str(options.output), f"{error}.") from None
     sources = [name(panel.get_title()) for panel in figure.axes if panel.get_title()]
     print(f"Wrote {options.output}: {', '.join(sources)}.")
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ class SplitView:
     @property
     def front(self) -> int | None:
         """The greater of :attr:`read_max` and :attr:`next`; ``None`` if both are unknown."""
-        return _greatest(self.read_max, self.next)
+        return greater_known(self.read_max, self.next)
 
 
 @dataclass(frozen=True)
@@ -377,10 +377,11 @@ def _shares(
 
 
 def _reach(view: SplitView) -> int | None:
-    return _greatest(view.front, view.reach)
+    return greater_known(view.front, view.reach)
 
 
-def _greatest(one: int | None, other: int | None) -> int | None:
+def greater_known(one: int | None, other: int | None) -> int | None:
+    """Returns the greater of two numbers, of which ``None`` is unknown; ``None`` if both are unknown."""
     if one is None or other is None:
         return other if one is None else one
     return max(one, other)

@@ -17,7 +17,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.chaos", formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
-    parser.add_argument("--minutes", type=float, default=20, help="how long; the last storm is not cut short")
+    parser.add_argument(
+        "--minutes", type=float, default=20, help="how long; the last fault period is not cut short"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of all that happens")
     parser.add_argument("--folder", type=Path, help="a new one for data and logs, which is kept")
     given = parser.parse_args(arguments)
@@ -38,8 +40,8 @@ def report(found: Verdict) -> None:
     for how, count in sorted(found.endings.items()):
         say(f"{count:5} queries ended: {how}")
     say(
-        f"{found.count('kill ')} kills, {found.count('fault ', 'stop ', 'hide ')} faults, {found.accounts} accounts "
-        f"of {found.rows:,} rows in all, {len(found.findings)} findings"
+        f"{found.count('kill ')} kills, {found.count('fault ', 'stop ', 'hide ')} faults, {found.comparisons} "
+        f"comparisons of {found.rows:,} rows in all, {len(found.findings)} findings"
     )
     for finding in found.findings:
         say(f"FINDING at {finding}")

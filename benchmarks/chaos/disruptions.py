@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from benchmarks.chaos.environment import ChaosEnvironment
 from benchmarks.chaos.plan import Disruption, Turn
-from benchmarks.chaos.world import World
 from benchmarks.soak.driver import Role
 from flip27_stream.testing import PlannedFault
 
@@ -41,9 +41,9 @@ class Disruptions:
         counts: The number of acts of each kind.
     """
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, environment: ChaosEnvironment) -> None:
         self.counts: Counter[str] = Counter()
-        self._world = world
+        self._environment = environment
         self._out: set[str] = set()
 
     def is_out(self, driver: str) -> bool:
@@ -51,7 +51,7 @@ class Disruptions:
         return driver in self._out
 
     def fault(self, planned: PlannedFault) -> Done:
-        applied = self._world.network.links[planned.link].apply(planned.fault)
+        applied = self._environment.network.links[planned.link].apply(planned.fault)
         self.counts[f"fault {type(planned.fault).__name__}"] += 1
         return Done(f"{planned.fault} on {planned.link} for {planned.lasts_s:.1f} s", applied.heal)
 
@@ -68,13 +68,13 @@ class Disruptions:
         return done
 
     def turn(self, turn: Turn) -> Done:
-        """Makes a change that is allowed only directly after an account has found all rows in the sinks."""
-        world = self._world
+        """Makes a change that is allowed only directly after a comparison has found all rows in the sinks."""
+        environment = self._environment
         turns: dict[Turn, Callable[[], None]] = {
-            "remake table": world.remake_table,
-            "empty table": world.table.empty,
-            "empty folder": world.files.empty,
-            "remake hybrid": world.remake_hybrid,
+            "remake table": environment.remake_table,
+            "empty table": environment.table.empty,
+            "empty folder": environment.files.empty,
+            "remake hybrid": environment.remake_hybrid,
             "nothing": lambda: None,
         }
         turns[turn]()
@@ -91,7 +91,7 @@ class Disruptions:
             return None
         name, pid = found
         if target == "worker":  # most workers are idle most of the time
-            pid = self._world.drivers[name].busy("worker", _WORK_S) or pid
+            pid = self._environment.drivers[name].busy("worker", _WORK_S) or pid
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         return Done(f"kill {target} {pid} of {name}")
@@ -102,7 +102,7 @@ class Disruptions:
         if found is None:
             return None
         name, jvm = found
-        driver = self._world.drivers[name]
+        driver = self._environment.drivers[name]
         self._out.add(name)
         os.kill(jvm, signal.SIGKILL)
         if pick * 1000 % 2 < 1:
@@ -122,13 +122,13 @@ class Disruptions:
         if found is None:
             return None
         name, pid = found
-        pids = self._world.drivers[name].pids() if target == "driver" else [pid]
+        pids = self._environment.drivers[name].pids() if target == "driver" else [pid]
         _send(signal.SIGSTOP, pids)
         return Done(f"stop {target} {pid} of {name}", lambda: _send(signal.SIGCONT, pids))
 
     def _out_with_broker(self, how: str, pick: float) -> Done | None:
         """Kills or stops a broker. Only one is out at a time, since two of three are needed."""
-        cluster = self._world.cluster
+        cluster = self._environment.cluster
         if "broker" in self._out:
             return None
         self._out.add("broker")
@@ -142,7 +142,7 @@ class Disruptions:
         return Done(f"{how} broker {node}", undo)
 
     def _change(self, disruption: Disruption) -> Done | None:
-        files, table = self._world.files, self._world.table
+        files, table = self._environment.files, self._environment.table
         if disruption.what == "hide folder":
             files.hide()
             return Done("hide folder", files.show)
@@ -156,7 +156,7 @@ class Disruptions:
         """Returns a process of a driver program that runs, and the name of the program."""
         there = [
             (name, pid)
-            for name, driver in self._world.drivers.items()
+            for name, driver in self._environment.drivers.items()
             if name not in self._out
             for pid in driver.pids(role)
         ]

@@ -57,8 +57,8 @@ class ParquetFolder:
             self.written += _ROWS
             self._new.append(self.path / name)
 
-    def accounted(self) -> None:
-        """Records that an account found the rows of all files in the sink, so that the files may change."""
+    def all_found(self) -> None:
+        """Records that a comparison found the rows of all files in the sink, so that the files may change."""
         with self._lock:
             self._old += self._new
             self._new = []

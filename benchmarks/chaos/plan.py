@@ -14,7 +14,7 @@ Stop = Literal["stop worker", "stop planner", "stop driver", "stop broker"]
 Change = Literal["hide folder", "touch file", "remove file", "compact table", "checkpoint table"]
 Turn = Literal["remake table", "empty table", "empty folder", "remake hybrid", "nothing"]
 
-_STORM_S = 45.0, 75.0
+_PERIOD_S = 45.0, 75.0
 _FAULT_S = 1.0, 15.0
 _MOST_BEFORE_QUIET_S = 8.0  # the time that a killed driver program needs until it runs again
 _KILLS: Sequence[Kill] = (
@@ -51,7 +51,7 @@ class Disruption:
     """A kill, a stop or a change.
 
     Attributes:
-        at_s: The time, in seconds from the beginning of the storm.
+        at_s: The time, in seconds from the beginning of the fault period.
         what: The kind of act.
         pick: A number from 0 up to 1 that selects the process, broker or file among those that exist at that time.
         lasts_s: The seconds until the act is undone: a restart, a continuation, or files that are shown again.
@@ -64,12 +64,12 @@ class Disruption:
 
 
 @dataclass(frozen=True)
-class Storm:
-    """The time between two accounts, in which faults happen.
+class FaultPeriod:
+    """The time between two comparisons of rows, in which faults happen.
 
     Attributes:
         turns: Changes that happen first, while there is no fault.
-        seconds: The length of the storm.
+        seconds: The length of the period.
         faults: The faults of links.
         disruptions: Kills, stops and changes.
     """
@@ -90,10 +90,10 @@ class Pace:
     change_s: float = 10.0
 
 
-def storms(
-    seed: int, links: Sequence[str], pace: Pace, seconds: tuple[float, float] = _STORM_S
-) -> Iterator[Storm]:
-    """Yields storms without end, the same for the same arguments. ``seconds`` are the shortest and the longest
+def fault_periods(
+    seed: int, links: Sequence[str], pace: Pace, seconds: tuple[float, float] = _PERIOD_S
+) -> Iterator[FaultPeriod]:
+    """Yields fault periods without end, the same for the same arguments. ``seconds`` are the shortest and the longest
     length.
     """
     chance = random.Random(f"chaos {seed}")
@@ -107,7 +107,7 @@ def storms(
             *_drawn(chance, _CHANGES, lasting, pace.change_s),
         ]
         turns = [chance.choice(_TURNS)] if number else []
-        yield Storm(turns, lasting, faults, sorted(disruptions, key=lambda disruption: disruption.at_s))
+        yield FaultPeriod(turns, lasting, faults, sorted(disruptions, key=lambda disruption: disruption.at_s))
         number += 1
 
 

@@ -130,7 +130,7 @@ class Supervised:
     def __init__(self, spark: SparkSession, folder: Path, name: str) -> None:
         self._spark, self._folder, self._name = spark, folder, name
         self._running: StreamingQuery | None = None
-        self._told: Query | None = None
+        self._description: Query | None = None
         self._again_at = self._started_at = 0.0
 
     @property
@@ -158,9 +158,9 @@ class Supervised:
             self._start()
 
     def _start(self) -> None:
-        self._told, self._started_at = Query.read(self._folder, self._name), time.monotonic()
+        self._description, self._started_at = Query.read(self._folder, self._name), time.monotonic()
         try:
-            self._running = self._told.start(self._spark)
+            self._running = self._description.start(self._spark)
         except (ConnectionError, Py4JNetworkError):
             raise  # the JVM has ended, so this process must end too
         except Exception as error:  # noqa: BLE001
@@ -168,8 +168,8 @@ class Supervised:
 
     def _is_replaced(self) -> bool:
         """Returns whether a new description replaces the running query, which happens for hybrid queries only."""
-        told = Query.read(self._folder, self._name)
-        return told.format == "hybrid" and told != self._told
+        description = Query.read(self._folder, self._name)
+        return description.format == "hybrid" and description != self._description
 
     def _report(self, causes: Sequence[str]) -> None:
         with (self._folder / ENDINGS.format(self._name)).open("a") as endings:

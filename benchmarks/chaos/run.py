@@ -1,4 +1,4 @@
-"""A run of the chaos test, which repeats a storm of faults, a time without faults, and an account of all rows."""
+"""A run of the chaos test, which repeats a fault period, a time without faults, and a comparison of all rows."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from benchmarks.chaos.account import Due, faults
-from benchmarks.chaos.agenda import Agenda
+from benchmarks.chaos.allowed_errors import Endings
 from benchmarks.chaos.disruptions import Disruptions
-from benchmarks.chaos.judge import Endings
-from benchmarks.chaos.plan import Pace, Storm, storms
-from benchmarks.chaos.world import GROUP, LINKS, MAX_DRIFT_MS, World
+from benchmarks.chaos.environment import GROUP, LINKS, MAX_DRIFT_MS, ChaosEnvironment
+from benchmarks.chaos.expected_rows import ExpectedRows, faults
+from benchmarks.chaos.plan import FaultPeriod, Pace, fault_periods
+from benchmarks.chaos.schedule import Schedule
 from benchmarks.soak import verdict
 from benchmarks.soak.load import DISORDER_MS
 from benchmarks.soak.sink import Sink
@@ -43,14 +43,14 @@ class ChaosSettings:
         seconds: The least length of the run.
         seed: The seed of all random choices.
         pace: How often faults and acts happen.
-        storm_s: The shortest and the longest length of a storm, in seconds.
+        fault_period_s: The shortest and the longest length of a fault period, in seconds.
         folder: The folder of data and logs; ``None`` for a temporary folder, which is removed.
     """
 
     seconds: float
     seed: int
     pace: Pace = field(default_factory=Pace)
-    storm_s: tuple[float, float] = (45.0, 75.0)
+    fault_period_s: tuple[float, float] = (45.0, 75.0)
     folder: Path | None = None
 
 
@@ -61,7 +61,7 @@ class Verdict:
     done: Counter[str] = field(default_factory=Counter)
     endings: Counter[str] = field(default_factory=Counter)
     findings: list[str] = field(default_factory=list)
-    accounts: int = 0
+    comparisons: int = 0
     rows: int = 0
 
     def count(self, *kinds: str) -> int:
@@ -82,22 +82,25 @@ class Chaos:
         self._sinks: dict[Path, Sink] = {}
 
     def run(self) -> Verdict:
-        """Runs one storm of faults after the other, each with an account of all rows after it, and returns the result.
+        """Runs one fault period after the other, each with a comparison of all rows after it, and returns the result.
 
         Raises:
             ChaosError: The queries did not start.
         """
         with (
             _folder(self._settings.folder) as folder,
-            World(folder, self._settings.seed) as world,
+            ChaosEnvironment(folder, self._settings.seed) as environment,
         ):
-            self._world, self._disruptions = world, Disruptions(world)
-            self._endings = Endings(world.folder)
-            self._group, self._rows = Group(world.split_watermarks), CollectedRows(world.split_watermarks)
+            self._environment, self._disruptions = environment, Disruptions(environment)
+            self._endings = Endings(environment.folder)
+            self._group = Group(environment.split_watermarks)
+            self._rows = CollectedRows(environment.split_watermarks)
             self._start()
-            for storm in storms(self._settings.seed, LINKS, self._settings.pace, self._settings.storm_s):
-                self._strike(storm)
-                self._account()
+            for period in fault_periods(
+                self._settings.seed, LINKS, self._settings.pace, self._settings.fault_period_s
+            ):
+                self._run_faults(period)
+                self._compare_rows()
                 if self._passed_s > self._settings.seconds:
                     break
             self._verdict.done, self._verdict.endings = self._disruptions.counts, self._endings.counts
@@ -108,101 +111,103 @@ class Chaos:
 
         Before that, rows of a member that joins behind the others may be dropped.
         """
-        for driver in self._world.drivers.values():
+        for driver in self._environment.drivers.values():
             driver.start()
         for _ in range(2):
-            time_ms = self._world.together()
+            time_ms = self._environment.together()
             deadline = time.monotonic() + _START_S
-            while not self._have_said(time_ms):
+            while not self._have_published(time_ms):
                 if time.monotonic() > deadline:
-                    words = "\n".join(driver.last_words() for driver in self._world.drivers.values())
+                    words = "\n".join(driver.last_words() for driver in self._environment.drivers.values())
                     raise ChaosError(f"A member of the group read nothing within {_START_S:g} s.\n{words}")
                 self._look(every_s=1.0)
                 time.sleep(_TICK_S)
         self._since_ms = _now_ms()
         self._say("the queries run")
 
-    def _have_said(self, time_ms: int) -> bool:
+    def _have_published(self, time_ms: int) -> bool:
         """Returns whether each member of the group has published a watermark of at least ``time_ms`` less the
         disorder.
         """
-        watermarks = [said[-1].watermark for said in self._group.said.values()]
+        watermarks = [entries[-1].watermark for entries in self._group.published.values()]
         return sum(watermark >= time_ms - DISORDER_MS - 1 for watermark in watermarks) == len(GROUP)
 
-    def _strike(self, storm: Storm) -> None:
-        for turn in storm.turns:
+    def _run_faults(self, period: FaultPeriod) -> None:
+        for turn in period.turns:
             self._happened(self._disruptions.turn(turn).what)
-        self._world.write_files(True)
-        with Agenda(self._happened) as agenda:
-            for planned in storm.faults:
-                agenda.add(planned.at_s, partial(self._disruptions.fault, planned), planned.lasts_s)
-            for disruption in storm.disruptions:
-                agenda.add(
+        self._environment.write_files(True)
+        with Schedule(self._happened) as schedule:
+            for planned in period.faults:
+                schedule.add(planned.at_s, partial(self._disruptions.fault, planned), planned.lasts_s)
+            for disruption in period.disruptions:
+                schedule.add(
                     disruption.at_s, partial(self._disruptions.disruption, disruption), disruption.lasts_s
                 )
-            while agenda.passed_s < storm.seconds:
-                agenda.go_on()
+            while schedule.passed_s < period.seconds:
+                schedule.go_on()
                 self._look()
                 time.sleep(_TICK_S)
-        self._world.network.heal()
+        self._environment.network.heal()
         self._happened("all is healed")
 
-    def _account(self) -> None:
+    def _compare_rows(self) -> None:
         """Waits until the sinks have all rows that were written by now, and reports those that are missing."""
-        self._world.write_files(False)
+        self._environment.write_files(False)
         began, busy = time.monotonic(), _busy()
-        before = {due.query: self._seen(due).rows for due in self._world.due()}
-        self._world.together()
-        dues = self._world.due()
-        waiting = {due.query: due for due in dues}
+        before = {each.query: self._seen(each).rows for each in self._environment.expected_rows()}
+        self._environment.together()
+        expected = self._environment.expected_rows()
+        waiting = {each.query: each for each in expected}
         moved: dict[str, float] = {}
         while waiting and (passed := time.monotonic() - began) < _COMPLETE_S * busy:
             self._look()
-            for name, due in list(waiting.items()):
-                sink = self._seen(due)
-                complete = not due.found(sink).lost
+            for name, each in list(waiting.items()):
+                sink = self._seen(each)
+                complete = not each.found(sink).lost
                 if complete or sink.rows > before[name]:
                     moved.setdefault(name, passed)
                 if complete:
                     del waiting[name]
             time.sleep(0.5)
         passed, busy = time.monotonic() - began, max(busy, _busy())
-        for due in dues:
-            found = due.found(self._seen(due))
+        for each in expected:
+            found = each.found(self._seen(each))
             self._verdict.rows += 0 if found.lost else found.produced
-            for fault in faults(due.query, found):
+            for fault in faults(each.query, found):
                 self._find(fault)
-            if moved.get(due.query, passed) > _PROGRESS_S * busy:
-                self._find(f"{due.query}: no progress within {_PROGRESS_S * busy:.0f} s after the last fault")
-        self._world.files.accounted()
+            if moved.get(each.query, passed) > _PROGRESS_S * busy:
+                self._find(
+                    f"{each.query}: no progress within {_PROGRESS_S * busy:.0f} s after the last fault"
+                )
+        self._environment.files.all_found()
         drift_ms = self._drift_ms()
-        self._verdict.accounts += 1
+        self._verdict.comparisons += 1
         slowest = max(moved.values(), default=0)
-        rows = sum(due.rows for due in dues)
+        rows = sum(each.rows for each in expected)
         times = f"all moved in {slowest:.0f} s, all there in {passed:.0f} s (of an idle machine: {passed / busy:.0f} s)"
-        self._say(f"account {self._verdict.accounts}: {rows:,} rows; drift {drift_ms:.0f} ms; {times}")
+        self._say(f"comparison {self._verdict.comparisons}: {rows:,} rows; drift {drift_ms:.0f} ms; {times}")
 
-    def _seen(self, due: Due) -> Sink:
+    def _seen(self, expected: ExpectedRows) -> Sink:
         """Returns the sink with its present rows."""
-        sink = self._sinks.setdefault(due.sink, Sink(due.sink))
+        sink = self._sinks.setdefault(expected.sink, Sink(expected.sink))
         sink.look()
         return sink
 
     def _drift_ms(self) -> float:
-        """Returns the greatest drift (ms) since the previous account. A drift above the limit is a finding."""
+        """Returns the greatest drift (ms) since the previous comparison. A drift above the limit is a finding."""
         now = _now_ms()
         self._rows.look()
-        self._group.look()  # rows are judged by the entries published when they were recorded
+        self._group.look()  # the drift of rows is computed from the entries published when they were recorded
         seen = self._rows.seen()
-        found = verdict.drifts(seen, self._group.said, self._since_ms, MAX_DRIFT_MS, DISORDER_MS)
+        found = verdict.drifts(seen, self._group.published, self._since_ms, MAX_DRIFT_MS, DISORDER_MS)
         for result in found:
             if result.met is False:
-                kept = self._world.folder / f"drift-{self._verdict.accounts + 1}.parquet"
+                kept = self._environment.folder / f"drift-{self._verdict.comparisons + 1}.parquet"
                 pq.write_table(seen.sort_by("recorded_at"), kept)
                 self._find(
                     f"{result.work}: {result.figure:g} ms, allowed are {MAX_DRIFT_MS} ms; the rows are in {kept.name}"
                 )
-        self._rows, self._since_ms = CollectedRows(self._world.split_watermarks), now
+        self._rows, self._since_ms = CollectedRows(self._environment.split_watermarks), now
         return max(result.figure for result in found)
 
     def _look(self, every_s: float = _LOOK_S) -> None:
@@ -210,16 +215,16 @@ class Chaos:
         if now - self._looked_at < every_s:
             return
         self._looked_at = now
-        self._world.check()
+        self._environment.check()
         self._group.look()
         if now - self._rows_looked_at > _ROWS_S:
             self._rows_looked_at = now
             self._rows.look()
-        for said, finding in self._endings.new():
-            self._say(said)
+        for ending, finding in self._endings.new():
+            self._say(ending)
             if finding:
                 self._find(finding)
-        for name, driver in self._world.drivers.items():
+        for name, driver in self._environment.drivers.items():
             if not self._disruptions.is_out(name) and not driver.running:
                 self._find(f"the driver program '{name}' has ended by itself:\n{driver.last_words()}")
                 driver.start()

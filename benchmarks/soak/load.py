@@ -1,7 +1,7 @@
 """The load of the soak test. The speed of each partition changes from time to time, so that skew begins, grows and
 ends.
 
-Event times of a partition rise, up to some disorder, at a speed that differs from spell to spell. After a short
+Event times of a partition rise, up to some disorder, at a speed that differs from period to period. After a short
 silence a partition continues at its last event time, and so behind the others. After a silence that makes it idle, it
 continues ahead of all the others: the guarantee that is checked here does not cover a partition that comes back from
 idleness behind the others.
@@ -32,7 +32,7 @@ _LINGER_MS = 50
 
 
 @dataclass(frozen=True)
-class Spell:
+class LoadPeriod:
     """A time with one rate of records (per second) and one speed of event time (times that of the clock)."""
 
     seconds: float
@@ -44,19 +44,23 @@ class Spell:
         return self.rate == 0
 
 
-def spells(chance: random.Random, long_silence_s: tuple[float, float] = LONG_SILENCE_S) -> Iterator[Spell]:
-    """Yields spells without end. A silence never follows a silence, since both together could be longer than
+def load_periods(
+    chance: random.Random, long_silence_s: tuple[float, float] = LONG_SILENCE_S
+) -> Iterator[LoadPeriod]:
+    """Yields periods of load without end. A silence never follows a silence, since both together could be longer than
     intended.
     """
     while True:
         kind = chance.random()
         if kind < 0.15:
-            yield Spell(chance.uniform(*SHORT_SILENCE_S), 0, 0)
+            yield LoadPeriod(chance.uniform(*SHORT_SILENCE_S), 0, 0)
         elif kind < 0.2:
-            yield Spell(chance.uniform(*long_silence_s), 0, 0)
+            yield LoadPeriod(chance.uniform(*long_silence_s), 0, 0)
         elif kind < 0.4:
-            yield Spell(chance.uniform(0.5, 2), chance.uniform(400, 1200), chance.uniform(1, 5))
-        yield Spell(chance.uniform(3, 12), max(3, chance.lognormvariate(2.7, 0.8)), chance.uniform(0.1, 1.9))
+            yield LoadPeriod(chance.uniform(0.5, 2), chance.uniform(400, 1200), chance.uniform(1, 5))
+        yield LoadPeriod(
+            chance.uniform(3, 12), max(3, chance.lognormvariate(2.7, 0.8)), chance.uniform(0.1, 1.9)
+        )
 
 
 class Feed:
@@ -77,8 +81,8 @@ class Feed:
         self._time: float = begin
         self._owed = 0.0
         self._long_silence_s = long_silence_s
-        self._spells = spells(chance, long_silence_s)
-        self._spell = Spell(0, 1, 1)
+        self._periods = load_periods(chance, long_silence_s)
+        self._period = LoadPeriod(0, 1, 1)
 
     @property
     def newest(self) -> int:
@@ -95,15 +99,15 @@ class Feed:
 
     def due(self, now: int) -> list[int]:
         """Returns the event times of the records that are due since the last call; ``now`` is the clock (ms)."""
-        spell, passed_ms = self._spell, now - self._clock
+        period, passed_ms = self._period, now - self._clock
         self._clock = now
         if now >= self._over:
             self._turn(now)
-        if spell.is_silent:
+        if period.is_silent:
             return []
-        before, after = self._time, min(self._time + spell.speed * passed_ms, now)
+        before, after = self._time, min(self._time + period.speed * passed_ms, now)
         self._time = max(before, after, now - MOST_BEHIND_MS)
-        self._owed += spell.rate * passed_ms / 1000
+        self._owed += period.rate * passed_ms / 1000
         count = int(self._owed)
         self._owed -= count
         self.produced += count
@@ -111,11 +115,11 @@ class Feed:
         return [int(before + step * n) - self._chance.randint(0, DISORDER_MS) for n in range(1, count + 1)]
 
     def _turn(self, now: int) -> None:
-        """Ends the current spell (a time of constant speed and rate), and begins the next one."""
-        if self._spell.is_silent and self._spell.seconds >= self._long_silence_s[0]:
+        """Ends the current period of load, and begins the next one."""
+        if self._period.is_silent and self._period.seconds >= self._long_silence_s[0]:
             self._time = max(self._time, now + AHEAD_MS + DISORDER_MS)
-        self._spell = next(self._spells)
-        self._over = now + int(self._spell.seconds * 1000)
+        self._period = next(self._periods)
+        self._over = now + int(self._period.seconds * 1000)
 
 
 class Load:

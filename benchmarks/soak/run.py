@@ -157,7 +157,9 @@ class Soak:
     def _wait_for_all(self, watermark: int) -> None:
         """Waits until each query has published at least ``watermark`` (ms)."""
         deadline = time.monotonic() + _START_S
-        while sum(told[-1].watermark >= watermark for told in self._group.said.values()) < len(self._queries):
+        while sum(entries[-1].watermark >= watermark for entries in self._group.published.values()) < len(
+            self._queries
+        ):
             if time.monotonic() > deadline:
                 raise SoakError(
                     f"At least one query published no watermark {watermark} within {_START_S:g} s."
@@ -219,7 +221,7 @@ class Soak:
             found += verdict.delivered(name, query.sink.delivery(self._load.produced(name)))
         self._rows.look()
         found += verdict.drifts(
-            self._rows.seen(), self._group.said, self._together_at, _MAX_DRIFT_MS, DISORDER_MS
+            self._rows.seen(), self._group.published, self._together_at, _MAX_DRIFT_MS, DISORDER_MS
         )
         for name, query in self._queries.items():
             found += verdict.memory(name, query.planners, query.lives, judged=judged)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.soak.sink import Delivery
-from benchmarks.soak.watch import Said, Series, TableSize, last_said, lead
+from benchmarks.soak.watch import PublishedWatermark, Series, TableSize, last_published, lead
 from benchmarks.support.results import Result, at_least, at_most
 
 LONG_ENOUGH_S = 600
@@ -29,7 +29,11 @@ def delivered(name: str, found: Delivery) -> list[Result]:
 
 
 def drifts(
-    rows: pa.Table, said: Mapping[str, Sequence[Said]], since: int, max_drift_ms: int, disorder_ms: int
+    rows: pa.Table,
+    published: Mapping[str, Sequence[PublishedWatermark]],
+    since: int,
+    max_drift_ms: int,
+    disorder_ms: int,
 ) -> list[Result]:
     """Returns the greatest drift (ms) at the ends of batches, within a source and between the two sources.
 
@@ -38,15 +42,15 @@ def drifts(
     the other had published: the table has the drift from the newest watermark, which falls when a run begins again.
     """
     batches = len(rows.group_by(["source", "batch"]).aggregate([]))
-    told = max((_drift(row, said) for row in _recorded(rows, since)), default=0)
+    within = max((_drift(row, published) for row in _recorded(rows, since)), default=0)
     leads = []
-    for source in said:
-        others = [entry for other, told in said.items() if other != source for entry in told]
+    for source in published:
+        others = [entry for other, entries in published.items() if other != source for entry in entries]
         leads += [lead(row, others, disorder_ms) for row in _moved(rows, source, since)]
     between = max((ahead for ahead in leads if ahead is not None), default=0)
     limit = at_most(max_drift_ms)
     return [
-        Result("drift in the table", "", f"{batches:,} batches", [told], "ms", limit),
+        Result("drift in the table", "", f"{batches:,} batches", [within], "ms", limit),
         Result("drift between the queries", "", f"{len(leads):,} ranges", [between], "ms", limit),
     ]
 
@@ -58,8 +62,12 @@ def _recorded(rows: pa.Table, since: int) -> list[dict[str, Any]]:
     return [row for row in found if row["drift_ms"] is not None and row["recorded_at"] >= since]
 
 
-def _drift(row: Mapping[str, Any], said: Mapping[str, Sequence[Said]]) -> int:
-    others = [last_said(told, row["recorded_at"]) for source, told in said.items() if source != row["source"]]
+def _drift(row: Mapping[str, Any], published: Mapping[str, Sequence[PublishedWatermark]]) -> int:
+    others = [
+        last_published(entries, row["recorded_at"])
+        for source, entries in published.items()
+        if source != row["source"]
+    ]
     drift: int = row["drift_ms"]
     return max(drift - max((other.fell_back for other in others if other is not None), default=0), 0)
 

@@ -22,7 +22,7 @@ from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 _SECOND, _LAST = 1, 3
 
 
-class Said(NamedTuple):
+class PublishedWatermark(NamedTuple):
     """An entry that a member published: when (ms since the epoch), and the greatest watermark (ms) published by then.
 
     A run that begins again, and gets no answer from a leader, publishes a lower bound of its watermark. ``fell_back``
@@ -94,16 +94,18 @@ class Group:
 
     def __init__(self, table: SplitWatermarkTable) -> None:
         self._recordings = Recordings(table)
-        self.said: dict[str, list[Said]] = {}
+        self.published: dict[str, list[PublishedWatermark]] = {}
 
     def look(self) -> None:
         for commit in reversed(self._recordings.look().commits):
             if KEY in commit:
                 entry = Entry.from_text(commit[KEY])
                 if entry.watermark is not None:
-                    told = self.said.setdefault(entry.source, [])
-                    greatest = max(entry.watermark, told[-1].watermark if told else entry.watermark)
-                    told.append(Said(commit["timestamp"], greatest, greatest - entry.watermark))
+                    published = self.published.setdefault(entry.source, [])
+                    greatest = max(entry.watermark, published[-1].watermark if published else entry.watermark)
+                    published.append(
+                        PublishedWatermark(commit["timestamp"], greatest, greatest - entry.watermark)
+                    )
 
 
 class CollectedRows:
@@ -121,20 +123,20 @@ class CollectedRows:
         return pa.concat_tables(self._found).group_by(SCHEMA.names).aggregate([])
 
 
-def lead(row: Mapping[str, int], others: Sequence[Said], disorder_ms: int) -> int | None:
+def lead(row: Mapping[str, int], others: Sequence[PublishedWatermark], disorder_ms: int) -> int | None:
     """Returns how far (ms) rows were read ahead of the front that the other member had published when the row was
     recorded.
 
     A member's front is its watermark + disorder + 1, and never falls. The result is ``None`` if it had published
     nothing.
     """
-    said = last_said(others, row["recorded_at"])
-    return None if said is None else row["max_event_time"] - said.watermark - disorder_ms - 1
+    last = last_published(others, row["recorded_at"])
+    return None if last is None else row["max_event_time"] - last.watermark - disorder_ms - 1
 
 
-def last_said(others: Sequence[Said], at: int) -> Said | None:
+def last_published(others: Sequence[PublishedWatermark], at: int) -> PublishedWatermark | None:
     """Returns what a member had published by a time (ms)."""
-    known = bisect_right(others, at, key=lambda said: said.at)
+    known = bisect_right(others, at, key=lambda entry: entry.at)
     return others[known - 1] if known else None
 
 

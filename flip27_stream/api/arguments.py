@@ -18,7 +18,7 @@ def check_assignment(assignment: object) -> None:
         ContractError: The argument is not a ``SplitsAssignment`` of lists of splits, by subtask id.
     """
     splits = assignment.assignment if isinstance(assignment, SplitsAssignment) else None
-    if not isinstance(splits, Mapping) or not all(_is_list(some) for some in splits.values()):
+    if not isinstance(splits, Mapping) or not all(is_list(some) for some in splits.values()):
         raise ContractError(
             f"assign_splits() was given {shortened(repr(assignment))}; it takes a SplitsAssignment of a mapping from "
             "subtask ids to lists of splits. To assign one split, call assign_split(split, subtask_id)."
@@ -64,7 +64,8 @@ def check_ids(method: str, split_ids: object) -> None:
         )
 
 
-def _is_list(value: object) -> bool:
+def is_list(value: object) -> bool:
+    """Returns whether ``value`` is a sequence, and not a text."""
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 

@@ -6,11 +6,11 @@ The two callers of a source make these checks: the Spark adapter, and the loop t
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from flip27_stream.api.arguments import is_list
 from flip27_stream.api.events import SourceEvent
 from flip27_stream.api.split import SourceSplit
 from flip27_stream.errors import ContractError, shortened
@@ -47,7 +47,7 @@ def check_splits(what: str, splits: object) -> None:
     Raises:
         ContractError: The value is not a list of splits.
     """
-    if not _is_list(splits) or not all(isinstance(split, SourceSplit) for split in splits):  # type: ignore[attr-defined]
+    if not is_list(splits) or not all(isinstance(split, SourceSplit) for split in splits):  # type: ignore[attr-defined]
         raise ContractError(f"{what} returned {shortened(repr(splits))}; it must return a list of splits.")
 
 
@@ -112,7 +112,3 @@ def _as_lists(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return [_as_lists(v) for v in value]
     return {k: _as_lists(v) for k, v in value.items()} if isinstance(value, dict) else value
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from flip27_stream.errors import OptionError
@@ -34,6 +34,12 @@ def whole(least: int = 1, most: int = MOST_LONG) -> Kind[int]:
     return Kind(f"whole number from {shown}", parse)
 
 
+def alternatives(allowed: Iterable[str]) -> str:
+    """Returns one or more words as the options page lists them, such as `` `a`, `b` or `c` ``."""
+    *others, last = (f"`{word}`" for word in allowed)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
 def one_of(allowed: Mapping[str, T], words: str | None = None) -> Kind[T]:
     """Returns the kind of certain words, in any case.
 
@@ -43,7 +49,6 @@ def one_of(allowed: Mapping[str, T], words: str | None = None) -> Kind[T]:
     """
     by_word = {word.lower(): value for word, value in allowed.items()}
     spelt = ", ".join(word or "an empty value" for word in allowed)
-    *others, last = (f"`{word}`" for word in allowed)
 
     def parse(text: str, option: str) -> T:
         word = text.strip().lower()
@@ -51,7 +56,7 @@ def one_of(allowed: Mapping[str, T], words: str | None = None) -> Kind[T]:
             raise OptionError.of(option, text.strip(), f"Allowed: {spelt}.")
         return by_word[word]
 
-    return Kind(words or f"{', '.join(others)} or {last}" if others else last, parse)
+    return Kind(words or alternatives(allowed), parse)
 
 
 def words(*allowed: str) -> Kind[str]:
@@ -61,8 +66,7 @@ def words(*allowed: str) -> Kind[str]:
 
 def time_unit(*allowed: str) -> Kind[str]:
     """Returns the kind of an option that takes one of these units, in any spelling. Its value is the short name."""
-    *others, last = (f"`{unit}`" for unit in allowed)
-    return Kind(f"{', '.join(others)} or {last}", lambda given, option: parse_unit(given, option, allowed))
+    return Kind(alternatives(allowed), lambda given, option: parse_unit(given, option, allowed))
 
 
 def text(what: str, allowed: str) -> Kind[str]:

@@ -23,11 +23,10 @@ from flip27_stream.api import (
 )
 from flip27_stream.api.contract import check_bounded, check_made, check_splits
 from flip27_stream.api.planned_range import PlannedRange
-from flip27_stream.errors import ConnectorError, ContractError
+from flip27_stream.errors import ConnectorError, ContractError, some_of
 from flip27_stream.running_time import turns
 
 AVAILABILITY_TIMEOUT_S = 60.0
-_NAMED_SPLITS = 5
 
 log = logging.getLogger(__name__)
 
@@ -74,12 +73,6 @@ def read_ranges(
         reader.notify_no_more_splits()
         yield from _poll(reader, output, timeout_s, unread)
         _check_end(reader)
-
-
-def some_of(names: Sequence[str], separator: str = ", ") -> str:
-    """Returns the first of ``names`` and the number of the others, as text for an error message."""
-    more = f" and {len(names) - _NAMED_SPLITS} more" if len(names) > _NAMED_SPLITS else ""
-    return separator.join(names[:_NAMED_SPLITS]) + more
 
 
 def _poll(

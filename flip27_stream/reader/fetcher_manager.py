@@ -10,8 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Generic
 
 from flip27_stream.api.split import SplitT
-from flip27_stream.errors import ConnectorError, Flip27Error
-from flip27_stream.reader.drive import some_of
+from flip27_stream.errors import ConnectorError, Flip27Error, some_of
 from flip27_stream.reader.fetcher import SplitFetcher
 from flip27_stream.reader.hand_over import HandOverQueue
 from flip27_stream.reader.records import RecordsWithSplitIds

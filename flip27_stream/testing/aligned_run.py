@@ -11,10 +11,10 @@ from typing import Any
 from flip27_stream.api import SourceSplit, WatermarkStrategy
 from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.spark.planning.offset.offset_log import Document
-from flip27_stream.spark.planning.query_clock import wall_clock
 from flip27_stream.testing.clock import ManualClock
 from flip27_stream.testing.source_query import SourceQuery
 from flip27_stream.testing.task_rows import Row
+from flip27_stream.wall_clock import now_ms
 from watermark_alignment.options import AlignmentOptions
 
 _IDLE_TIMEOUT_MS = 60_000
@@ -90,7 +90,7 @@ class AlignedRun:
         Raises:
             AssertionError: The drift exceeds its limit, or rows are missing.
         """
-        clock = ManualClock(wall_clock())
+        clock = ManualClock(now_ms())
         with tempfile.TemporaryDirectory() as folder:
             offset = None
             for stop_after in (restart_after, None):
@@ -123,7 +123,7 @@ class AlignedRun:
             for split, start, end in (piece for task in tasks for piece in task):
                 if split.split_id in self.splits:
                     read = event_times(query, split, start, end, self.strategy)
-                    self.splits[split.split_id].read += len(believed(read, self.plausible_until))
+                    self.splits[split.split_id].read += len(plausible(read, self.plausible_until))
             query.offset = batch[1]
             self.batches.append((*batch, tasks))
             vain, empty = (0, 0) if tasks else (vain, empty + 1)
@@ -170,7 +170,7 @@ class AlignedRun:
             yield query
 
 
-def believed(times: Sequence[int], plausible_until: int | None) -> list[int]:
+def plausible(times: Sequence[int], plausible_until: int | None) -> list[int]:
     """Returns the plausible event times (ms): after the epoch, and not after ``plausible_until``."""
     return [t for t in times if t > 0 and (plausible_until is None or t <= plausible_until)]
 

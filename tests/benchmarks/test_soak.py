@@ -22,10 +22,11 @@ from benchmarks.soak.load import AHEAD_MS, DISORDER_MS, IDLE_TIMEOUT_S, SHORT_SI
 from benchmarks.soak.run import SoakSettings
 from benchmarks.soak.sink import Delivery, Sink
 from benchmarks.soak.verdict import drifts
-from benchmarks.soak.watch import CollectedRows, Said, Series
+from benchmarks.soak.watch import CollectedRows, PublishedWatermark, Series
 from benchmarks.support.results import at_most
 from flip27_stream.testing import wait_until
-from watermark_alignment.table.split_rows import SCHEMA, SplitRow
+from tests.watermark_alignment.support.table_rows import split_rows
+from watermark_alignment.table.split_rows import SCHEMA
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 T0 = 1_700_000_000_000
@@ -62,8 +63,7 @@ def test_rows_that_the_table_has_deleted_still_count(tmp_path: Path) -> None:
     table = SplitWatermarkTable(str(tmp_path / "table"), {})
     rows = CollectedRows(table)
     for batch in range(3):
-        told = SplitRow("g", "s", "p", batch, "0", "1", 1, 0, 0, "ACTIVE", 0, T0 + batch)
-        assert table.append("s/1", batch, [told], {})
+        assert table.append("s/1", batch, split_rows(batch, splits=1), {})
         rows.look()
         if batch == 1:
             table.delta.delete()
@@ -104,16 +104,26 @@ def test_drift_is_found_within_a_query_and_between_them() -> None:
     rows = pa.Table.from_pylist(
         [row("a", 1, 1400, 100, 0), row("a", 2, 1500, 200, 300), row("b", 1, 900, 150, 0)], SCHEMA
     )
-    said = {"a": [Said(90, 2000)], "b": [Said(50, 500), Said(200, 800 - 1 - 10), Said(201, 1400)]}
-    within, between = drifts(rows, said, since=120, max_drift_ms=699, disorder_ms=10)
+    published = {
+        "a": [PublishedWatermark(90, 2000)],
+        "b": [
+            PublishedWatermark(50, 500),
+            PublishedWatermark(200, 800 - 1 - 10),
+            PublishedWatermark(201, 1400),
+        ],
+    }
+    within, between = drifts(rows, published, since=120, max_drift_ms=699, disorder_ms=10)
     assert (within.figure, within.met) == (300, True)
     assert (between.figure, between.met) == (700, False)
 
 
 def test_drift_counts_from_the_greatest_watermark_although_a_run_that_begins_again_says_less() -> None:
     rows = pa.Table.from_pylist([row("a", 1, 1400, 100, 5300), row("b", 1, 900, 150, 200)], SCHEMA)
-    said = {"a": [Said(90, 2000)], "b": [Said(50, 1200), Said(99, 1200, fell_back=5000)]}
-    within, _ = drifts(rows, said, since=0, max_drift_ms=699, disorder_ms=10)
+    published = {
+        "a": [PublishedWatermark(90, 2000)],
+        "b": [PublishedWatermark(50, 1200), PublishedWatermark(99, 1200, fell_back=5000)],
+    }
+    within, _ = drifts(rows, published, since=0, max_drift_ms=699, disorder_ms=10)
     assert within.figure == 300
 
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from flip27_stream.connectors.files.format_options import file_format
 from flip27_stream.connectors.files.formats.file_format import MalformedRecord
+from flip27_stream.connectors.files.options.format_options import file_format
 from flip27_stream.connectors.kafka.values.value_json import JsonValueDecoder
 from flip27_stream.event_time.json_pointer import JsonPointer
 from tests.connectors.files.support.reading import read_table

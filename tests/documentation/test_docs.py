@@ -12,9 +12,9 @@ import pytest
 
 from flip27_stream.connectors.files.backlog.digest import BUCKETS
 from flip27_stream.connectors.files.backlog.processed_files import WINDOW
-from flip27_stream.connectors.files.format_options import FORMAT_OPTIONS, file_format
-from flip27_stream.connectors.files.option_list import DELTA_OPTIONS, FOLDER_OPTIONS, REFUSED
-from flip27_stream.connectors.files.options import parse_file_options
+from flip27_stream.connectors.files.options.format_options import FORMAT_OPTIONS, file_format
+from flip27_stream.connectors.files.options.option_list import DELTA_OPTIONS, FOLDER_OPTIONS, REFUSED
+from flip27_stream.connectors.files.options.source_options import parse_file_options
 from flip27_stream.connectors.files.storage.store_parameters import OPTION_PREFIX as STORE_OPTION_PREFIX
 from flip27_stream.connectors.kafka.client.client import ConnectionOptions
 from flip27_stream.connectors.kafka.options.source_options import (
@@ -28,6 +28,7 @@ from flip27_stream.connectors.kinesis.options import option_list as kinesis
 from flip27_stream.connectors.pulsar.options import option_list as pulsar
 from offsets import OffsetCodec
 from tests.options_page import DOCS, LISTS, SECTIONS, with_tables
+from tests.watermark_alignment.support.simulator import LifeSettings, SimulatedMember, SplitLog
 from watermark_alignment.options import (
     GROUP,
     MAX_DRIFT,
@@ -231,6 +232,26 @@ def test_the_upkeep_of_the_table_is_as_the_page_says() -> None:
 
 def test_the_four_states_are_on_the_page() -> None:
     assert re.findall(r"^\| `([A-Z]+)` \|", GUARANTEE, re.MULTILINE) == [str(s) for s in SplitStatus]
+
+
+def test_the_worked_batch_of_the_guarantee_is_that_of_the_planner() -> None:
+    """The batch at the top of the page is planned by the rule; the next batch reads all that is left."""
+    rows = re.findall(r"^\| \*(p\d)\* \| ([\d:, ]+) \| ([\d:, ]+) \| ([\d:]+) \|$", GUARANTEE, re.MULTILINE)
+    logs = {split: SplitLog(list(times_in(there))) for split, there, _, _ in rows}
+    member = SimulatedMember(LifeSettings(max_drift=2 * 60_000, out_of_orderness=30_000), logs)
+    batch = member.round(now=0)
+    assert batch.rows == {split: times_in(read) for split, _, read, _ in rows}
+    assert {split: [member.view(split, 0, answered=True).front] for split in logs} == {
+        split: times_in(front) for split, _, _, front in rows
+    }
+    logs["p2"].entries += times_in("12:02, 12:03, 12:04, 12:05")
+    member.round(now=1)
+    assert all(member.kept[split].position == len(log.entries) for split, log in logs.items())
+
+
+def times_in(text: str) -> list[int]:
+    """Returns the times of day in a text (ms)."""
+    return [(int(hour) * 60 + int(minute)) * 60_000 for hour, minute in re.findall(r"(\d\d):(\d\d)", text)]
 
 
 def test_the_example_of_the_guarantee_has_its_result() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -121,6 +122,13 @@ def test_the_page_has_the_whole_example() -> None:
     """The page docs/write-a-source.md shows the same file that is tested here."""
     page = (Path(__file__).parents[2] / "docs" / "write-a-source.md").read_text()
     assert f"```python\n{Path(log_folder.__file__ or '').read_text()}```" in page
+
+
+def test_the_page_about_readers_shows_parts_of_the_example() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "readers.md").read_text()
+    parts = re.findall("```python\n(.+?)```", page, re.DOTALL)
+    assert len(parts) == 2
+    assert all(part in Path(log_folder.__file__ or "").read_text() for part in parts)
 
 
 def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:

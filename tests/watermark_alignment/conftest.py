@@ -14,7 +14,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     """Returns a function that runs the command with the clock a minute after ``START_MS``, and returns its exit code,
     output and errors.
     """
-    monkeypatch.setattr("watermark_alignment.__main__._now", lambda: START_MS + MINUTE)
+    monkeypatch.setattr("watermark_alignment.__main__.now_ms", lambda: START_MS + MINUTE)
 
     def command(*arguments: str) -> tuple[int, str, str]:
         try:

@@ -143,7 +143,7 @@ class GroupLog:
         while self.is_behind and len(read) < self._most:
             versions = range(version, version + width)
             texts = of_each(lambda v: _read(files, v), versions, _READERS)
-            there = list(takewhile(lambda told: told[1] is not None, zip(versions, texts, strict=True)))
+            there = list(takewhile(lambda pair: pair[1] is not None, zip(versions, texts, strict=True)))
             read += [(v, text) for v, text in there if text is not None]
             self.is_behind = len(there) == width
             version, width = version + len(there), min(2 * width, _READERS)

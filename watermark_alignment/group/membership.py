@@ -26,7 +26,7 @@ from watermark_alignment.group.group_view import (
 )
 from watermark_alignment.group.own_entry import OwnEntry
 
-_LOG = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _TIME_LIMIT_S = 5.0
 
@@ -273,5 +273,5 @@ class Membership:
     def _warn_of(self, error: Exception, consequence: str) -> None:
         """Logs a warning. Further warnings are suppressed until publishing and reading have succeeded again."""
         if not self._failing:
-            _LOG.warning("%s. Meanwhile %s.", error, consequence)
+            log.warning("%s. Meanwhile %s.", error, consequence)
         self._failing = True

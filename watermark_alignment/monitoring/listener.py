@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -22,6 +21,7 @@ from pyspark.sql.streaming.listener import (
 from flip27_stream.errors import AlignmentError
 from flip27_stream.extras import check_installed
 from flip27_stream.options.durations import parse_duration
+from flip27_stream.wall_clock import now_ms
 from watermark_alignment.monitoring.findings import findings, stalls
 from watermark_alignment.monitoring.metrics import Metrics
 from watermark_alignment.monitoring.progress import SourceProgress, dropped_rows, line, name_of, our_sources
@@ -39,10 +39,6 @@ log = logging.getLogger(__name__)
 
 _FIRST_BATCHES = 4
 """The table is read after each of the first batches, so that mistakes in a new query are reported early."""
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class StatusListener(StreamingQueryListener):
@@ -77,7 +73,7 @@ class StatusListener(StreamingQueryListener):
         storage_options: Mapping[str, str] | None = None,
         stalled_after: str = "1 minute",
         look_every: str = "2 s",
-        clock: Callable[[], int] = _now,
+        clock: Callable[[], int] = now_ms,
     ) -> None:
         self._reader = (
             StatusReader(SplitWatermarkTable(table, storage_options or {})) if table is not None else None

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -29,10 +28,11 @@ from pyarrow.fs import PyFileSystem
 
 from flip27_stream.errors import AlignmentError
 from flip27_stream.options.durations import parse_duration
+from flip27_stream.wall_clock import now_ms
 from watermark_alignment.table.split_rows import SCHEMA
 from watermark_alignment.table.split_watermark_table import NO_HOOKS, SplitWatermarkTable
 
-_LOG = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 ROW_RETENTION = "flip27.rowRetentionDuration"
 """The table property with the time for which rows are kept after they were recorded.
@@ -48,10 +48,6 @@ _TARGET_BYTES = 16 << 20
 _GROUP_ROWS = 1 << 17  # About 30 MB in memory.
 _ATTEMPTS = 10
 _FAILURES_TO_WARN_OF = 3
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class _Step(NamedTuple):
@@ -93,7 +89,7 @@ class Maintenance:
         *,
         checkpoint_every: int = CHECKPOINT_EVERY,
         round_every: int = ROUND_EVERY,
-        clock: Callable[[], int] = _now,
+        clock: Callable[[], int] = now_ms,
     ) -> None:
         self._table = table
         self._checkpoint_every = checkpoint_every
@@ -145,7 +141,7 @@ class Maintenance:
             self._failures[step.name] += 1
             if self._failures[step.name] == _FAILURES_TO_WARN_OF:
                 uri = self._table.uri
-                _LOG.warning(
+                log.warning(
                     "The split-watermark table at '%s' cannot be maintained and grows. %s", uri, error
                 )
             return False
@@ -196,11 +192,11 @@ class Maintenance:
                 writer.write_table(rows)
                 described.append(rows.select(["batch", "recorded_at"]))
         size, statistics = store.get_file_info(path).size, _statistics(pa.concat_tables(described))
-        return AddAction(path, size, {}, _now(), data_change=False, stats=json.dumps(statistics))
+        return AddAction(path, size, {}, now_ms(), data_change=False, stats=json.dumps(statistics))
 
     def _replace(self, files: Sequence[_File], merged: AddAction) -> bool:
         """Commits the replacement only as the next version, so that no other process can have removed ``files``."""
-        now = _now()
+        now = now_ms()
         removed = [RemoveAction(file.path, False, now, file.size, {}) for file in files]
         try:
             self._table.delta.create_write_transaction(

@@ -17,7 +17,7 @@ from watermark_alignment.table.pending_commits import PendingCommit, PendingComm
 from watermark_alignment.table.split_rows import SplitRow, as_table
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
-_LOG = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _FIRST_RETRY_S, _LAST_RETRY_S = 0.1, 30.0
 
@@ -112,7 +112,7 @@ class TableWriter:
         if self._thread is not None:
             self._thread.join(timeout_s)
         if not is_again and (lost := self._pending.lost()).number:
-            _LOG.warning(
+            log.warning(
                 "%r is closed without the rows of %s: they could not be written in time.", self._table, lost
             )
 
@@ -131,7 +131,7 @@ class TableWriter:
             self._thread = thread
         except ConnectorError as error:
             if not self._is_failing:
-                _LOG.warning("%s Meanwhile %r is not written.", error, self._table)
+                log.warning("%s Meanwhile %r is not written.", error, self._table)
             self._is_failing = True
 
     def _run(self) -> None:
@@ -159,7 +159,7 @@ class TableWriter:
         """Logs an error once, until writing works again."""
         if not self._is_failing:
             kept, size = self._pending.capacity, self._pending.max_bytes >> 20
-            _LOG.warning(
+            log.warning(
                 "%s. Reading goes on; the rows of up to %d batches, or %d MB, are kept, and writing is tried again.",
                 error,
                 kept,
@@ -196,7 +196,7 @@ class TableWriter:
             dropped = self._pending.take_dropped() if tells else None
             self._changed.notify_all()
         if dropped is not None:
-            _LOG.warning(
+            log.warning(
                 "%r failed or was too slow, so the rows of %s were dropped; it is being written again.",
                 self._table,
                 dropped,

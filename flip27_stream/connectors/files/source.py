@@ -23,13 +23,13 @@ from flip27_stream.connectors.files.backlog.processed_files import ProcessedFile
 from flip27_stream.connectors.files.delta.delta_backlog import DeltaFiles
 from flip27_stream.connectors.files.delta.delta_columns import ReadColumns
 from flip27_stream.connectors.files.delta.delta_state import DeltaState
-from flip27_stream.connectors.files.format_options import file_format
 from flip27_stream.connectors.files.formats.file_format import FileFormat
 from flip27_stream.connectors.files.formats.partition_types import with_partition_columns
 from flip27_stream.connectors.files.formats.schemas import spark_schema
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
-from flip27_stream.connectors.files.option_list import KNOWN_OPTIONS, SUPPORTED_OPTIONS
-from flip27_stream.connectors.files.options import FileOptions, parse_file_options
+from flip27_stream.connectors.files.options.format_options import file_format
+from flip27_stream.connectors.files.options.option_list import KNOWN_OPTIONS, SUPPORTED_OPTIONS
+from flip27_stream.connectors.files.options.source_options import FileOptions, parse_file_options
 from flip27_stream.connectors.files.planning.enumerator import EnumeratorOptions, FileSourceEnumerator
 from flip27_stream.connectors.files.planning.enumerator_state import FilesState, FilesStateSerializer
 from flip27_stream.connectors.files.reader import FileSourceReader

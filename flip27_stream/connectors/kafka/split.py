@@ -33,8 +33,8 @@ class KafkaPartitionSplit(SourceSplit):
     Attributes:
         topic: The name of the topic.
         partition: The number of the partition.
-        starting_offset: The first offset to read. In the enumerator it is that of a split that was never planned,
-            in a reader that of the planned range. :data:`EARLIEST` means the first offset of the log at that time.
+        starting_offset: The first offset to read: in the enumerator, the start of an unplanned split; in a reader, the
+            start of the planned range. :data:`EARLIEST` means the first offset of the log at that time.
         stopping_offset: The end offset (exclusive); ``None`` for a split that was not planned.
         topic_id: The id of the topic that the offsets belong to, for a reader; empty if it is not known. A topic that
             is deleted and created again has another id.

@@ -27,8 +27,8 @@ class ShardRangesRead:
     ranges: Sequence[RangeRead]
 
     def event(self) -> SourceEvent:
-        told: list[JsonValue] = [[r.split_id, r.rows, r.first_time, r.last_time] for r in self.ranges]
-        return SourceEvent(_NAME, told)
+        payload: list[JsonValue] = [[r.split_id, r.rows, r.first_time, r.last_time] for r in self.ranges]
+        return SourceEvent(_NAME, payload)
 
     @staticmethod
     def of(event: SourceEvent) -> ShardRangesRead | None:
@@ -36,8 +36,8 @@ class ShardRangesRead:
         if event.name != _NAME or not isinstance(event.payload, list):
             return None
         ranges = []
-        for told in event.payload:
-            match told:
+        for entry in event.payload:
+            match entry:
                 case [str(split_id), int(rows), int(first), int(last)]:
                     ranges.append(RangeRead(split_id, rows, first, last))
                 case _:

@@ -19,8 +19,8 @@ from flip27_stream.api import (
 )
 from flip27_stream.api.contract import check_column, check_records, size_of_event
 from flip27_stream.api.planned_range import PlannedRange, RangeKey
-from flip27_stream.errors import ContractError
-from flip27_stream.reader.drive import AVAILABILITY_TIMEOUT_S, read_ranges, some_of
+from flip27_stream.errors import ContractError, some_of
+from flip27_stream.reader.drive import AVAILABILITY_TIMEOUT_S, read_ranges
 from flip27_stream.reader.split_outputs import SplitOutputs
 from flip27_stream.spark.execution.event_times import EventTimeObserver, ImplausibleEventTimes
 from flip27_stream.spark.execution.worker_socket import without_delayed_acknowledgements

@@ -31,13 +31,14 @@ from flip27_stream.spark.planning.micro_batch.split_tracker import SplitTracker
 from flip27_stream.spark.planning.offset.next_offset import NextOffset
 from flip27_stream.spark.planning.offset.offset_log import Document, OffsetLog
 from flip27_stream.spark.planning.offset.replayed_batch import ReplayedBatch
-from flip27_stream.spark.planning.query_clock import QueryClock, wall_clock
+from flip27_stream.spark.planning.query_clock import QueryClock
 from flip27_stream.spark.planning.range_lookup import RangeLookup
 from flip27_stream.spark.planning.run import QueryRun
 from flip27_stream.spark.planning.stall_detector import StallDetector
 from flip27_stream.spark.reporting.registered_readers import Readers
 from flip27_stream.spark.source_contract import check_source, described
 from flip27_stream.spark.source_spec import AnyEnumerator, SourceSpec
+from flip27_stream.wall_clock import now_ms
 from offsets import ranges
 from offsets.offset import AnyOffset
 from offsets.ranges import range_keys
@@ -68,7 +69,7 @@ class SourceCoordinator:
         check_source(spec.source)
         self._spec = spec
         self._clock = clock or QueryClock(watched=spec.alignment is not None)
-        self._wall_clock = clock or wall_clock
+        self._wall_clock = clock or now_ms
         self._backoff = IdleBackoff(greatest_pause_s)
         self._offset_log = OffsetLog(spec)
         self._context = CoordinatorContext(max(spec.driver.parallelism, 1), spec.driver.host)

@@ -78,12 +78,12 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
             self._check_reader("assign splits to", subtask_id)
             for split in splits:
                 check_split(split)
-        told = sorted(
+        closed = sorted(
             i for i, splits in assignment.assignment.items() if splits and i in self._no_more_splits
         )
-        if told:
+        if closed:
             raise ValueError(
-                f"Cannot assign splits to readers {told}: signal_no_more_splits() was called for them"
+                f"Cannot assign splits to readers {closed}: signal_no_more_splits() was called for them"
             )
         all_new = [split for splits in assignment.assignment.values() for split in splits]
         new = {split.split_id: split for split in all_new}

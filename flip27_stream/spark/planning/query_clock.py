@@ -57,8 +57,3 @@ class QueryClock:
     def _tick(self) -> None:
         while not self._closed.wait(_TICK_S):
             self()
-
-
-def wall_clock() -> int:
-    """Returns milliseconds since the epoch by the machine's clock, which may be set back or ahead at any time."""
-    return time.time_ns() // 1_000_000

@@ -7,8 +7,7 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from flip27_stream.errors import ConnectorError, ContractError
-from flip27_stream.reader.drive import some_of
+from flip27_stream.errors import ConnectorError, ContractError, some_of
 from flip27_stream.spark.source_spec import AnyEnumerator
 from watermark_alignment.planner import BACKLOG
 

@@ -33,11 +33,13 @@ class Observations:
 
     def after(self, reports: Iterable[SplitReport]) -> ObservedEventTimes:
         """Adds the reports of one more batch, and returns the sum."""
-        known, told = self._newest, list(reports)
-        example = next((r.implausible_example for r in told if r.implausible_example is not None), None)
-        for report in told:
+        known, new_reports = self._newest, list(reports)
+        example = next(
+            (r.implausible_example for r in new_reports if r.implausible_example is not None), None
+        )
+        for report in new_reports:
             self._count_untimed(report)
-        untimed = next((r for r in told if self._untimed.get(r.split, 0) >= _MANY), None)
+        untimed = next((r for r in new_reports if self._untimed.get(r.split, 0) >= _MANY), None)
         if untimed is not None and not known.untimed_split:
             in_a_row = self._untimed[untimed.split]
             self._untimed.clear()
@@ -46,15 +48,15 @@ class Observations:
             )
         self._newest = replace(
             known,
-            records=known.records + sum(report.rows for report in told),
-            bytes=known.bytes + sum(report.bytes for report in told),
-            untimed=known.untimed + sum(report.untimed for report in told),
-            sample=known.sample or next((report.sample for report in told if report.sample), ""),
+            records=known.records + sum(report.rows for report in new_reports),
+            bytes=known.bytes + sum(report.bytes for report in new_reports),
+            untimed=known.untimed + sum(report.untimed for report in new_reports),
+            sample=known.sample or next((report.sample for report in new_reports if report.sample), ""),
             min_event_time=min(
-                (r.min_event_time for r in told if r.min_event_time is not None), default=None
+                (r.min_event_time for r in new_reports if r.min_event_time is not None), default=None
             ),
             max_event_time=max(
-                (r.max_event_time for r in told if r.max_event_time is not None), default=None
+                (r.max_event_time for r in new_reports if r.max_event_time is not None), default=None
             ),
             implausible_example=known.implausible_example if example is None else example,
         )

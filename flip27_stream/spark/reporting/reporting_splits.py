@@ -83,10 +83,10 @@ class ReportCheck:
             processed: The number of the last batch that Spark has processed; its tasks send no more reports.
         """
         batch, unreported = self._running
-        told = [split.key for report in reports for split in report.splits]
-        unreported.difference_update(told)
+        reported = [split.key for report in reports for split in report.splits]
+        unreported.difference_update(reported)
         silent = {key.split_id for key in unreported}
-        for name in {key.split_id for key in told} - silent:
+        for name in {key.split_id for key in reported} - silent:
             self._silent.pop(name, None)
         if processed is not None and processed == batch:
             for name in silent:

@@ -102,8 +102,8 @@ class TaskReport:
         )
 
 
-def _split_report(told: Any) -> SplitReport:
-    report = SplitReport(**told)
+def _split_report(fields: Any) -> SplitReport:
+    report = SplitReport(**fields)
     _text(report.split), _text(report.sample)
     for number in (
         report.start,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Hashable, Sequence
 from contextlib import closing
 from functools import cache
@@ -15,11 +14,12 @@ from flip27_stream.api import (
     WatermarkStrategy,
 )
 from flip27_stream.errors import ImplausibleEventTimeError
-from flip27_stream.testing.aligned_run import MAX_FUTURE_MS, AlignedRun, SplitTimes, believed, event_times
+from flip27_stream.testing.aligned_run import MAX_FUTURE_MS, AlignedRun, SplitTimes, event_times, plausible
 from flip27_stream.testing.conformance.checks import RECORDS, Checks, check_rows
 from flip27_stream.testing.conformance.survey import survey
 from flip27_stream.testing.conformance.system import ExternalSystem
 from flip27_stream.testing.source_query import SourceQuery
+from flip27_stream.wall_clock import now_ms
 
 _DRIFT_PART = 8
 _BATCHES = 6
@@ -60,7 +60,7 @@ class EventTimeChecks(Checks):
         A record from far in the future neither holds back nor advances any split. According to the options it is
         skipped, passed on, or fails the query.
         """
-        now = time.time_ns() // 1_000_000
+        now = now_ms()
         plausible_until = now + MAX_FUTURE_MS
         with closing(self.create_system()) as system:
             written = [system.write_at(split, times) for split, times in enumerate(_odd_times(now))]
@@ -100,7 +100,7 @@ class EventTimeChecks(Checks):
             known = survey(query, there)
             exact = isinstance(found, SupportsEventTimePositions)
         splits = {
-            name: SplitTimes(believed(split.times, plausible_until)) for name, split in known.splits.items()
+            name: SplitTimes(plausible(split.times, plausible_until)) for name, split in known.splits.items()
         }
         times = [t for split in splits.values() for t in split.times]
         if not times:
@@ -161,7 +161,7 @@ def _check_event_times(
 
     @cache  # Cached, because most answers are the same few positions.
     def read(split: Any, start: int, end: int) -> list[int]:
-        return believed(event_times(query, split, start, end, strategy), plausible_until)
+        return plausible(event_times(query, split, start, end, strategy), plausible_until)
 
     seen = {s.split_id: read(s, r.position, r.end) for s, r in ranges.items()}
     for split_id, known in view.event_times().items():

@@ -113,14 +113,14 @@ class RunningChecks(Checks):
             exact=False,
         )
         run.run(rows)
-        told = following_noted.told
-        assert told in (_OWN, end), (
-            f"the source ended at event time {end}, and the next source got end position {told!r}"
+        end_position = following_noted.end_position
+        assert end_position in (_OWN, end), (
+            f"the source ended at event time {end}, and the next source got end position {end_position!r}"
         )
 
 
 _OWN = "a position of its own"
-_TOLD: dict[int, Any] = {}
+_END_POSITIONS: dict[int, Any] = {}
 
 
 class _Following:
@@ -131,13 +131,15 @@ class _Following:
         self._number = id(self)
 
     @property
-    def told(self) -> Any:
-        return _TOLD.pop(self._number, None)
+    def end_position(self) -> Any:
+        return _END_POSITIONS.pop(self._number, None)
 
     def __call__(self, switch: SourceSwitchContext) -> Source[Any, Any]:
         before = switch.previous_enumerator
         if before is not None:  # This call is neither the trial call nor a restart.
-            _TOLD[self._number] = _OWN if isinstance(before, SupportsEndPosition) else switch.end_position
+            _END_POSITIONS[self._number] = (
+                _OWN if isinstance(before, SupportsEndPosition) else switch.end_position
+            )
         return self._source
 
 

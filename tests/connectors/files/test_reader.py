@@ -17,7 +17,7 @@ import pytest
 
 from flip27_stream.api import WatermarkStrategy
 from flip27_stream.api.planned_range import PlannedRange
-from flip27_stream.connectors.files.format_options import file_format
+from flip27_stream.connectors.files.options.format_options import file_format
 from flip27_stream.connectors.files.reader import FileSourceReader
 from flip27_stream.connectors.files.split import FileSplit
 from flip27_stream.connectors.files.storage.local_listing import local_file

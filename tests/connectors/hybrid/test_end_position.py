@@ -170,8 +170,8 @@ def test_any_history_is_read_once_within_the_limits_up_to_its_true_end(
         write(folder / f"{number}.parquet", times, group=group)
     reading = FilesThenLog(folder, aligned, **limit)
     batches = reading.batches(lambda: data.draw(st.booleans()))
-    believed = [time for times in files for time in times if time is not None and time != FAR]
-    assert reading.end == max(believed, default=None)
+    plausible = [time for times in files for time in times if time is not None and time != FAR]
+    assert reading.end == max(plausible, default=None)
     read = sorted((name, time or 0) for name, time in reading.query.rows)
     assert read == sorted((str(n), time or 0) for n, times in enumerate(files) for time in times)
     if "maxRowsPerTrigger" in limit:

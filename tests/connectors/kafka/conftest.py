@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
 
 from flip27_stream.connectors.kafka.client import answer_deadlines, calls, first_answer
-from flip27_stream.connectors.kafka.connections import broker_connections
+from flip27_stream.connectors.kafka.connections import broker_connections, exponential_backoff
 from flip27_stream.connectors.kafka.split import TopicPartition
 from tests.connectors.kafka.support.fake_cluster_client import SECOND
 
@@ -41,11 +40,15 @@ def try_first(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
             assert count == len(nodes)
             return nodes[place:] + nodes[:place]
 
-        monkeypatch.setattr(
-            broker_connections, "random", SimpleNamespace(sample=turned, uniform=random.uniform)
-        )
+        monkeypatch.setattr(broker_connections, "random", SimpleNamespace(sample=turned))
 
     return set_first
+
+
+@pytest.fixture
+def no_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets backoffs grow without their random variation."""
+    monkeypatch.setattr(exponential_backoff, "random", SimpleNamespace(uniform=lambda least, most: 1.0))
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ from flip27_stream.connectors.kinesis.options.source_options import parse_kinesi
 from flip27_stream.connectors.kinesis.planning.enumerator import KinesisSourceEnumerator
 from flip27_stream.connectors.kinesis.planning.enumerator_state import KinesisEnumeratorState
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
-from flip27_stream.spark.planning.query_clock import wall_clock
 from flip27_stream.testing import KinesisServer, wait_until
 from flip27_stream.testing.clock import ManualClock
 from flip27_stream.testing.source_query import SourceQuery
+from flip27_stream.wall_clock import now_ms
 from tests.connectors.kinesis.support.answers import answering
 from tests.connectors.kinesis.support.kit import data_of, numbered, source_of
 from watermark_alignment.options import AlignmentOptions
@@ -177,7 +177,7 @@ def test_kn14_a_shard_that_is_ahead_is_paused(server: KinesisServer, stream: str
             "scan.watermark.alignment.table": str(tmp_path),
         }
     )
-    clock, batches = ManualClock(wall_clock()), list[list[bytes]]()
+    clock, batches = ManualClock(now_ms()), list[list[bytes]]()
     with SourceQuery(source_of(server, stream), alignment=alignment, clock=clock) as query:
 
         def read_all_or_be_idle() -> bool:

@@ -165,9 +165,8 @@ def test_steps_of_the_machines_clock_make_nothing_idle(
     query.step()
     for step_s in (3600, -3600, 10**7):
         stepped_ns = (began + 1000 * step_s) * 1_000_000
-        replace_time(
-            monkeypatch, "flip27_stream.spark.planning.query_clock", time_ns=lambda now=stepped_ns: now
-        )
+        for module in ("flip27_stream.spark.planning.query_clock", "flip27_stream.wall_clock"):
+            replace_time(monkeypatch, module, time_ns=lambda now=stepped_ns: now)
         assert states(query) == {"ahead": "P", "silent": "A"}
     assert clock() - began < 600_000
 

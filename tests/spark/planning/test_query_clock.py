@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import pytest
 
 from flip27_stream.spark.planning import query_clock as clock
-from flip27_stream.spark.planning.query_clock import QueryClock, wall_clock
+from flip27_stream.spark.planning.query_clock import QueryClock
 from flip27_stream.testing import wait_until
+from flip27_stream.wall_clock import now_ms
 from tests.spark.support.driven_query import DrivenQuery, states
 from tests.support.module_time import replace_time
 
@@ -36,12 +37,13 @@ class TwoClocks:
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> TwoClocks:
     machine = TwoClocks()
-    replace_time(
-        monkeypatch,
-        "flip27_stream.spark.planning.query_clock",
-        time_ns=lambda: machine.wall * 1_000_000,
-        monotonic_ns=lambda: machine.monotonic * 1_000_000,
-    )
+    for module in ("flip27_stream.spark.planning.query_clock", "flip27_stream.wall_clock"):
+        replace_time(
+            monkeypatch,
+            module,
+            time_ns=lambda: machine.wall * 1_000_000,
+            monotonic_ns=lambda: machine.monotonic * 1_000_000,
+        )
     monkeypatch.setattr(clock, "_TICK_S", 3600)  # the tests read the clock themselves
     return machine
 
@@ -52,7 +54,7 @@ def begin(query: DrivenQuery, *, watched: bool = True) -> QueryClock:
     own = QueryClock(watched=watched)
     coordinator = query.coordinator
     coordinator._clock = coordinator._planner._clock = own  # type: ignore[attr-defined]
-    coordinator._wall_clock = wall_clock
+    coordinator._wall_clock = now_ms
     return own
 
 

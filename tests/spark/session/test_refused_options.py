@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flip27_stream.connectors.files import FileSourceFactory
-from flip27_stream.connectors.files.option_list import REFUSED as OF_FILES
+from flip27_stream.connectors.files.options.option_list import REFUSED as OF_FILES
 from flip27_stream.connectors.kafka import KafkaSourceFactory
 from flip27_stream.connectors.kafka.options.java_client_options import FORBIDDEN as OF_KAFKA
 from flip27_stream.connectors.kinesis import KinesisSourceFactory

@@ -122,7 +122,8 @@ def test_unknown_times_are_null(table: SplitWatermarkTable) -> None:
 def test_a_drift_beyond_a_long_is_the_greatest_there_is(table: SplitWatermarkTable) -> None:
     """A drift beyond 64 bits is written as the greatest number.
 
-    Two event times may be that far apart where any is believed, and a row that fits no column would stop the writer.
+    Two event times may be that far apart where any time is plausible, and a row that fits no column would stop the
+    writer.
     """
     row = replace(split_rows(0)[0], drift_ms=2**63 + 5, max_event_time=2**63 - 1)
     table.append("clicks/1", 0, [row], {})

@@ -105,7 +105,7 @@ class ListedFiles(Backlog[ListingChanges, ProcessedFilesState]):
         began = time.monotonic()
         if began < self._not_before:
             return None
-        under = self._believed(self._listing())
+        under = self._with_files_listed_before(self._listing())
         if under is None:
             return None
         found = {file.path: file for file in chain.from_iterable(under.values())}
@@ -126,7 +126,7 @@ class ListedFiles(Backlog[ListingChanges, ProcessedFilesState]):
         before, self._took_s = self._took_s, ended - began
         self._not_before = ended + (_SHARE - 1) * min(before, self._took_s)
 
-    def _believed(self, under: FoundByPath) -> FoundByPath | None:
+    def _with_files_listed_before(self, under: FoundByPath) -> FoundByPath | None:
         """Replaces the files of a path that became empty by the files that were listed there before.
 
         An empty path does not prove that its files were deleted: a disk can be unavailable for a moment.

@@ -308,16 +308,16 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         """Returns each file's place in reading order, by its name; ``None`` if the file is unreadable and skipped."""
         if by is None:
             return {one.name: (one.file.modified, one.name) for one in files}
-        told: dict[str, OrderKey | None] = {}
+        known: dict[str, OrderKey | None] = {}
         if self._order is not None and by == self._order.name:
             order = self._order
-            told = {one.name: one.key for one in files if one.least is not None}
+            known = {one.name: one.key for one in files if one.least is not None}
         else:
             order = self._statistics.order_named(by)
-        others = {one.name: one.file.path for one in files if one.name not in told}
+        others = {one.name: one.file.path for one in files if one.name not in known}
         least = self._statistics.surely_least(list(set(others.values())), order, _layouts(files))
         return {
-            **told,
+            **known,
             **{name: _key(name, least[path]) if path in least else None for name, path in others.items()},
         }
 

@@ -26,7 +26,7 @@ from flip27_stream.connectors.files.delta.delta_commit import (
 from flip27_stream.connectors.files.delta.delta_features import check_protocol, refuse_columns
 from flip27_stream.connectors.files.delta.delta_log_files import LogFiles
 from flip27_stream.connectors.files.delta.delta_snapshot import data_files
-from flip27_stream.connectors.files.delta.delta_times import commit_time, rising, to_ms
+from flip27_stream.connectors.files.delta.delta_times import commit_time, rising
 from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping
 from flip27_stream.connectors.files.layout.deletion_vector import DeletionVector
 from flip27_stream.connectors.files.layout.file_layout import FileLayout
@@ -39,6 +39,7 @@ from flip27_stream.connectors.files.storage.storage_errors import (
     storage_error,
 )
 from flip27_stream.errors import ConnectorError, DataLossError, OptionError, UnreachableError
+from flip27_stream.options.iso_times import epoch_ms
 from flip27_stream.threads import of_each
 
 T = TypeVar("T")
@@ -104,7 +105,7 @@ class DeltaLog:
         Raises:
             OptionError: No version was committed at that time or later.
         """
-        at, found = to_ms(time), self.files.versions()
+        at, found = epoch_ms(time), self.files.versions()
         committed = of_each(self._committed_at, list(found), _THREADS)
         times = rising(found[v] if at_ is None else at_ for v, at_ in zip(found, committed, strict=True))
         first = next((version for version, made in zip(found, times, strict=True) if made >= at), None)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 
 from flip27_stream.connectors.files.delta.delta_commit import Action, all_of
 from flip27_stream.errors import OptionError
+from flip27_stream.options.iso_times import parse_iso_time
 
 
 def parse_time(text: str, option: str) -> datetime:
@@ -15,18 +16,12 @@ def parse_time(text: str, option: str) -> datetime:
     Raises:
         OptionError: The text has another form.
     """
-    try:
-        time = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
-    except ValueError:
+    time = parse_iso_time(text)
+    if time is None:
         raise OptionError.of(
             option, text, "Expected a date such as 2026-01-31, or a time such as 2026-01-31T12:00:00Z."
-        ) from None
-    return time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)
-
-
-def to_ms(time: datetime) -> int:
-    """Returns the whole milliseconds since the epoch."""
-    return (time - datetime.fromtimestamp(0, timezone.utc)) // timedelta(milliseconds=1)
+        )
+    return time
 
 
 def commit_time(among: Sequence[Action]) -> int | None:

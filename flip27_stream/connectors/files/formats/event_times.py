@@ -14,10 +14,9 @@ import pyarrow.types as pt
 from flip27_stream.arrays import Int64s
 from flip27_stream.connectors.files.formats.file_units import NEVER
 from flip27_stream.errors import RecordFormatError
+from flip27_stream.event_time.units import MILLISECONDS, milliseconds_of
 
-_PER_MS = {"ms": 1, "us": 1000, "ns": 1_000_000}
 _MS_PER_DAY = 86_400_000
-_LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -76,8 +75,8 @@ class GreatestPlausibleTime:
     def of_times(cls, times: pa.Int64Array, plausible_until: int) -> GreatestPlausibleTime:
         """Returns the greatest of ``times`` (ms) up to ``plausible_until``. Null and negative times are ignored."""
         found = times.drop_null().to_numpy()
-        believed, others = found[(found >= 0) & (found <= plausible_until)], found[found > plausible_until]
-        return cls(int(believed.max(initial=-1)), int(others.min(initial=NEVER)))
+        plausible, others = found[(found >= 0) & (found <= plausible_until)], found[found > plausible_until]
+        return cls(int(plausible.max(initial=-1)), int(others.min(initial=NEVER)))
 
 
 def event_time_columns(ranges: Iterable[TimeRange | None]) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
@@ -107,5 +106,4 @@ def check_time_column(kind: pa.DataType, column: str, what: str) -> None:
 def _milliseconds(ticks: int, kind: pa.DataType) -> int:
     if pt.is_date32(kind):
         return ticks * _MS_PER_DAY
-    unit = kind.unit if pt.is_timestamp(kind) else "ms"
-    return min(ticks * 1000, _LARGEST) if unit == "s" else ticks // _PER_MS[unit]
+    return milliseconds_of(ticks, kind.unit if pt.is_timestamp(kind) else MILLISECONDS)

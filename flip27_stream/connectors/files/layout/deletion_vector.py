@@ -76,8 +76,8 @@ class DeletionVector:
     @cached_property
     def mark(self) -> str:
         """A hash of 16 hexadecimal digits that differs from those of other vectors of the same data file."""
-        told = repr((self.path, self.inline, self.offset)).encode()
-        return blake2b(told, digest_size=8, usedforsecurity=False).hexdigest()
+        identity = repr((self.path, self.inline, self.offset)).encode()
+        return blake2b(identity, digest_size=8, usedforsecurity=False).hexdigest()
 
     def deleted_rows(self, fs: FileSystem, data_file: str) -> Int64s:
         """Returns the numbers of the deleted rows, ascending.

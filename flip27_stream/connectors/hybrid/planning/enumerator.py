@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -25,13 +24,14 @@ from flip27_stream.connectors.hybrid.child_context import ChildContext, untagged
 from flip27_stream.connectors.hybrid.planning.enumerator_state import HybridEnumeratorState
 from flip27_stream.connectors.hybrid.planning.event_times import HybridEventTimePositions, NothingToRead
 from flip27_stream.connectors.hybrid.planning.source_end import SourceEnd, SourceEndRecorder
-from flip27_stream.connectors.hybrid.planning.start_positions import at_the_seam, moved
+from flip27_stream.connectors.hybrid.planning.start_positions import moved, start_positions
 from flip27_stream.connectors.hybrid.planning.tail import read_again
 from flip27_stream.connectors.hybrid.seam.exact_seam import SourceRangesRead
 from flip27_stream.connectors.hybrid.seam.overlap import Intervals
 from flip27_stream.connectors.hybrid.source_list import ActiveSource, SourceList
 from flip27_stream.connectors.hybrid.split import HybridSourceSplit, split_id
 from flip27_stream.errors import AlignmentError, ForeignCheckpointError, OptionError
+from flip27_stream.wall_clock import now_ms
 
 log = logging.getLogger(__name__)
 
@@ -112,12 +112,14 @@ class HybridSourceSplitEnumerator(
 
     def split_ranges(self, positions: Mapping[HybridSourceSplit, int | None]) -> Mapping[str, SplitRange]:
         ranges = self._child.split_ranges({split.split: p for split, p in positions.items()})
-        begins = at_the_seam(
+        begins = start_positions(
             positions, ranges, is_exact=self._sources.entries[self._active.index].seam is not None
         )
         if begins:
-            told = {split.split: begins.get(split.serialized.id, p) for split, p in positions.items()}
-            ranges = {**moved(ranges, begins), **self._child.split_ranges(told)}
+            child_positions = {
+                split.split: begins.get(split.serialized.id, p) for split, p in positions.items()
+            }
+            ranges = {**moved(ranges, begins), **self._child.split_ranges(child_positions)}
         self._ends = dict(ranges)
         if not self._active.is_last:
             self._end.record_ranges(positions, ranges)
@@ -255,7 +257,7 @@ class HybridSourceSplitEnumerator(
         """Reads the event times of ranges as alignment does, to find the end position of the source."""
         unseen = self._end.unseen(ranges)
         if unseen and isinstance(self._child, SupportsEventTimePositions):
-            plausible_until = time.time_ns() // 1_000_000 + _MAX_FUTURE_MS
+            plausible_until = now_ms() + _MAX_FUTURE_MS
             request = PositioningRequest(unseen, plausible_until=plausible_until, timestamp_assigner=assigner)
             self._end.record_event_times(unseen, self._child.event_time_positions(request).event_times())
 
@@ -310,7 +312,7 @@ class HybridSourceSplitEnumerator(
         overlap, source_end = self._sources.overlap_after(active.index), self._end.end()
         rows = read_again(active, source_end.tail.values(), self._child.snapshot_state())
         if active.seam is not None:
-            return active.seam.known(source_end.ends or {}, rows)
+            return active.seam.positions_before(source_end.ends or {}, rows)
         return overlap.positions(rows) if overlap else {}
 
     def _end_position(self) -> tuple[JsonValue, str | None]:

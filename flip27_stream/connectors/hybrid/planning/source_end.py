@@ -122,9 +122,9 @@ class SourceEndRecorder:
         for name, r in ranges.items():
             if name in times:
                 self._seen[name] = max(self._seen.get(name, -1), r.end)
-        greatest = _greatest([self._end.greatest, *reaches.values()])
+        greatest = _greatest_known([self._end.greatest, *reaches.values()])
         tail = {
-            name: replace(t, reach=_greatest([t.reach, reaches.get(name)]))
+            name: replace(t, reach=_greatest_known([t.reach, reaches.get(name)]))
             for name, t in self._end.tail.items()
         }
         self._end = replace(self._end, greatest=greatest, tail=self._pruned(tail, greatest))
@@ -164,5 +164,5 @@ class SourceEndRecorder:
         return {name: t for name, t in tail.items() if t.reach is None or t.reach >= least}
 
 
-def _greatest(times: Iterable[int | None]) -> int | None:
+def _greatest_known(times: Iterable[int | None]) -> int | None:
     return max((t for t in times if t is not None), default=None)

@@ -13,7 +13,7 @@ from flip27_stream.errors import DataLossError
 log = logging.getLogger(__name__)
 
 
-def at_the_seam(
+def start_positions(
     positions: Mapping[HybridSourceSplit, int | None], ranges: Mapping[str, SplitRange], *, is_exact: bool
 ) -> dict[str, int]:
     """Returns the start positions of the splits that need other ones than their source chooses, by id in that source.

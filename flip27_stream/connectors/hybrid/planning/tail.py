@@ -50,8 +50,8 @@ def read_again(active: ActiveSource, tail: Iterable[TailSplit], checkpoint: Any)
     counters = context.metric_group().snapshot()
     if skipped := [f"{name} {counters[name]}" for name in _SKIPPED if counters.get(name)]:
         log.warning(
-            "%s was read again up to its end, to find the rows that the next source also has, and parts of it were "
-            "skipped (%s): rows of these parts may be read twice",
+            "%s was read again, to find rows that the next source also has. Skipped parts: %s. Their rows may be read "
+            "twice.",
             active.name,
             ", ".join(skipped),
         )

@@ -42,12 +42,15 @@ class ExactSeam(NamesOrigin):
         """Returns the greatest position in ``rows`` plus one, by split of the next source."""
         return {split: greatest.as_py() + 1 for split, greatest in self.origin.grouped(rows, "max")}
 
-    def known(self, ends: Mapping[str, int], others: Iterable[pa.RecordBatch]) -> dict[str, Intervals]:
-        """Returns the positions that the previous source has, by split: all from 0 to the end.
+    def positions_before(
+        self, ends: Mapping[str, int], others: Iterable[pa.RecordBatch]
+    ) -> dict[str, Intervals]:
+        """Returns the intervals of positions, by split of the next source, that the previous source has read: 0 to the
+        end.
 
         Args:
             ends: The greatest reported position plus one, by split.
-            others: Rows that were not reported and may raise the ends.
+            others: Rows that no task reported; their positions can be greater than ``ends``.
         """
         greatest = dict(ends)
         for rows in others:

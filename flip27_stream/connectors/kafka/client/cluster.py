@@ -103,7 +103,7 @@ class Cluster:
         leader = self._leaders.get(tp, -1)
         return None if leader < 0 or tp in self._forgotten else leader
 
-    def doubt_leader(self, tp: TopicPartition) -> None:
+    def mark_leader_outdated(self, tp: TopicPartition) -> None:
         """Marks the leader of a partition as outdated. It is used until metadata has been requested again."""
         self._known_at.pop(tp.topic, None)
 
@@ -208,7 +208,11 @@ class Cluster:
 
     def _diagnosis(self, connections: BrokerConnections) -> ConnectorError | None:
         """Returns the error in the options that made servers close or ignore connections; ``None`` without one."""
-        odd = connections.was_reached if self.options.security.ssl is not None else connections.hung_up
+        odd = (
+            connections.was_reached
+            if self.options.security.ssl is not None
+            else connections.closed_last_connection
+        )
         addresses = [connections.address(node) for node in connections.nodes() if odd(node)]
         return diagnose(self.options, [f"{host}:{port}" for host, port in filter(None, addresses)])
 

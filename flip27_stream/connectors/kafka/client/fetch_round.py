@@ -81,7 +81,7 @@ class FetchRound:
         waiting: dict[int, list[Call]] = {}
         for leader, wanted in by_leader.items():
             call = self._calls.get(leader)
-            owed = self._context.in_flight.owed_by(leader) if call is None else [call]
+            owed = self._context.in_flight.unanswered_by(leader) if call is None else [call]
             if not owed:
                 owed = [self._call(leader, wanted)]
                 self._calls[leader] = owed[0]

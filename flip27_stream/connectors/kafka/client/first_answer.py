@@ -54,15 +54,15 @@ class FirstAnswer:
             AuthenticationError: A broker refuses this client, or its certificate is not trusted.
         """
         head_start = min(_HEAD_START_S, seconds / max(1, len(self._waiting)))
-        next_at, told = time.monotonic(), False
+        next_at, has_called = time.monotonic(), False
         for turn_s in turns(seconds):
             now, asked = time.monotonic(), len(self._calls)
             if (response := self._response()) is not None:
                 return response
             if len(self._calls) < asked:
                 next_at = min(next_at, now + self._pause_s)
-            if not (self._calls or self._untried or told):
-                told = True
+            if not (self._calls or self._untried or has_called):
+                has_called = True
                 when_all_failed()
             if now >= next_at and self._waiting:
                 self._calls.append(Call(self._connections, self._waiting.pop(0), self._request))

@@ -151,7 +151,7 @@ class OffsetRound:
         """
         unsent, self._unsent = self._unsent, []
         leaders = self._cluster.leaders({tp for _, tp in unsent}) if unsent else {}
-        owed = {leader: self._context.in_flight.owed_by(leader) for leader in set(leaders.values())}
+        owed = {leader: self._context.in_flight.unanswered_by(leader) for leader in set(leaders.values())}
         groups: dict[tuple[int, int], list[_Key]] = defaultdict(list)
         for i, tp in unsent:
             if tp not in leaders:

@@ -76,7 +76,7 @@ class RoundContext:
             tp: The partition.
             waited: The time that the round waited for it, in seconds.
         """
-        self.cluster.doubt_leader(tp)
+        self.cluster.mark_leader_outdated(tp)
         leader = self.cluster.leader(tp)
         if leader is None or not self.cluster.connections.throttled_for(leader):
             self.deadlines.gave_up(tp, waited, time.monotonic())

@@ -12,6 +12,7 @@ from kafka import errors as kafka_errors
 
 from flip27_stream.connectors.kafka.connections.broker_connection import BrokerConnection
 from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.connections.exponential_backoff import exponential_backoff
 from flip27_stream.connectors.kafka.connections.transport_opener import TransportOpener
 from flip27_stream.connectors.kafka.kafka_python.event_loop import Future, NetworkSelector
 from flip27_stream.connectors.kafka.kafka_python.log_filter import quiet_kafka_python
@@ -118,7 +119,7 @@ class BrokerConnections:
         broker = self._brokers[node]
         return broker.reached or any(each.reached for each in broker.connections)
 
-    def hung_up(self, node: int) -> bool:
+    def closed_last_connection(self, node: int) -> bool:
         """Returns whether a server at the address of a broker accepted the last TCP connection and then closed it."""
         broker = self._brokers[node]
         timed_out = isinstance(
@@ -190,7 +191,7 @@ class BrokerConnections:
         made.on_open(lambda: self._opened(broker))
         made.on_close(lambda why: self._lost(broker, made, why))
         options = self._options
-        setup_ms = _grown(
+        setup_ms = exponential_backoff(
             options.connection_setup_timeout_ms, options.connection_setup_timeout_max_ms, broker.failures
         )
         deadline = time.monotonic() + setup_ms / 1000
@@ -215,7 +216,7 @@ class BrokerConnections:
         broker.failure = why
         if not lost.was_open:
             options = self._options
-            backoff_ms = _grown(
+            backoff_ms = exponential_backoff(
                 options.reconnect_backoff_ms, options.reconnect_backoff_max_ms, broker.failures
             )
             broker.failures += 1
@@ -243,11 +244,3 @@ class BrokerConnections:
         throttled = any(each.throttled_for for each in broker.connections)
         open_now = broker.current is not None and broker.current.connected
         return bool(broker.failures) or broker.former is not None or silent or throttled, not open_now
-
-
-def _grown(least_ms: int, most_ms: int, failures: int) -> float:
-    """Returns a backoff in ms.
-
-    It doubles with each failure and varies by 20 % at random (Java's ``ExponentialBackoff``).
-    """
-    return min(least_ms * 2.0 ** min(failures, 30), max(least_ms, most_ms)) * random.uniform(0.8, 1.2)

@@ -6,6 +6,7 @@ import logging
 import time
 
 from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.connections.exponential_backoff import exponential_backoff
 from flip27_stream.connectors.kafka.kafka_python.throttling import LONGEST_THROTTLE_MS, throttled_for_long
 
 log = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ class BrokerPauses:
             )
 
     def failed(self, node: int) -> None:
-        """Records a connection that broke, or could not be made. The pause doubles with each failure in a row."""
+        """Records a connection that broke, or could not be made. The pause grows with each failure in a row."""
         failures = self.failures(node)
         self._failures[node] = failures + 1
-        self._until[node] = time.monotonic() + min(self._least_s * 2 ** min(failures, 30), self._most_s)
+        self._until[node] = time.monotonic() + exponential_backoff(self._least_s, self._most_s, failures)

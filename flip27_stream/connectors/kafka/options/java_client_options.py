@@ -14,7 +14,11 @@ from typing import Any, Final
 
 from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.sasl import service_credential
-from flip27_stream.connectors.kafka.security.security_settings import SECURITY_OPTIONS, parse_security
+from flip27_stream.connectors.kafka.security.security_settings import (
+    MECHANISMS,
+    SECURITY_OPTIONS,
+    parse_security,
+)
 from flip27_stream.errors import OptionError
 from flip27_stream.options.kinds import MOST_INT, any_text, whole, words
 from flip27_stream.options.option import Kind, Option
@@ -159,10 +163,7 @@ OPTIONS: Final = (*CONNECTION_OPTIONS, *SECURITY_OPTIONS, *service_credential.OP
 
 _SEE_BOTH = "a new query starts at startingOffsets, and a restarted query at its checkpoint"
 _JAVA_CLASS = "It names a Java class, and no Java client runs here."
-_PASSWORDS_ONLY = (
-    "Connections authenticate with GSSAPI, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM or a TLS "
-    "certificate only."
-)
+_SUPPORTED_MECHANISMS = f"Connections authenticate with {', '.join(MECHANISMS)} or a TLS certificate only."
 
 FORBIDDEN = {
     "kafka.auto.offset.reset": f"Set startingOffsets to earliest or latest instead: {_SEE_BOTH}.",
@@ -172,7 +173,7 @@ FORBIDDEN = {
     "kafka.interceptor.classes": "Interceptors can change records, and are Java classes.",
     "kafka.config.providers": "References to config providers are not resolved; give the values themselves.",
     "kafka.security.providers": _JAVA_CLASS,
-    "kafka.sasl.jwt": _PASSWORDS_ONLY,
+    "kafka.sasl.jwt": _SUPPORTED_MECHANISMS,
     "kafka.sasl.login.class": _JAVA_CLASS,
     "kafka.sasl.oauthbearer.assertion": "Clients authenticate at token endpoints by a secret only.",
     "kafka.ssl.cipher.suites": "The names are those of Java, and OpenSSL's default suites are used.",

@@ -54,7 +54,7 @@ class DecompressionBuffer:
             MalformedError: The codec is not known, or the bytes are damaged or too large.
         """
         if codec >= len(CODECS):
-            raise MalformedError(f"unknown compression codec {codec}")
+            raise MalformedError(f"the compression codec {codec} is not known")
         while (written := self._decompressed(codec, payload)) is None:
             self._grow()
         self.used += written
@@ -105,11 +105,11 @@ def _snappy(payload: Any, room: Any) -> int:
     at, written = _XERIAL_HEADER, 0
     while at < len(payload):
         if at + 4 > len(payload):
-            raise MalformedError("its snappy block is cut off")
+            raise MalformedError("the snappy block is cut off")
         (size,) = struct.unpack_from(">i", payload, at)
         at += 4
         if not 0 < size <= len(payload) - at:
-            raise MalformedError(f"snappy block of {size} bytes, {len(payload) - at} are left")
+            raise MalformedError(f"the snappy block has {size} bytes, but {len(payload) - at} bytes are left")
         written += int(cramjam.snappy.decompress_raw_into(payload[at : at + size], room[written:]))
         at += size
     return written

@@ -39,7 +39,7 @@ def read_headers(buffer: Bytes, at: Int64s, counts: Int64s, ends: Int64s) -> pa.
     while len(rows) > _FEW_RECORDS:
         key_sizes, key_at = read_varints(buffer, at)
         if (key_sizes < 0).any():
-            raise MalformedError("a header without a key")
+            raise MalformedError("a header has no key")
         value_sizes, value_at = read_varints(buffer, key_at + key_sizes)
         pieces[:, entries] = key_at, key_sizes, value_at, value_sizes
         at = value_at + np.maximum(value_sizes, 0)
@@ -62,7 +62,7 @@ def _read_one(data: bytes, begin: int, pieces: Int64s) -> None:
     for k in range(pieces.shape[1]):
         key_size, key_at = read_varint(data, at)
         if key_size < 0:
-            raise MalformedError("a header without a key")
+            raise MalformedError("a header has no key")
         value_size, value_at = read_varint(data, key_at + key_size)
         pieces[:, k] = begin + key_at, key_size, begin + value_at, value_size
         at = value_at + max(value_size, 0)

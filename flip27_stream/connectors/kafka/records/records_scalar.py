@@ -100,7 +100,7 @@ def _headers(data: memoryview, at: int, end: int, count: int) -> list[dict[str, 
     for _ in range(count):
         key, at = _blob(data, at)
         if key is None:
-            raise MalformedError("a header without a key")
+            raise MalformedError("a header has no key")
         value, at = _blob(data, at)
         headers.append({"key": key.decode(errors="replace"), "value": value})
     if at != end:

@@ -47,7 +47,7 @@ def read_messages(data: bytes | memoryview, header: BatchHeader, check_crcs: boo
     if not header.codec:
         return [message]
     if message.value is None:
-        raise MalformedError("a compressed message without a value")
+        raise MalformedError("the compressed message has no value")
     inner = _inflate(header, message.value)
     messages = [_message(inner, each, check_crcs) for each in _inner_headers(inner, header)]
     return _absolute(messages, message, header)
@@ -84,13 +84,13 @@ def _bytes(message: bytes, at: int) -> tuple[bytes | None, int]:
     if size == -1:
         return None, at
     if not 0 <= size <= len(message) - at:
-        raise MalformedError(f"a field of {size} bytes, {len(message) - at} are left")
+        raise MalformedError(f"the field has {size} bytes, but {len(message) - at} bytes are left")
     return message[at : at + size], at + size
 
 
 def _inflate(header: BatchHeader, payload: bytes) -> bytes:
     if header.codec > _LZ4:
-        raise MalformedError(f"unknown compression codec {header.codec}")
+        raise MalformedError(f"the compression codec {header.codec} is not known")
     if header.codec == _LZ4 and header.magic == 0:
         payload = _with_frame_checksum(payload)
     buffer = DecompressionBuffer(len(payload))
@@ -141,7 +141,7 @@ def _absolute(messages: list[Message], outer: Message, header: BatchHeader) -> l
 def _with_frame_checksum(payload: bytes) -> bytes:
     """Returns the LZ4 frame with a correct header checksum; clients before Kafka 0.10 computed another one (KIP-57)."""
     if len(payload) < 15:
-        raise MalformedError("LZ4 frame cut off")
+        raise MalformedError("the LZ4 frame is cut off")
     at = 14 if payload[4] & 0x08 else 6  # The header is longer if it has the size of the content.
     return payload[:at] + bytes([_xxh32(payload[4:at]) >> 8 & 0xFF]) + payload[at + 1 :]
 

@@ -159,11 +159,11 @@ def _read_long(buffer: Bytes, at: Int64s, longest: int) -> tuple[Int64s, Int64s]
         raw |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * k)
         behind = behind + more
         if k == 9 and (byte > 1).any():
-            raise MalformedError("a number does not fit 64 bits")
+            raise MalformedError("the number does not fit 64 bits")
         more = byte >> 7
         if not more.any():
             return _unzigzag(raw), behind
-    raise MalformedError(f"a number takes more than {longest} bytes")
+    raise MalformedError(f"the number takes more than {longest} bytes")
 
 
 def _unzigzag(raw: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -180,7 +180,7 @@ def read_varlong(data: bytes | memoryview, at: int) -> tuple[int, int]:
     """Returns the int64 encoded at ``at``, and the position after it."""
     number, behind = _read(data, at, _LONG_BYTES)
     if behind - at == _LONG_BYTES and data[behind - 1] > 1:
-        raise MalformedError("a number does not fit 64 bits")
+        raise MalformedError("the number does not fit 64 bits")
     return number, behind
 
 
@@ -194,4 +194,4 @@ def _read(data: bytes | memoryview, at: int, longest: int) -> tuple[int, int]:
         raw |= (byte & 0x7F) << (7 * k)
         if byte < 0x80:
             return (raw >> 1) ^ -(raw & 1), at + k + 1
-    raise MalformedError(f"a number takes more than {longest} bytes")
+    raise MalformedError(f"the number takes more than {longest} bytes")

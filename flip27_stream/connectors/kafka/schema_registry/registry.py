@@ -15,8 +15,8 @@ from urllib.parse import quote
 from flip27_stream.connectors.kafka.schema_registry.credentials import RegistryCredentials
 from flip27_stream.connectors.kafka.tls.key_stores import TrustStore
 from flip27_stream.connectors.kafka.tls.ssl_options import SslOptions
-from flip27_stream.connectors.kafka.tokens.http_calls import HttpRefusal, call
 from flip27_stream.errors import AuthenticationError, ConnectorError, OptionError, UnreachableError
+from flip27_stream.http_calls import HttpRefusal, call
 
 PREFIX: Final = "value.schema.registry."
 """The beginning of the names of all options of a schema registry."""

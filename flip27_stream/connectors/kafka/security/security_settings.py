@@ -27,14 +27,15 @@ from flip27_stream.connectors.kafka.tls.store_settings import (
     store_type,
 )
 from flip27_stream.errors import OptionError
-from flip27_stream.options.kinds import any_text, one_of, words
+from flip27_stream.options.kinds import alternatives, any_text, one_of, words
 from flip27_stream.options.option import Option
 
-_MECHANISMS = {
+_LOGIN_MODULES = {
     "PLAIN": "PlainLoginModule",
     "SCRAM-SHA-256": "ScramLoginModule",
     "SCRAM-SHA-512": "ScramLoginModule",
 }
+"""The login modules of the mechanisms of user name and password."""
 _OAUTHBEARER = "OAUTHBEARER"
 _OWN_OPTIONS: Final[dict[str, tuple[Option[Any], ...]]] = {
     Kerberos.mechanism: KERBEROS_OPTIONS,
@@ -42,6 +43,8 @@ _OWN_OPTIONS: Final[dict[str, tuple[Option[Any], ...]]] = {
     MskIam.mechanism: (CLIENT_HANDLER,),
 }
 """The options that only one mechanism uses."""
+MECHANISMS: Final = tuple(dict.fromkeys((Kerberos.mechanism, *_LOGIN_MODULES, *_OWN_OPTIONS)))
+"""The names of all mechanisms; the first one is the default."""
 _VERSIONS = {"TLSv1.2": TLSVersion.TLSv1_2, "TLSv1.3": TLSVersion.TLSv1_3}
 
 PROTOCOL: Final = Option(
@@ -52,8 +55,8 @@ PROTOCOL: Final = Option(
 )
 MECHANISM: Final = Option(
     "kafka.sasl.mechanism",
-    any_text("`GSSAPI`, `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER` or `AWS_MSK_IAM`"),
-    "GSSAPI",
+    any_text(alternatives(MECHANISMS)),
+    MECHANISMS[0],
     "How users log in. GSSAPI is Kerberos, and needs the extra `kerberos`.",
 )
 JAAS: Final = Option(
@@ -179,18 +182,18 @@ def _sasl(options: Mapping[str, str], protocol: str, warn: Callable[[str, str], 
         return parse_oauth(options, text)
     if mechanism == MskIam.mechanism:
         return parse_msk_iam(options, text, protocol)
-    if mechanism not in _MECHANISMS:
-        allowed = ", ".join((*_MECHANISMS, *_OWN_OPTIONS))
+    if mechanism not in _LOGIN_MODULES:
+        allowed = ", ".join((*_LOGIN_MODULES, *_OWN_OPTIONS))
         raise OptionError.of(
             "kafka.sasl.mechanism", mechanism, f"This mechanism is not supported. Allowed: {allowed}."
         )
     if text is None:
         raise OptionError(
             f"With option 'kafka.security.protocol' {protocol}, option 'kafka.sasl.jaas.config' must be given, such as "
-            f'org.apache.kafka.common.security...{_MECHANISMS[mechanism]} required username="..." password="..."; '
+            f'org.apache.kafka.common.security...{_LOGIN_MODULES[mechanism]} required username="..." password="..."; '
             "(a JAAS file of the Java process is not read)."
         )
-    username, password = parse_password(text, mechanism, _MECHANISMS[mechanism])
+    username, password = parse_password(text, mechanism, _LOGIN_MODULES[mechanism])
     return SaslOptions(mechanism, username, password)
 
 

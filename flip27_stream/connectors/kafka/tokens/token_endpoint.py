@@ -10,9 +10,9 @@ import urllib.request
 from dataclasses import dataclass, field
 from urllib.parse import quote_plus, urlencode, urlsplit
 
-from flip27_stream.connectors.kafka.tokens.http_calls import HttpRefusal, call
 from flip27_stream.connectors.kafka.tokens.token_cache import Token, jwt_expiry
 from flip27_stream.errors import AuthenticationError, shortened
+from flip27_stream.http_calls import HttpRefusal, call
 
 _LARGEST_ANSWER = 1 << 20
 

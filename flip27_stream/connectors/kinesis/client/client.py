@@ -23,6 +23,7 @@ from flip27_stream.connectors.kinesis.client.shard_limits import ShardLimits
 from flip27_stream.connectors.kinesis.options.connection_options import KinesisConnectionOptions
 from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, iterator_type, sequence_number
 from flip27_stream.errors import AuthenticationError, ConnectorError, MissingTopicError, UnreachableError
+from flip27_stream.wall_clock import now_ms
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +119,7 @@ class KinesisClient:
         Raises:
             MissingTopicError: The stream does not exist.
         """
-        hours = (time.time_ns() // 1_000_000 - arrived) / _HOUR_MS + 1
+        hours = (now_ms() - arrived) / _HOUR_MS + 1
         if hours < _LEAST_RETENTION_HOURS:
             return False
         asked_at, retention = self._retention_hours.get(stream, (float("-inf"), 0))

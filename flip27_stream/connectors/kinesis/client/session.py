@@ -44,7 +44,7 @@ def shared_client(options: KinesisConnectionOptions, read_timeout_s: float | Non
             "the driver and the executors."
         ) from error
     core = botocore.session.get_session()
-    core.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_as_it_is)
+    core.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_unchanged)
     session = boto3.Session(botocore_session=core, region_name=options.region)
     config = _config(options, read_timeout_s)
     try:
@@ -116,5 +116,5 @@ def _iso(expiration: Any) -> str:
     return str(expiration.isoformat()) if hasattr(expiration, "isoformat") else str(expiration)
 
 
-def _as_it_is(value: Any) -> Any:
+def _unchanged(value: Any) -> Any:
     return value

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 from enum import Enum
 
 from flip27_stream.errors import OptionError
+from flip27_stream.options.iso_times import epoch_ms, parse_iso_time
 from flip27_stream.options.kinds import json_object
 
 _ALLOWED = (
@@ -62,7 +63,8 @@ def parse_initial_position(text: str, name: str) -> InitialPosition:
     if isinstance(time, int):
         moment: int | None = time if pattern is None else None
     else:
-        moment = _iso(time) if pattern is None else _parsed(time, str(pattern))
+        parsed = parse_iso_time(time) if pattern is None else _parsed(time, str(pattern))
+        moment = None if parsed is None else epoch_ms(parsed)
     if moment is None or moment < 0:
         raise OptionError.of(
             name, text, f"The time does not match 'format', is not in ISO 8601, or is before 1970. {_ALLOWED}"
@@ -70,17 +72,8 @@ def parse_initial_position(text: str, name: str) -> InitialPosition:
     return InitialPosition(Start.AT_TIMESTAMP, moment)
 
 
-def _iso(text: str) -> int | None:
-    """Returns the ms since the epoch of an ISO 8601 time, in UTC if it has no zone; ``None`` for another text."""
-    try:
-        parsed = datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text.strip()))
-    except ValueError:
-        return None
-    return _ms(parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=timezone.utc))
-
-
-def _parsed(text: str, pattern: str) -> int | None:
-    """Returns the ms since the epoch of a time in the form of ``pattern``; ``None`` if the two do not fit.
+def _parsed(text: str, pattern: str) -> datetime | None:
+    """Returns the time that ``text`` has in the form of ``pattern``, or ``None`` if the two do not fit.
 
     The pattern is one of Java's ``SimpleDateFormat`` with numbers and a zone only.
     """
@@ -102,14 +95,14 @@ def _parsed(text: str, pattern: str) -> int | None:
     return None if found is None else _of_fields(found.groupdict())
 
 
-def _of_fields(fields: dict[str, str | None]) -> int | None:
+def _of_fields(fields: dict[str, str | None]) -> datetime | None:
     zone = _zone(fields.get("zone"))
     numbers = {name: int(value) for name, value in fields.items() if name != "zone" and value is not None}
     microsecond = numbers.pop("ms", 0) * 1000
     if zone is None or not {"year", "month", "day"} <= numbers.keys():
         return None
     try:
-        return _ms(datetime(**numbers, microsecond=microsecond, tzinfo=zone))
+        return datetime(**numbers, microsecond=microsecond, tzinfo=zone)
     except ValueError:
         return None
 
@@ -123,7 +116,3 @@ def _zone(text: str | None) -> timezone | None:
         minutes = int(found[2]) * 60 + int(found[3])
         return timezone(timedelta(minutes=-minutes if found[1] == "-" else minutes))
     return None
-
-
-def _ms(moment: datetime) -> int:
-    return (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(milliseconds=1)

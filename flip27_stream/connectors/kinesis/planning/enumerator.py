@@ -37,6 +37,7 @@ from flip27_stream.connectors.kinesis.read_event import ShardRangesRead
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit
 from flip27_stream.errors import UnreachableError
 from flip27_stream.threads import CallPool
+from flip27_stream.wall_clock import now_ms
 
 log = logging.getLogger(__name__)
 
@@ -135,7 +136,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         """Takes in a discovery. A listing that began before the known listing is ignored."""
         if self._state.start_time is None:
             initial = self._options.initial_position
-            started = initial.time if initial.start is Start.AT_TIMESTAMP else _now()
+            started = initial.time if initial.start is Start.AT_TIMESTAMP else now_ms()
             self._state = replace(self._state, start_time=started)
         for stream, shards in discovery.shards.items():
             if self._listed.is_new(stream, discovery.number):
@@ -254,7 +255,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
     def _look(self, split: KinesisShardSplit, position: int | None) -> SplitRange | Loss:
         begin = TRIM_HORIZON if position is None else position
         log = self._log_of(split)
-        seen_at, was_cut = _now() if position is None else log.seen_at, log.is_cut
+        seen_at, was_cut = now_ms() if position is None else log.seen_at, log.is_cut
         log.seen_at = seen_at
         try:
             begin = self._begin(split) if position is None else position
@@ -372,7 +373,9 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
                 log.seen_at for name, log in logs.items() if self._ranges[name].drained and not log.closed
             ]
             cut = [name for name, log in logs.items() if log.is_cut]
-            self._state = self._state.with_seen_ends(_now(), [time for time in ends if time is not None], cut)
+            self._state = self._state.with_seen_ends(
+                now_ms(), [time for time in ends if time is not None], cut
+            )
         state, assigned = self._state, self._context.assigned_splits()
         for stream, known in state.streams.items():
             unplanned = {
@@ -394,7 +397,3 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         if self._consumers is not None:
             self._consumers.deregister()
         self._pool.close()
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

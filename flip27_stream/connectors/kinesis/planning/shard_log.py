@@ -13,6 +13,7 @@ from flip27_stream.connectors.kinesis.planning.known_records import Gap, KnownRe
 from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, is_behind
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit
 from flip27_stream.errors import UnreachableError
+from flip27_stream.wall_clock import now_ms
 
 _LOOK_AHEAD = 100
 """The number of records in a page that is only read to check whether records follow."""
@@ -169,7 +170,7 @@ class ShardLog:
     def skip_lost(self, position: int) -> None:
         """Handles a lost record at ``position``: the next range begins at the first existing record after it."""
         self._known, self._busy = KnownRecords(position), False
-        asked_at, page = _now(), self._pages.from_new_iterator(TRIM_HORIZON, _LOOK_AHEAD)
+        asked_at, page = now_ms(), self._pages.from_new_iterator(TRIM_HORIZON, _LOOK_AHEAD)
         is_empty = page.at_tip and not page.records
         self._pages.keep(position, page.next_iterator if is_empty else None)
         if is_empty:
@@ -216,7 +217,7 @@ class ShardLog:
             if self._known.tail is not None:
                 return
         self._probed_at = time.monotonic()
-        self._busy = bool(self._probe(_now() - self._settling_ms))
+        self._busy = bool(self._probe(now_ms() - self._settling_ms))
         if not self._busy:
             self._search_tail(_PAGES, _STEPS)
 
@@ -233,7 +234,7 @@ class ShardLog:
             pages: The greatest number of pages.
             steps: The greatest number of bisections before a page.
         """
-        nothing_since = _now() - self._settling_ms
+        nothing_since = now_ms() - self._settling_ms
         for _ in range(pages):
             for _ in range(steps):
                 if (middle := self._middle(nothing_since)) is None:
@@ -265,7 +266,7 @@ class ShardLog:
     def _go_to_tip(self, *, is_closed: bool = False) -> None:
         """Freezes the end after the last record. For a closed shard, waits until the service reports its end."""
         if self._busy:
-            self._probe(_now() - self._settling_ms)
+            self._probe(now_ms() - self._settling_ms)
         elif self._known.last is None:
             self._read_page(_LOOK_AHEAD)
         while self._known.tail is None:
@@ -280,7 +281,7 @@ class ShardLog:
         """Reads a page after the last known record. Returns whether no record follows the page now."""
         last = self._known.last
         anchor = self._known.start if last is None else last.behind
-        asked_at, page = _now(), self._pages.at(anchor, limit)
+        asked_at, page = now_ms(), self._pages.at(anchor, limit)
         self._take(page, at_start=last is None)
         if page.at_tip:
             last, self.seen_at = self._known.last, asked_at
@@ -392,7 +393,3 @@ class ShardLog:
     def note_rows(self, rows: int, first_time: int, last_time: int) -> None:
         """Records that a task read ``rows`` records, which arrived between these times (ms)."""
         self._known.note_rows(rows, first_time, last_time)
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import re
 import ssl
-import urllib.error
 import urllib.parse
 import urllib.request
 
@@ -14,8 +12,11 @@ from flip27_stream.connectors.pulsar.client.certificates import admin_context, n
 from flip27_stream.connectors.pulsar.client.session import token_of
 from flip27_stream.connectors.pulsar.options.connection_options import PulsarConnectionOptions
 from flip27_stream.errors import AuthenticationError, ConnectorError, MissingTopicError, UnreachableError
+from flip27_stream.http_calls import HttpRefusal, call
 
 _PARTITION = re.compile(r"-partition-\d+$")
+_MOST_BYTES = 1 << 26
+_REDIRECTS = (301, 302, 303, 307, 308)
 
 
 def topics_of(options: PulsarConnectionOptions, namespace: str) -> list[str]:
@@ -40,21 +41,13 @@ def _get(options: PulsarConnectionOptions, path: str) -> list[str]:
     if options.auth_method == "token":
         headers["Authorization"] = f"Bearer {token_of(options.auth_params)}"
     what = f"The topics of {path.removeprefix('persistent/')} could not be listed at {url}"
+    request = urllib.request.Request(url, headers=headers)
     try:
-        request = urllib.request.Request(url, headers=headers)
         tls = admin_context(options) if url.startswith("https:") else None
-        timeout_s = options.operation_timeout_ms / 1000
-        with urllib.request.urlopen(request, timeout=timeout_s, context=tls) as answer:
-            found = json.load(answer)
-    except urllib.error.HTTPError as error:
-        with error:
-            why = f"{what}: {error.code} {error.reason}"
-        if error.code in (401, 403):
-            raise AuthenticationError(f"{why}. See option 'pulsar.client.authParams'.") from error
-        if error.code == 404:
-            raise MissingTopicError(f"{why}. Check the namespace in option 'topicsPattern'.") from error
-        raise ConnectorError(f"{why}. See option 'admin.url'.") from error
-    except (OSError, http.client.HTTPException) as error:
+        found = json.loads(call(request, options.operation_timeout_ms / 1000, _MOST_BYTES, tls))
+    except HttpRefusal as refusal:
+        raise _refused(what, refusal) from refusal
+    except OSError as error:
         reason = getattr(error, "reason", None)
         if isinstance(reason, ssl.SSLCertVerificationError):
             raise not_trusted(what, url, reason.verify_message) from error
@@ -62,3 +55,17 @@ def _get(options: PulsarConnectionOptions, path: str) -> list[str]:
     except ValueError as error:
         raise ConnectorError(f"{what}: the answer is not JSON. Check option 'admin.url'.") from error
     return [str(topic) for topic in found]
+
+
+def _refused(what: str, refusal: HttpRefusal) -> ConnectorError:
+    why = f"{what}: {refusal.code} {refusal.reason}"
+    if refusal.code in (401, 403):
+        return AuthenticationError(f"{why}. See option 'pulsar.client.authParams'.")
+    if refusal.code == 404:
+        return MissingTopicError(f"{why}. Check the namespace in option 'topicsPattern'.")
+    if refusal.code in _REDIRECTS:
+        return ConnectorError(
+            f"{why}. The server names another server, which is not asked, because it would get the token. Give the "
+            "address of that server in option 'admin.url'."
+        )
+    return ConnectorError(f"{why}. See option 'admin.url'.")

@@ -52,7 +52,7 @@ class Tip:
 
 
 @dataclass(frozen=True)
-class Visible:
+class VisibleMessages:
     """Messages of a partition whose last entry is hidden; see :class:`Tip`.
 
     Attributes:
@@ -96,7 +96,7 @@ class PulsarClient:
         """
         return self._read(topic, position, most).messages
 
-    def read_visible(self, topic: str, position: int, most: int, *, waits_long: bool) -> Visible:
+    def read_visible(self, topic: str, position: int, most: int, *, waits_long: bool) -> VisibleMessages:
         """Returns up to ``most`` messages at or after ``position`` of a partition whose last entry is hidden.
 
         Args:
@@ -118,8 +118,8 @@ class PulsarClient:
         found = self._read(topic, position_at(ledger, 0), 1, silence_ms).messages
         return len(found) > 0 and found[0].message_id().ledger_id() == ledger
 
-    def _read(self, topic: str, position: int, most: int, silence_ms: int | None = None) -> Visible:
-        def look() -> Visible:
+    def _read(self, topic: str, position: int, most: int, silence_ms: int | None = None) -> VisibleMessages:
+        def look() -> VisibleMessages:
             with self._reader(topic, _entry_at(position), min(most, _QUEUE)) as reader:
                 return self._available(reader, most, position, silence_ms)
 
@@ -244,7 +244,7 @@ class PulsarClient:
 
         answer: Future[tuple[Any, bool]] = Future()
         # An error in the function would end the process, because it runs in a thread of pulsar-client.
-        reader._reader.has_message_available_async(lambda *told: answer.set_result(told))
+        reader._reader.has_message_available_async(lambda *result: answer.set_result(result))
         try:
             result, is_there = answer.result(self._options.attempt_s)
         except FutureTimeoutError as error:
@@ -253,7 +253,7 @@ class PulsarClient:
             raise getattr(pulsar, result.name, pulsar.ConnectError)(result.name)
         return is_there
 
-    def _available(self, reader: Any, most: int, position: int, silence_ms: int | None) -> Visible:
+    def _available(self, reader: Any, most: int, position: int, silence_ms: int | None) -> VisibleMessages:
         """Returns the messages that exist now at or after ``position``, up to ``most``, and up to some megabytes.
 
         Args:
@@ -270,7 +270,7 @@ class PulsarClient:
         try:
             while len(found) < most and size < _MOST_BYTES:
                 if not self._has_more(reader):
-                    return Visible(found, goes_on=False)
+                    return VisibleMessages(found, goes_on=False)
                 message = reader.read_next(_SEEN_MS if silence_ms is None else silence_ms)
                 if position_of(message.message_id()) >= position:
                     found.append(message)
@@ -278,8 +278,8 @@ class PulsarClient:
         except pulsar.Timeout:
             if silence_ms is None:
                 raise
-            return Visible(found, goes_on=False)
-        return Visible(found, goes_on=True)
+            return VisibleMessages(found, goes_on=False)
+        return VisibleMessages(found, goes_on=True)
 
     def consumer(self, topic: str, subscription: str) -> Any:
         """Returns a consumer of a subscription; :meth:`acknowledge` moves the cursor of this subscription."""

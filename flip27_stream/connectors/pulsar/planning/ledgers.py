@@ -38,7 +38,7 @@ class Ledgers:
         self._calls = 0
 
     def entries_between(self, position: int, end: int) -> int:
-        """Returns the number of entries from that of ``position`` up to, not including, that of ``end``."""
+        """Returns the number of entries from the entry of ``position`` to the entry of ``end`` (exclusive)."""
         count = 0
         while ledger_of(position) < ledger_of(end):
             closed = self._search(position)

@@ -18,9 +18,9 @@ from dataclasses import replace
 from flip27_stream.errors import AlignmentError, shortened
 from flip27_stream.spark.planning.group.group_wait import GroupWait
 from flip27_stream.spark.planning.micro_batch.batch_planner import PlanInput, PlannedBatch, Planner
-from flip27_stream.spark.planning.query_clock import wall_clock
 from flip27_stream.spark.reporting.reporting_splits import Reporting
 from flip27_stream.spark.source_spec import AnyEnumerator, SourceSpec
+from flip27_stream.wall_clock import now_ms
 from offsets.offset import AnyOffset
 from watermark_alignment.group.group_log import GroupLog
 from watermark_alignment.group.group_view import (
@@ -110,7 +110,7 @@ class GroupPlanner:
             source=alignment.name_of_source(fingerprint, lineage),
             lineage=lineage,
             run=secrets.token_hex(8),
-            began=wall_clock(),
+            began=now_ms(),
             definition=self._spec.definition,
             where=f"process {os.getpid()} on {socket.gethostname()}, which reads {reads}",
             timeout_ms=alignment.source_timeout_ms,

@@ -13,6 +13,7 @@ from flip27_stream.spark.planning.micro_batch.split_warnings import SplitWarning
 from flip27_stream.spark.reporting.disorder import Disorder
 from flip27_stream.spark.reporting.reports import TaskReport
 from offsets.offset import AnyState
+from watermark_alignment.planner import greater_known
 
 _SILENCE_MS = 60_000
 
@@ -64,7 +65,7 @@ class SplitTracker:
 
     def read_max(self, split: str, state: AnyState | None) -> int | None:
         """Returns the greatest event time (ms) read, from the offset and from reports; ``None`` if unknown."""
-        return _greatest(None if state is None else state.read_max, self._read_max.get(split))
+        return greater_known(None if state is None else state.read_max, self._read_max.get(split))
 
     def record_log_ends(self, positions: Mapping[str, int], seen_at: int) -> None:
         """Records that the logs of splits ended at these positions, where the next batch ends, at ``seen_at`` (ms)."""
@@ -106,7 +107,7 @@ class SplitTracker:
             found_in(ids, self._read_max),
             strict=True,
         ):
-            read_max = _greatest(None if state is None else state.read_max, reported)
+            read_max = greater_known(None if state is None else state.read_max, reported)
             quiet_since = None if r is None else self._quiet_since(name, state, log_range, seen_at)
             if r is None or (found is None and r.position < r.end):
                 position = known[name].position if r is None else r.position
@@ -161,9 +162,3 @@ class SplitTracker:
                     _SILENCE_MS // 1000,
                 )
         self._warnings.log_due(now)
-
-
-def _greatest(one: int | None, other: int | None) -> int | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return max(one, other)

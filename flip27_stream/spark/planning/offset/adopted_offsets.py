@@ -82,11 +82,11 @@ class AdoptedOffsets:
             positions where it begins.
         """
         if start == INITIAL:
-            told = first_begin(self._spec.driver.first_batches, end, self._spec.definition)
-            if not self.are_in(told):
+            first_start = first_begin(self._spec.driver.first_batches, end, self._spec.definition)
+            if not self.are_in(first_start):
                 return None, self._first(end)
-            assert told is not None
-            start = told
+            assert first_start is not None
+            start = first_start
         before = self._offset(start, self._lineage, _BEFORE, {})
         adopted = self._spec.source.adopt_offset(end)
         assert adopted is not None

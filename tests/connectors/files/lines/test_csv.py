@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flip27_stream.connectors.files.format_options import file_format
 from flip27_stream.connectors.files.formats.file_format import MalformedRecord
+from flip27_stream.connectors.files.options.format_options import file_format
 from flip27_stream.errors import OptionError, RecordFormatError
 from tests.connectors.files.support.reading import INSTANT, LOCAL_FS, read_rows, units_of
 

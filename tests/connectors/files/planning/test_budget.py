@@ -84,14 +84,14 @@ def test_everything_before_an_event_time_is_read_and_no_unit_more(
         if b > start and a < end
     ]
     for first, _, unit_times in inside:
-        believed = unit_times is not None and (latest is None or unit_times[0] <= latest)
-        if first >= position and believed:
+        plausible = unit_times is not None and (latest is None or unit_times[0] <= latest)
+        if first >= position and plausible:
             assert unit_times is not None
             assert unit_times[0] >= horizon
     if position < end:
         assert position in one.borders or position == start
     known = found.event_times()["a"]
-    believed_least = [t[0] for _, _, t in inside if t is not None and (latest is None or t[0] <= latest)]
-    assert known.next == min(believed_least, default=None)
+    plausible_least = [t[0] for _, _, t in inside if t is not None and (latest is None or t[0] <= latest)]
+    assert known.next == min(plausible_least, default=None)
     assert known.reach is None or latest is None or known.reach <= latest
     assert (known.next is None) == (known.reach is None)

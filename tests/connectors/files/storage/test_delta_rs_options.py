@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyarrow import fs
 
-from flip27_stream.connectors.files.options import parse_file_options
+from flip27_stream.connectors.files.options.source_options import parse_file_options
 from flip27_stream.connectors.files.storage.delta_rs_options import for_arrow, for_delta_rs
 from flip27_stream.errors import OptionError
 

@@ -144,7 +144,7 @@ def test_files_skipped_while_batches_are_read_again_are_warned_of(
     query = HybridQuery(hybrid({"f": [("a", 0, 1)]}, MemoryWorld({"a": [1, 2]})))
     query.run()
     assert "Source 0 of the hybrid source was read again" in caplog.text
-    assert "skipped (missing_files 1): rows of these parts" in caplog.text
+    assert "Skipped parts: missing_files 1. Their rows" in caplog.text
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,7 @@ def test_rare_rounds_have_the_whole_wait() -> None:
         rounds.now += 600
 
 
+@pytest.mark.usefixtures("no_jitter")
 def test_pauses_between_tries_grow_up_to_a_second() -> None:
     """The first try is due at once, and later ones after growing pauses up to a second. After a quiet time the
     pause is short again."""

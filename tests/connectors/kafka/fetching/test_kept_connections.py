@@ -144,6 +144,7 @@ def test_idle_connection_is_not_used_for_longer_than_the_option_says(
             assert len(server.connections) == connections
 
 
+@pytest.mark.usefixtures("no_jitter")
 def test_the_pause_before_an_unreachable_broker_is_tried_grows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

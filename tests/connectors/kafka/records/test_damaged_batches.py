@@ -53,7 +53,7 @@ def test_checksum_is_checked_unless_told_otherwise() -> None:
         ({"count": 3}, "exceeds its batch|contradict|bytes are left"),
         ({"last_delta": 0}, "don't rise"),
         ({"last_delta": -1}, "last offset is 99"),
-        ({"attributes": 5}, "unknown compression codec 5"),
+        ({"attributes": 5}, "the compression codec 5 is not known"),
         ({"attributes": ZSTD}, "zstd data is damaged"),
         ({"attributes": LZ4}, "lz4 data is damaged"),
         ({"attributes": GZIP}, "gzip data is damaged"),

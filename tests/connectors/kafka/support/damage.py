@@ -14,6 +14,7 @@ from crc32c import crc32c
 from hypothesis import strategies as st
 from kafka.record.util import decode_varint
 
+from flip27_stream.connectors.kafka.records.compression import CODECS
 from tests.connectors.kafka.support.batch_bytes import (
     CONTROL,
     DELETE_HORIZON,
@@ -23,7 +24,6 @@ from tests.connectors.kafka.support.batch_bytes import (
     LZ4,
     SNAPPY,
     TRANSACTIONAL,
-    ZSTD,
     BatchRow,
     batches,
     compressed,
@@ -152,7 +152,7 @@ def damaged_batches(draw: st.DrawFn, rows: Sequence[BatchRow]) -> bytes:
     """Draws a batch of format v2 with these rows, and damage to its header, its records, or its compressed bytes."""
     flags = st.sampled_from([0, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL | TRANSACTIONAL, DELETE_HORIZON])
     whole = v2(rows, attributes=draw(flags), producer=draw(st.sampled_from([-1, 7])))
-    codec = draw(st.sampled_from([0, 0, GZIP, SNAPPY, LZ4, ZSTD]))
+    codec = draw(st.sampled_from([0, *range(len(CODECS))]))
     records, changes = whole[_HEADER:], {"attributes": struct.unpack_from(">h", whole, 21)[0] | codec}
     place = draw(st.sampled_from(["fields", "fields", "bytes", "header", "compressed", "nowhere"]))
     if place == "fields":

@@ -83,7 +83,7 @@ def test_an_entry_that_is_hidden_during_a_run_loses_nothing(
     assert cut[NAME].end == position_at(10, 29_999) + 1
 
 
-def test_a_short_silence_is_believed_only_where_a_long_one_was_before(
+def test_a_short_silence_is_the_end_only_where_a_long_one_was_before(
     enumerator: PulsarSourceEnumerator, partition: MemoryPartition
 ) -> None:
     """The first message of an old ledger can come late."""

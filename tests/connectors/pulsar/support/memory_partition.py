@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flip27_stream.connectors.pulsar import PulsarSource
-from flip27_stream.connectors.pulsar.client.client import Tip, Visible
+from flip27_stream.connectors.pulsar.client.client import Tip, VisibleMessages
 from flip27_stream.connectors.pulsar.planning.enumerator import PulsarSourceEnumerator
 from flip27_stream.connectors.pulsar.positions import position_of
 from flip27_stream.connectors.pulsar.split import PulsarPartitionSplit
@@ -90,10 +90,10 @@ class MemoryPartition:
     def read(self, topic: str, position: int, most: int) -> Sequence[MessageAsId]:
         return [m for m in self.messages if position_of(m) >= position][:most]
 
-    def read_visible(self, topic: str, position: int, most: int, *, waits_long: bool) -> Visible:
+    def read_visible(self, topic: str, position: int, most: int, *, waits_long: bool) -> VisibleMessages:
         self.waits_long.append(waits_long)
         found = self.read(topic, position, most)
-        return Visible(found, goes_on=len(found) == most)
+        return VisibleMessages(found, goes_on=len(found) == most)
 
     def has_ledger(self, topic: str, ledger: int, *, is_hidden: bool = False) -> bool:
         first = next((m for m in self.messages if m.ledger >= ledger), None)

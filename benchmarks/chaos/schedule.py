@@ -1,4 +1,4 @@
-"""A list of acts, each with the time at which it is done."""
+"""A schedule of acts, each with the time at which it is done."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Act = Callable[[], Done | None]
 
 
-class Agenda:
+class Schedule:
     """A context manager that does acts at their times. When the block ends, it undoes those that are not undone yet.
 
     Acts are done one after the other. They are undone by threads, since that may take long.

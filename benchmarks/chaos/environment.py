@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from benchmarks.chaos import history
-from benchmarks.chaos.account import Due
+from benchmarks.chaos.expected_rows import ExpectedRows
 from benchmarks.chaos.files import ParquetFolder, Table
 from benchmarks.chaos.program import Query
 from benchmarks.chaos.store import BUCKET, Store
@@ -49,7 +49,7 @@ _KAFKA = {
 }
 
 
-class World:
+class ChaosEnvironment:
     """A context manager that runs the servers and writers, and stops them at its end. ``folder`` gets all data and
     logs.
     """
@@ -117,16 +117,16 @@ class World:
         with self._lock:
             self._writes_files = go_on
 
-    def due(self) -> list[Due]:
+    def expected_rows(self) -> list[ExpectedRows]:
         """Returns the rows that have been written by now, for each query."""
         servers, topic = self.cluster.direct_servers, self._orders
         kafka = {name: history.ends(servers, name, PARTITIONS) for name in GROUP}
         tables = {**self._former_tables, self.table.number: self.table.written}
         return [
-            *(Due(name, self.folder / name, counts) for name, counts in kafka.items()),
-            Due(FILES, self.folder / "files-out", {0: self.files.written}),
-            Due(TABLE, self.folder / TABLE, tables),
-            Due(HYBRID, self.folder / topic, history.ends(servers, topic, history.PARTITIONS)),
+            *(ExpectedRows(name, self.folder / name, counts) for name, counts in kafka.items()),
+            ExpectedRows(FILES, self.folder / "files-out", {0: self.files.written}),
+            ExpectedRows(TABLE, self.folder / TABLE, tables),
+            ExpectedRows(HYBRID, self.folder / topic, history.ends(servers, topic, history.PARTITIONS)),
         ]
 
     def remake_table(self) -> None:

@@ -12,7 +12,7 @@ from flip27_stream.connectors.files.backlog.listed_files import ModifiedFiles
 from flip27_stream.connectors.files.delta.delta_columns import SchemaChange
 from flip27_stream.connectors.files.delta.delta_log import DeltaLog
 from flip27_stream.connectors.files.delta.delta_state import DeltaStart
-from flip27_stream.connectors.files.option_list import (
+from flip27_stream.connectors.files.options.option_list import (
     BASE_PATH,
     DELTA_OPTIONS,
     FAIL_ON_DATA_LOSS,

@@ -1,4 +1,4 @@
-"""Judges whether the errors with which queries ended were allowed."""
+"""Which errors may end a query, after which faults."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ def shown(ending: Ending) -> str:
 
 
 class Endings:
-    """Reads the endings of queries that driver programs record, and judges each by the faults before it.
+    """Reads the endings of queries that driver programs record, and says for each whether the faults before it are a
+    reason for it.
 
     Attributes:
         counts: The number of endings, by query and error.
@@ -120,8 +121,8 @@ class Endings:
         for ending in self._unread():
             self.counts[f"{ending.query}: {_kind(ending)}"] += 1
             fault = fault_with(ending, self._circumstances(ending))
-            told = fault and f"{ending.query}: {fault}:\n" + "\n".join(ending.causes)
-            yield f"{ending.query} ended: {shown(ending)}", told
+            finding = fault and f"{ending.query}: {fault}:\n" + "\n".join(ending.causes)
+            yield f"{ending.query} ended: {shown(ending)}", finding
 
     def _unread(self) -> Iterator[Ending]:
         for path in self._folder.glob(ENDINGS.format("*")):

@@ -13,7 +13,7 @@ from typing import Any, Final
 from flip27_stream.connectors.files.backlog.listed_files import ModifiedFiles
 from flip27_stream.connectors.files.delta.delta_columns import SchemaChange
 from flip27_stream.connectors.files.delta.delta_times import parse_time
-from flip27_stream.connectors.files.format_options import FORMAT_OPTIONS
+from flip27_stream.connectors.files.options.format_options import FORMAT_OPTIONS
 from flip27_stream.connectors.files.storage.glob import glob_regex
 from flip27_stream.errors import OptionError
 from flip27_stream.options.kinds import BOOLEAN, DURATION_OR_NEVER, any_text, one_of, whole, words

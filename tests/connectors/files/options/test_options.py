@@ -13,7 +13,7 @@ from flip27_stream.api import Boundedness, ReadLimits
 from flip27_stream.connectors.files.backlog.digest import Bucket, Rest
 from flip27_stream.connectors.files.backlog.processed_files import Frontier, ProcessedFilesState
 from flip27_stream.connectors.files.delta.delta_state import DeltaStart, DeltaState
-from flip27_stream.connectors.files.options import parse_file_options
+from flip27_stream.connectors.files.options.source_options import parse_file_options
 from flip27_stream.connectors.files.planning.enumerator_state import FilesState, FilesStateSerializer
 from flip27_stream.connectors.files.source import FileSource
 from flip27_stream.errors import CorruptCheckpointError, NewerCheckpointError, OptionError

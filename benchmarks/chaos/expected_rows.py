@@ -1,4 +1,4 @@
-"""Compares the rows that the sinks must have after a storm with the rows that they have."""
+"""Compares the rows that the sinks must have after a fault period with the rows that they have."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.soak.sink import Delivery, Sink
 
 
 @dataclass(frozen=True)
-class Due:
+class ExpectedRows:
     """The rows that a query must have written.
 
     Attributes:

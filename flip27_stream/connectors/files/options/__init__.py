@@ -1,0 +1,1 @@
+"""The options of the file source and their parsers."""
