@@ -8,14 +8,14 @@ from typing import Final
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _HOUR, _MINUTE = "(?:[01][0-9]|2[0-3])", "[0-5][0-9]"
-_TIME: Final = rf"{_HOUR}(?::{_MINUTE}(?::{_MINUTE}(?:\.[0-9]{{3}}(?:[0-9]{{3}})?)?)?)?"
+_TIME: Final = rf"{_HOUR}(?::{_MINUTE}(?::{_MINUTE}(?P<fraction>\.[0-9]{{1,9}})?)?)?"
 _OFFSET: Final = rf"[+-]{_HOUR}:{_MINUTE}(?::{_MINUTE}(?:\.[0-9]{{6}})?)?"
 _FORM: Final = re.compile(
     rf"(?P<date>[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}})(?:.(?P<time>{_TIME})(?P<zone>{_OFFSET}|[zZ])?|[zZ])?",
     re.DOTALL,
 )
-"""The texts that ``datetime.fromisoformat`` of Python 3.10 accepts; later versions accept more. Any character may
-stand between date and time.
+"""The texts that ``datetime.fromisoformat`` of Python 3.10 accepts, and fractions of one to nine digits. Later
+versions of Python accept more. Any character may stand between date and time.
 """
 
 
@@ -31,10 +31,12 @@ def parse_iso_time(text: str) -> datetime | None:
     found = _FORM.fullmatch(text.strip())
     if found is None:
         return None
-    zone = found["zone"] or "Z"
+    zone, fraction = found["zone"] or "Z", found["fraction"] or ""
+    seconds = (found["time"] or "00").removesuffix(fraction)
+    microseconds = f"{fraction:0<7}"[:7] if fraction else ""
     try:
         return datetime.fromisoformat(
-            f"{found['date']}T{found['time'] or '00'}{'+00:00' if zone in 'zZ' else zone}"
+            f"{found['date']}T{seconds}{microseconds}{'+00:00' if zone in 'zZ' else zone}"
         )
     except ValueError:
         return None
