@@ -350,7 +350,7 @@ def test_the_state_is_bounded_however_many_files_come() -> None:
 
 
 def test_files_that_wait_long_keep_the_cut_below_them() -> None:
-    """Files that wait are as old as processed files, and last in event time. A restart must tell them apart."""
+    """Unprocessed files have the modification times of processed files. A restart tells them apart by event time."""
     folder = FolderModel()
     for number in range(4):
         folder.put(f"goes-{number}", 0, time=1)

@@ -26,6 +26,6 @@ def test_very_many_failures_do_not_overflow() -> None:
 
 
 def test_pauses_vary_by_a_fifth() -> None:
-    """Clients that lost a broker at the same time do not all come back at the same time."""
+    """The pauses of two clients that lost a broker at the same time differ, so they do not reconnect together."""
     pauses = [exponential_backoff(100, 1000, 1) for _ in range(200)]
     assert 160 <= min(pauses) < 180 < 220 < max(pauses) <= 240
