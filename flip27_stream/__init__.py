@@ -16,6 +16,7 @@ horizon.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from flip27_stream.connectors.kafka import KafkaSource
     from flip27_stream.connectors.kinesis import KinesisSource
     from flip27_stream.connectors.pulsar import PulsarSource
+
+# delta-rs reads this variable when it is imported, which no module does before this one. Otherwise it would print
+# warnings about a store without credentials before the error of this package, which has the remedy.
+os.environ.setdefault("RUST_LOG", "error")
 
 __all__ = [
     "FileSource",
@@ -87,9 +92,10 @@ def data_source(source: Source[Any, Any] | Callable[..., Source[Any, Any]], name
             without a default is required. The value of an option is parsed by the annotation of its parameter: ``str``,
             ``int``, ``float``, ``bool``, a ``Literal`` of texts, or one of these or ``None``.
         name: The name of the format, which ``spark.readStream.format`` takes: letters, digits, ``_``, ``-`` and ``.``,
-            and not the name of a format that :func:`register` registers.
+            and not the name of a format of Spark, or of one that :func:`register` registers.
 
     Raises:
+        ValueError: The name is not allowed, or the source or the function cannot be a format.
         UnsupportedSparkError: This Spark has no read limits for Python streaming sources (before 4.2).
     """
     data_source: type[DataSource] = _adapter().data_source(source, name)

@@ -24,10 +24,12 @@ PURE = (
     "watermark_alignment/event_time_checks.py",
     "watermark_alignment/group/group_reads.py",
     "watermark_alignment/group/group_view.py",
+    "watermark_alignment/options.py",
     "watermark_alignment/pausing.py",
     "watermark_alignment/planner.py",
     "watermark_alignment/split_columns.py",
     "watermark_alignment/states.py",
+    "watermark_alignment/table_location.py",
 )
 EFFECTS = {
     "asyncio",

@@ -15,10 +15,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-# delta-rs reads this variable when it is imported. It hides warnings of delta-rs about a store, which would come before
-# this command's own error.
-os.environ.setdefault("RUST_LOG", "error")
-
 from flip27_stream.errors import AlignmentError, Flip27Error, MissingExtraError, OptionError
 from flip27_stream.extras import check_installed
 from flip27_stream.wall_clock import now_ms
@@ -173,9 +169,10 @@ def _status(table: SplitWatermarkTable, options: argparse.Namespace) -> None:
 
 
 def _console() -> Console:
-    """Returns the console. Output that does not go to a terminal may have wide lines."""
+    """Returns the console. Output that does not go to a terminal may have wide lines, unless ``COLUMNS`` is set."""
     console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_WIDTH_OF_FILES)
+    is_limited = console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
+    return console if is_limited else Console(highlight=False, width=_WIDTH_OF_FILES)
 
 
 def _read(reader: StatusReader, options: argparse.Namespace) -> Status:

@@ -9,9 +9,17 @@ from watermark_alignment.formatting import event_time as event_time_text
 from watermark_alignment.options import EVENT_TIME, EVENT_TIME_UNIT
 
 UNITS: Final = ("s", "ms", "us", "ns")
+_YEAR_1980_MS: Final = 315_532_800_000
+"""The earliest time that a number in another unit is taken for. A thousand times as much is after the year 9999, so a
+right time of any year is taken for no such number, except times of January 1970."""
 _YEAR_2000_MS: Final = 946_684_800_000
+_YEAR_2050_MS: Final = 2_524_608_000_000
 _DAY_MS: Final = 86_400_000
 _NAMES: Final = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+_OTHERWISE: Final = (
+    " If they are of other years, perhaps they are counters: name the place of the event time "
+    f"({EVENT_TIME.name})."
+)
 
 
 def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], now: int) -> str | None:
@@ -22,42 +30,67 @@ def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], no
         event_time: ``scan.watermark.event-time``.
         unit: The configured unit of integers, one of :data:`UNITS`.
         times: Some event times that were read, converted to ms.
-        now: The clock (ms).
+        now: The clock (ms). Without a clock after the year 2000 there is no warning.
 
     Returns:
-        The warning. ``None`` if the times lie between the year 2000 and tomorrow; or if no factor of 1,000 moves them
-        there, and not all of them are in January 1970.
+        The warning. ``None`` if the times can be right: not all of them are in January 1970, and no factor of 1,000
+        moves them to the years from 1980 to 2050. If times differ in their factor, there is a warning only if the
+        factors move all of them between the year 2000 and tomorrow.
     """
-    if times and now > _YEAR_2000_MS and all(_is_no_time(time, now + _DAY_MS, unit) for time in times):
+    if not times or now <= _YEAR_2000_MS:
+        return None
+    present = range(_YEAR_2000_MS, now + _DAY_MS + 1)
+    if all(_is_no_time(time, _near(now + _DAY_MS), unit) for time in times):
         return (
             f"Event times are in January 1970: {event_time_text(times[0])} is read from source {source} by "
             f"{EVENT_TIME.name} '{event_time}'. If these are numbers, they are no present times in "
             f"{_NAMES[unit]} or in any other unit: perhaps they are counters. Name the place of the event time "
             f"({EVENT_TIME.name})."
         )
-    until = now + _DAY_MS
-    times = [time for time in times if not _is_no_time(time, until, unit)]  # Such as 0 for an unknown time.
-    found = {steps_off(time, until, unit): time for time in times}
-    if len(found) > 1 and not _YEAR_2000_MS <= found.get(None, until) <= until:
-        return None
-    off = next(((steps, time) for steps, time in found.items() if steps is not None), None)
+    found = _by_steps(times, present, unit)
+    off = next((steps for steps in found if steps is not None), None)
     if off is None:
         return None
-    steps, time = off
-    place = UNITS.index(unit) + steps
-    factor = f"1{',000' * abs(steps)} times too {'great' if steps > 0 else 'small'}"
-    what = f"{event_time_text(time)} is read from source {source} by {EVENT_TIME.name} '{event_time}'"
+    place = UNITS.index(unit) + off
+    factor = f"1{',000' * abs(off)} times too {'great' if off > 0 else 'small'}"
+    what = (
+        f"{event_time_text(found[off][0])} is read from source {source} by {EVENT_TIME.name} '{event_time}'"
+    )
     if len(found) > 1:
         return (
             f"Some event times are {factor}: {what}, and other records have another unit. Make producers write one "
             "unit, or find the unit of each record with a function (module:function)."
         )
+    years = _years_if_not(present, [_moved(time, off) for time in found[off]])
+    condition = f", if they are of {years}" if years else ""
     if not 0 <= place < len(UNITS):
-        return f"Event times are {factor}: {what}. Set {EVENT_TIME_UNIT.name} to their unit."
+        return f"Event times are {factor}{condition}: {what}. Set {EVENT_TIME_UNIT.name} to their unit."
     return (
-        f"Event times are {factor}: {what}. They look like {_NAMES[UNITS[place]]} that are read as {_NAMES[unit]}: "
-        f"{_remedy(event_time, UNITS[place])}."
+        f"Event times are {factor}{condition}: {what}. They look like {_NAMES[UNITS[place]]} that are read as "
+        f"{_NAMES[unit]}: {_remedy(event_time, UNITS[place])}.{_OTHERWISE if years else ''}"
     )
+
+
+def _by_steps(times: Sequence[int], present: range, unit: str) -> dict[int | None, list[int]]:
+    """Returns the times by what :func:`steps_off` says of them, without those that are no times, such as 0 for an
+    unknown time. Empty if they differ in this, and some of them are no present times in any unit.
+    """
+    for period in (_near(present[-1]), present):
+        found: dict[int | None, list[int]] = {}
+        for time in times:
+            if not _is_no_time(time, period, unit):
+                found.setdefault(_steps(time, period, unit), []).append(time)
+        if len(found) == 1:
+            return found
+    return found if all(time in present for time in found.get(None, [])) else {}
+
+
+def _years_if_not(present: range, times: Sequence[int]) -> str:
+    """Returns the years of ``times``, such as "1995 to 1997"; "" if one of the times is in ``present``."""
+    if any(time in present for time in times):
+        return ""
+    first, last = (event_time_text(time)[:4] for time in (min(times), max(times)))
+    return first if first == last else f"{first} to {last}"
 
 
 def _remedy(event_time: str, unit: str) -> str:
@@ -71,9 +104,9 @@ def _remedy(event_time: str, unit: str) -> str:
     )
 
 
-def _is_no_time(time: int, until: int, unit: str) -> bool:
-    """Returns whether an event time (ms) is in January 1970, whatever its unit is."""
-    return 0 <= time < 31 * _DAY_MS and steps_off(time, until, unit) is None
+def _is_no_time(time: int, period: range, unit: str) -> bool:
+    """Returns whether an event time (ms) is in January 1970, and in no unit in ``period``."""
+    return 0 <= time < 31 * _DAY_MS and _steps(time, period, unit) is None
 
 
 def _is_column(event_time: str) -> bool:
@@ -81,24 +114,39 @@ def _is_column(event_time: str) -> bool:
     return not event_time.startswith("/") and ":" not in event_time
 
 
+def _near(until: int) -> range:
+    """Returns the years from 1980 to 2050, or to ``until`` (ms) if that is later; nothing if ``until`` is in a year
+    before 2000, so that it is of no true clock.
+    """
+    return range(_YEAR_1980_MS, max(until, _YEAR_2050_MS)) if until > _YEAR_2000_MS else range(0)
+
+
 def steps_off(time: int, until: int, unit: str = "ms") -> int | None:
-    """Returns how often ``time`` (ms) must be divided by 1,000 to lie between the year 2000 and ``until`` (ms).
+    """Returns how often ``time`` (ms) must be divided by 1,000 to lie in the years from 1980 to 2050.
 
     Args:
         time: An event time (ms), converted from ``unit``.
-        until: The latest plausible event time (ms).
+        until: The latest plausible event time (ms). If it is after 2050, it takes the place of that year.
         unit: The configured unit, one of :data:`UNITS`. It bounds the multiplications, because the longest unit is the
             second.
 
     Returns:
         A number from -3 to 3, where negative numbers stand for multiplications by 1,000; ``None`` if the time already
-        lies between the two, or if no number moves it there.
+        lies in these years, or if no number moves it there.
     """
+    return _steps(time, _near(until), unit)
+
+
+def _steps(time: int, period: range, unit: str) -> int | None:
     for steps in (0, *range(-1, -UNITS.index(unit) - 1, -1), 1, 2, 3):
-        moved = time * 1000**-steps if steps < 0 else time // 1000**steps
-        if _YEAR_2000_MS <= moved <= until:
+        if _moved(time, steps) in period:
             return steps or None
     return None
+
+
+def _moved(time: int, steps: int) -> int:
+    factor: int = 1000 ** abs(steps)
+    return time * factor if steps < 0 else time // factor
 
 
 def no_event_time(source: str, event_time: str, records: int, sample: str) -> str:

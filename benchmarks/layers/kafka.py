@@ -22,7 +22,7 @@ from flip27_stream.connectors.kafka.client.fetch_round import Wanted
 from flip27_stream.connectors.kafka.client.protocol import FetchedPartition, FetchFrom
 from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.fetching.fetcher import Fetcher
-from flip27_stream.connectors.kafka.records.batch_headers import end_of_batches
+from flip27_stream.connectors.kafka.records.batch_headers import complete_batches
 from flip27_stream.connectors.kafka.records.record_batches import decode
 from flip27_stream.connectors.kafka.split import LATEST
 from flip27_stream.connectors.kafka.split import TopicPartition as Partition
@@ -116,7 +116,7 @@ def _received(fetch: Callable[[Wanted], Mapping[Partition, FetchedPartition]], b
     last = backlog.records // backlog.partitions
     while left := {tp: FetchFrom(end, _RESPONSE_BYTES) for tp, end in ends.items() if end < last}:
         for tp, fetched in fetch(left).items():
-            ends[tp] = max(ends[tp], end_of_batches(fetched.records, str(tp)))
+            ends[tp] = max(ends[tp], complete_batches(fetched.records, str(tp)).end)
     return sum(ends.values())
 
 

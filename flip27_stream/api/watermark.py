@@ -130,7 +130,7 @@ class WatermarkStrategy:
         """Returns the strategy for splits whose event times fall back by at most ``max_out_of_orderness_ms``.
 
         Raises:
-            ValueError: The number is negative.
+            ValueError: ``max_out_of_orderness_ms`` is negative.
         """
         if max_out_of_orderness_ms < 0:
             raise ValueError(f"max_out_of_orderness_ms must not be negative: {max_out_of_orderness_ms}")

@@ -139,8 +139,8 @@ class _IteratedSplit:
             if self._last is not None and position <= self._last:
                 raise ConnectorError(
                     f"The records of split {self._split_id} are out of order: position {position} comes after "
-                    f"{self._last}. Positions of single records must rise; yield rows with the same position as one "
-                    "Records."
+                    f"{self._last}. Positions of single records must rise; yield rows with the same position in "
+                    "one Records object."
                 )
             self._last = position
             self._positions.append(position)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
@@ -20,6 +19,7 @@ from flip27_stream.errors import Flip27Error, OptionError, shortened
 from flip27_stream.event_time.assigners import timestamp_assigner
 from flip27_stream.options.known_options import check_known, check_not_refused
 from flip27_stream.options.option import canonical_names
+from flip27_stream.spark.format_names import check_name, check_name_of_user
 from flip27_stream.spark.function_source import FunctionSource
 from flip27_stream.spark.planning.batch_reader import Flip27BatchReader
 from flip27_stream.spark.planning.stream_reader import Flip27StreamReader
@@ -39,8 +39,12 @@ from watermark_alignment.options import (
 )
 from watermark_alignment.table.spool_root import spool_root_of
 
-BUILT_IN_FORMATS: Final = ("flip27_kafka", "flip27_files", "flip27_kinesis", "flip27_pulsar")
-"""The names of the formats that ``flip27_stream.register`` registers."""
+_OF_A_SOURCE: Final = (
+    "keep configuration in {name}, and open connections, files and locks in its enumerator and readers"
+)
+_OF_A_FUNCTION: Final = (
+    "make connections, files and locks inside the function, and do not take them from the code around it"
+)
 
 
 class Flip27DataSource(DataSource):
@@ -111,7 +115,7 @@ class FixedSource:
     def __init__(self, source: Source[Any, Any], name: str) -> None:
         check_source(source)
         _check_columns(source.schema, name)
-        _check_pickles(source, name)
+        _check_pickles(source, f"Source '{name}'", _OF_A_SOURCE.format(name=type(source).__name__))
         self.name = name
         self._source = source
 
@@ -162,8 +166,9 @@ def data_source(
         spark: The session that the class will be registered with; by default the active session.
 
     Raises:
-        ValueError: There is no name, or one that is not allowed; the source cannot be pickled; it has columns of types
-            that Spark does not have; or a parameter of the function cannot be an option.
+        ValueError: There is no name, or one that is not allowed; the source, or the function with what it takes from
+            the code around it, cannot be pickled; the source has columns of types that Spark does not have; or a
+            parameter of the function cannot be an option.
         ContractError: A property of the source has a wrong type or value.
     """
     is_factory = hasattr(source, "create") and not isinstance(source, type)
@@ -175,8 +180,8 @@ def data_source(
         )
     if not name and not is_factory:
         raise ValueError("Give data_source() a name as well: the source becomes the format of that name.")
-    if name is not None and not is_factory:
-        _check_name(name)
+    if not is_factory:
+        check_name_of_user(name)
     factory = _factory(source, name or "")
     session = spark or SparkSession.getActiveSession()
     complete_environment(session)
@@ -185,30 +190,18 @@ def data_source(
     return type(f"Flip27DataSource_{factory.name}", (Flip27DataSource,), attributes)
 
 
-def _check_name(name: str) -> None:
-    """Checks the name of the format of a user's source.
-
-    Raises:
-        ValueError: It has other characters than Spark's ``format`` and SQL take, or is the name of a format of this
-            package.
-    """
-    if not re.fullmatch(r"[\w.-]+", name, re.ASCII):
-        raise ValueError(
-            f"data_source() was given the name {name!r}. Give a name of letters, digits, '_', '-' and '.' only."
-        )
-    if name.lower() in BUILT_IN_FORMATS:
-        raise ValueError(
-            f"data_source() was given the name {name!r}, which is a format of flip27_stream. Give another name."
-        )
-
-
 def _factory(
     source: Source[Any, Any] | SourceFactory | Callable[..., Source[Any, Any]], name: str
 ) -> SourceFactory:
     if isinstance(source, Source):
         return FixedSource(source, name)
     if callable(source):
-        return FunctionSource(source, name, _check_fixed_schema)
+        made = FunctionSource(source, name, _check_fixed_schema)
+        _check_pickles(made, f"The function for format '{name}'", _OF_A_FUNCTION)
+        return made
+    check_name(source.name)
+    what = f"The factory {type(source).__name__} of format '{source.name}'"
+    _check_pickles(source, what, _OF_A_SOURCE.format(name="the factory"))
     return source
 
 
@@ -274,13 +267,17 @@ def _unfit(field: pa.Field) -> str | None:
     return None if wanted == field.type else f"make it {wanted}"
 
 
-def _check_pickles(source: Source[Any, Any], name: str) -> None:
+def _check_pickles(made: object, what: str, remedy: str) -> None:
+    """Checks that an object can be sent to the planning process and to tasks.
+
+    Raises:
+        ValueError: It cannot.
+    """
     try:
-        cloudpickle.dumps(source)  # type: ignore[no-untyped-call]
+        cloudpickle.dumps(made)  # type: ignore[no-untyped-call]
     except Exception as e:
         raise ValueError(
-            f"Source '{name}' cannot be sent to other processes: {e}. It must be picklable: keep configuration in "
-            f"{type(source).__name__}, and open connections, files and locks in its enumerator and readers."
+            f"{what} cannot be sent to other processes: {e}. It must be picklable: {remedy}."
         ) from e
 
 

@@ -15,6 +15,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     output and errors.
     """
     monkeypatch.setattr("watermark_alignment.__main__.now_ms", lambda: START_MS + MINUTE)
+    monkeypatch.delenv("COLUMNS", raising=False)
 
     def command(*arguments: str) -> tuple[int, str, str]:
         try:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from itertools import takewhile
 
 from deltalake.exceptions import TableNotFoundError
@@ -16,10 +17,17 @@ from pyarrow.fs import FileSelector, FileType, PyFileSystem
 from flip27_stream.errors import AlignmentError
 from flip27_stream.threads import of_each
 from watermark_alignment.group.group_view import Entry
+from watermark_alignment.table.batch_note import KEY as NOTE_KEY
 from watermark_alignment.table.split_watermark_table import NO_TABLE, SplitWatermarkTable
 
 KEY = "flip27.member"
 """The name of an entry in the metadata of a commit."""
+NOTE_EVERY_S = 300.0
+"""The time (s) after which the note on the newest batch is repeated in a commit with an entry.
+
+It is a third of the time for which tables of this project keep their log. So the log has the note even if no batch is
+recorded for hours.
+"""
 _LOG = "_delta_log"
 _READERS = 16
 
@@ -34,13 +42,19 @@ class GroupLog:
             commit.
         most_at_once: The approximate greatest number of commits that one call of :meth:`new_entries` reads; ``None``
             for no limit.
+        note: Returns the text of the :class:`BatchNote` on the newest recorded batch; "" before the first one.
 
     Attributes:
         is_behind: Whether the last call of :meth:`new_entries` left commits to the next call.
     """
 
     def __init__(
-        self, table: SplitWatermarkTable, group: str, horizon_ms: int, most_at_once: int | None = None
+        self,
+        table: SplitWatermarkTable,
+        group: str,
+        horizon_ms: int,
+        most_at_once: int | None = None,
+        note: Callable[[], str] = str,
     ) -> None:
         self._table = table
         self._group = group
@@ -50,15 +64,23 @@ class GroupLog:
         self._next: int | None = None
         self._found: tuple[int, ...] = ()
         self._published = -1
+        self._note = note
+        self._noted_at = time.monotonic()
         self.is_behind = False
 
     def publish(self, entry: Entry) -> int:
         """Appends ``entry`` to the log, and returns the version of the table with it.
 
+        The note on the newest batch is in the same commit if it was not repeated for :data:`NOTE_EVERY_S`.
+
         Raises:
             AlignmentError: The table cannot be written.
         """
-        self._published = self._table.note({KEY: entry.to_text()})
+        now = time.monotonic()
+        note = self._note() if now - self._noted_at >= NOTE_EVERY_S else ""
+        self._published = self._table.note({KEY: entry.to_text(), **({NOTE_KEY: note} if note else {})})
+        if note:
+            self._noted_at = now
         if self._next is not None and self._published < self._next:
             self._next, self._found = None, ()  # The table was deleted and created again.
         return self._published

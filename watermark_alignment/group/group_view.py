@@ -53,6 +53,9 @@ class Entry:
             more than 100 splits wait and more than 100 do not, 100 of those that wait.
         waits_all_but: See ``waits``.
         reads: A short name of the topics or paths that are read; empty in entries of older releases.
+        waiting_since: The time (ms since the epoch) since which the same splits have waited for the same split. The log
+            of the table can be shorter than the wait. ``None`` if no split waits, and in entries of older releases.
+        max_drift_ms: The option ``scan.watermark.alignment.max-drift``; ``None`` in entries of older releases.
     """
 
     group: str
@@ -72,6 +75,8 @@ class Entry:
     reads: str = ""
     waits: tuple[str, ...] = ()
     waits_all_but: bool = False
+    waiting_since: int | None = None
+    max_drift_ms: int | None = None
 
     @property
     def key(self) -> Key:
@@ -91,8 +96,19 @@ class Entry:
         held_by: str | None = None,
         progress: int | None = None,
         waits: Waits = NOBODY_WAITS,
+        now: int | None = None,
     ) -> Entry:
-        """Returns the next entry of the same run. The arguments are described at :class:`Entry`."""
+        """Returns the next entry of the same run. The arguments are described at :class:`Entry`.
+
+        ``now`` is the present time (ms since the epoch). It becomes :attr:`waiting_since` unless the same splits wait
+        for the same split as in this entry.
+        """
+        is_same_wait = (waiting, held_by, waits) == (
+            self.waiting,
+            self.held_by,
+            (self.waits, self.waits_all_but),
+        )
+        since = self.waiting_since if is_same_wait else now
         return replace(
             self,
             watermark=watermark,
@@ -101,6 +117,7 @@ class Entry:
             progress=progress,
             waits=waits[0],
             waits_all_but=waits[1],
+            waiting_since=since if waiting else None,
             beat=self.beat + 1,
         )
 
@@ -140,8 +157,9 @@ class Entry:
         document = json.loads(text)
         entry = Entry(**{f.name: document[f.name] for f in fields(Entry) if f.name in document})
         entry = replace(entry, waits=tuple(entry.waits))
-        optional = entry.watermark or 0, entry.progress or 0
-        numbers = entry.timeout_ms, entry.waiting, entry.beat, entry.began, *optional
+        optional = entry.watermark, entry.progress, entry.waiting_since, entry.max_drift_ms
+        given = (number for number in optional if number is not None)
+        numbers = entry.timeout_ms, entry.waiting, entry.beat, entry.began, *given
         if not all(type(n) is int for n in numbers):
             raise ValueError(f"the fields {numbers} must be whole numbers")
         texts = (
@@ -312,7 +330,7 @@ def resumed_progress(
 def _is_of_offset(former: Entry, batch: int | None) -> bool:
     """Returns whether a run that continues from ``batch`` is where ``former`` was, or one batch behind it.
 
-    It is further behind if its checkpoint was restored from a copy. Entries of older releases have no progress.
+    A run whose checkpoint was restored from a copy is further behind. Entries of older releases have no progress.
     """
     if former.left and former.watermark is None:
         return False

@@ -34,6 +34,20 @@ class MemberInfo:
         """A short name of the topics or paths that the source reads; empty if unknown."""
         return (self.entry.reads if self.entry is not None else "") or (self.note.reads if self.note else "")
 
+    @property
+    def max_drift_ms(self) -> int | None:
+        """The option ``scan.watermark.alignment.max-drift`` of the source (ms); ``None`` if unknown."""
+        if self.entry is not None and self.entry.max_drift_ms is not None:
+            return self.entry.max_drift_ms
+        return self.note.max_drift_ms if self.note is not None else None
+
+    @property
+    def known_until(self) -> int:
+        """The time (ms since the epoch) up to which the member counts as alive; 0 if it has no recent entry."""
+        if self.entry is None:
+            return 0
+        return self.entry_at if self.entry.left else self.entry_at + self.entry.timeout_ms
+
     def is_there(self, now: int) -> bool | None:
         """Returns whether the member is alive at ``now`` (ms); ``None`` if it has no recent entry.
 

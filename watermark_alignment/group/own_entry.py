@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
+from flip27_stream.wall_clock import now_ms
 from watermark_alignment.group.group_reads import GroupReads
 from watermark_alignment.group.group_view import Entry, Waits
 
@@ -67,7 +68,9 @@ class OwnEntry:
             return False
         if not self.has_joined:
             entry = entry.succeeding(last)
-        self.entry = entry.next(watermark, waiting=waiting, held_by=held_by, progress=progress, waits=waits)
+        self.entry = entry.next(
+            watermark, waiting=waiting, held_by=held_by, progress=progress, waits=waits, now=now_ms()
+        )
         self.has_joined = self.is_unpublished = True
         return True
 

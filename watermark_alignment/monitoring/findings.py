@@ -66,13 +66,13 @@ def _stall(wait: Wait, silence: int, status: Status) -> Finding:
 
 def _drifts(status: Status, splits: Sequence[SplitMetrics]) -> Iterator[Finding]:
     for split in splits:
-        note = status.info_of(split.member).note
-        if note is not None and split.drift is not None and split.drift > note.max_drift_ms:
+        max_drift = status.info_of(split.member).max_drift_ms
+        if max_drift is not None and split.drift is not None and split.drift > max_drift:
             yield Finding(
                 ("drift", split.group, split.source),
                 f"Split {name(split.split)} of source {_called(status, split.member)} was read "
                 f"{duration(split.drift)} ahead of the slowest split of group '{name(split.group)}', more than "
-                f"max-drift ({duration(note.max_drift_ms)}) allows. Either the slowest is new or came back from being "
+                f"max-drift ({duration(max_drift)}) allows. Either the slowest is new or came back from being "
                 "idle, or splits of this kind cannot be cut at an event time. Rows of the slowest are dropped unless "
                 "the delay of withWatermark is longer than this drift + max-out-of-orderness: make it longer, or read "
                 "smaller batches.",

@@ -154,8 +154,8 @@ def _of_source(status: Status, member: Member, now: int) -> Iterator[tuple[str, 
     if is_there is False:
         return
     yield "waiting", None if info.entry is None else info.entry.waiting
+    yield "max_drift_ms", info.max_drift_ms
     if info.note is not None:
-        yield "max_drift_ms", info.note.max_drift_ms
         yield "unreported", info.note.unreported
     behind = info.note.behind if info.note is not None else OffsetsBehind()
     yield from ((name, behind.metrics()[name]) for name in BEHIND)

@@ -133,9 +133,7 @@ class Status:
 
         A source without recent reports in the log is gone, because a living source reports several times a minute.
         """
-        if self.info_of(member).entry is not None or not self.members:
-            return self.info_of(member).is_there(now)
-        return False if now - self._recorded_at.get(member, now) > LOG_REACH_MS else None
+        return is_there(member, self.members, self._recorded_at.get(member, now), now)
 
     @cached_property
     def _recorded_at(self) -> Mapping[Member, int]:
@@ -153,6 +151,21 @@ class Status:
             if entry is not None and (holder := _holder(member, entry.held_by, there)) is not None:
                 found.append(Wait(member, entry.waiting, holder))
         return found
+
+
+def is_there(member: Member, infos: Mapping[Member, MemberInfo], recorded_at: int, now: int) -> bool | None:
+    """Returns whether a source is alive; ``None`` if this is not known. See :meth:`Status.is_there`.
+
+    Args:
+        member: The source.
+        infos: The latest reports of all sources of the table.
+        recorded_at: The time (ms since the epoch) at which the newest batch of the source was recorded.
+        now: The present time (ms since the epoch).
+    """
+    info = infos.get(member, MemberInfo())
+    if info.entry is not None or not infos:
+        return info.is_there(now)
+    return False if now - recorded_at > LOG_REACH_MS else None
 
 
 class StatusReader:

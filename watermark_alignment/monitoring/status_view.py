@@ -53,7 +53,7 @@ def _object(
         "watermarkAlignmentDrift": split.drift,
         "numRecordsInPerSecond": split.rows_per_second,
         **{f"{status.lower()}TimeMsPerSecond": ms for status, ms in split.per_second.items()},
-        "max_drift_ms": info.note.max_drift_ms if info.note is not None else None,
+        "max_drift_ms": info.max_drift_ms,
         "unreported": info.note.unreported if info.note is not None else None,
         "implausible": info.note.implausible_in_run.get(split.split, 0) if info.note is not None else None,
         "metrics": dict(info.note.metrics) if info.note is not None else None,
@@ -133,7 +133,8 @@ class _Table:
 
 
 def _cells(split: SplitMetrics, info: MemberInfo, now: int) -> list[Text]:
-    above = info.note is not None and split.drift is not None and split.drift > info.note.max_drift_ms
+    max_drift = info.max_drift_ms
+    above = max_drift is not None and split.drift is not None and split.drift > max_drift
     return [
         Text(f"  {name(split.split)}"),
         Text(str(split.status), style=_COLOURS[split.status]),

@@ -28,18 +28,15 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileSelector, PyFileSystem
 
 from flip27_stream.errors import AlignmentError
-from flip27_stream.options.dbfs import on_driver
-from watermark_alignment.table.split_rows import SCHEMA, SplitRow, as_table
-from watermark_alignment.table_location import (
-    RENAME,
-    TABLE_OPTION,
-    check_folder,
+from watermark_alignment.table.delta_rs_remedies import RENAME, is_unknown_scheme, remedy
+from watermark_alignment.table.location_checks import (
     check_is_location,
+    check_place,
     has_hard_links,
-    is_unknown_scheme,
-    remedy,
     renames_instead,
 )
+from watermark_alignment.table.split_rows import SCHEMA, SplitRow, as_table
+from watermark_alignment.table_location import TABLE_OPTION, for_delta_rs
 
 PROPERTIES: Mapping[str, str] = {
     "delta.logRetentionDuration": "interval 15 minutes",
@@ -81,12 +78,13 @@ class SplitWatermarkTable:
     The constructor does no I/O.
 
     Args:
-        uri: The location of the table.
+        uri: The location of the table. Messages show it as it is given.
         storage_options: The options with which delta-rs reaches ``uri``. No message shows their values.
     """
 
     def __init__(self, uri: str, storage_options: Mapping[str, str]) -> None:
-        self.uri = on_driver(uri)
+        self.uri = for_delta_rs(uri)
+        self._given = uri
         self._options = dict(storage_options)
         self._renames = False
         self._delta: DeltaTable | None = None
@@ -191,7 +189,7 @@ class SplitWatermarkTable:
             AlignmentError: The table does not exist, has another schema, or cannot be reached.
         """
         with self.failing("cannot be read"):
-            check_folder(self.uri)
+            check_place(self._given)
             delta = self._load()
             if delta is None:
                 raise TableNotFoundError(NO_TABLE)
@@ -220,7 +218,7 @@ class SplitWatermarkTable:
             if len(secret) > 3:  # Shorter values are flags and numbers, not credentials.
                 cause = cause.replace(secret, "***")
         cause = " ".join(cause.split()).rstrip(".")
-        place = f"The split-watermark table at '{self.uri}' {what}"
+        place = f"The split-watermark table at '{self._given}' {what}"
         if isinstance(error, TableNotFoundError) and str(error) == NO_TABLE:
             return NoTableError(
                 f"{place}: {cause}. An aligned query creates the table when it starts. Check that "
@@ -232,12 +230,12 @@ class SplitWatermarkTable:
         """Decides whether to commit by renaming files. Done once, before anything is created."""
         if self._renames or self._delta is not None:
             return
-        check_folder(self.uri)
+        check_place(self._given)
         if not has_hard_links(self.uri, self._options):
             self._renames, self._options[RENAME] = True, "true"
             if self.uri not in _TOLD:
                 _TOLD.add(self.uri)
-                log.warning("%s", renames_instead(self.uri))
+                log.warning("%s", renames_instead(self._given))
 
     def _load(self) -> DeltaTable | None:
         check_is_location(self.uri)
@@ -298,7 +296,7 @@ class SplitWatermarkTable:
             self._refuse(f"has a column '{name}' that does not belong there: give another path")
 
     def _refuse(self, why: str) -> Any:
-        raise AlignmentError(f"The split-watermark table at '{self.uri}' {why}")
+        raise AlignmentError(f"The split-watermark table at '{self._given}' {why}")
 
     def _last_batch(self, app_id: str) -> int:
         """Returns the newest batch of ``app_id``, or -1 if the table has no batch of it.

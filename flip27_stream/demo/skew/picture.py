@@ -53,7 +53,7 @@ def record_built_in(table: SplitWatermarkTable, backlog: SkewedTopic, run: SkewR
                 max_event_time=backlog.last_event_time(partition, after[split]),
                 status=str(SplitStatus.ACTIVE),
                 drift_ms=fronts[partition] - min(fronts),
-                recorded_at=batch.recorded_at,
+                recorded_at=batch.began_at,
             )
             for partition, split in enumerate(backlog.splits)
         ]

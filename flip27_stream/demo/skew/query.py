@@ -30,13 +30,13 @@ class SkewBatch:
         rows: The number of rows.
         positions: The end positions.
         state_rows: The number of rows in the state store afterwards.
-        recorded_at: When it began (ms since the epoch).
+        began_at: The time at which the micro-batch began (ms since the epoch).
     """
 
     rows: int
     positions: Positions
     state_rows: int
-    recorded_at: int
+    began_at: int
 
 
 @dataclass
@@ -65,7 +65,7 @@ class SkewRun(ComparedRun[SkewBatch]):
             rows=progress.numInputRows,
             positions=positions_of(json.loads(progress.sources[0].endOffset)),
             state_rows=sum(operator.numRowsTotal for operator in progress.stateOperators),
-            recorded_at=event_time.parse(progress.timestamp),
+            began_at=event_time.parse(progress.timestamp),
         )
 
     def start(self, resources: DemoResources) -> StreamingQuery:

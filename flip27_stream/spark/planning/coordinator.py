@@ -86,7 +86,12 @@ class SourceCoordinator:
             )
             if not spec.alignment.in_catalog:
                 self._planner = GroupPlanner(
-                    spec, spec.alignment, self._planner, self._clock, self._recorder.record_commit
+                    spec,
+                    spec.alignment,
+                    self._planner,
+                    self._clock,
+                    self._recorder.record_commit,
+                    self._recorder.newest_note,
                 )
         self._readers = Readers(spec.driver, self._context, self._clock)
         self._run = QueryRun(spec)

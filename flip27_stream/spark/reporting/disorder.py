@@ -20,7 +20,13 @@ class Disorder:
         self._reports: dict[str, dict[int, SplitReport]] = {}
 
     def begin_batch(self, batch: int, read_max: Mapping[str, int | None]) -> None:
-        """Records that a batch is about to run, after the greatest event times ``read_max`` (ms), by split id."""
+        """Records that a batch is about to run.
+
+        Args:
+            batch: The number of the batch.
+            read_max: By split id, the greatest event time (ms) that was read before this batch; ``None`` if no event
+                time was read.
+        """
         if batch != self._batch:
             self._batch, self._before, self._reports = batch, read_max, {}
 

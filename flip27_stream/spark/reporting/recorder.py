@@ -60,6 +60,7 @@ class BatchRecorder:
         self._silent_batches = 0
         self._was_late = False
         self._has_prepared = False
+        self._newest_note = ""
         self._implausible = collections.Counter[str]()
         self._observations = Observations(alignment.event_time, alignment.event_time_unit or "ms")
 
@@ -86,6 +87,10 @@ class BatchRecorder:
         table = SplitWatermarkTable(self._alignment.table, self._alignment.storage_options)
         table.open()
         return table
+
+    def newest_note(self) -> str:
+        """Returns the text of the note on the newest batch that was recorded; "" before the first one."""
+        return self._newest_note
 
     def record_commit(self, version: int) -> None:
         """Records that this process has made ``version`` of the table, for the table's maintenance."""
@@ -159,9 +164,10 @@ class BatchRecorder:
         self._implausible += implausible
         for counted in self._running.metrics.values():
             self._reader_metrics.update(counted)
+        self._newest_note = self._note(self._table_rows, self._running, implausible, behind).to_text()
         metadata = {
             "watermark": "" if after.own_watermark is None else str(after.own_watermark),
-            NOTE: self._note(self._table_rows, self._running, implausible, behind).to_text(),
+            NOTE: self._newest_note,
         }
         self._warn_of_silence(self._running)
         self._observations.warn(self._alignment.source_id or self._reads or self._table_rows.source, now)

@@ -359,6 +359,10 @@ def test_a_record_without_an_event_time_is_described_without_its_values(
 def test_an_implausible_event_time_names_the_factor() -> None:
     with pytest.raises(ImplausibleEventTimeError, match=r"Divided by 1,000 it is 2026-.*event-time\.unit"):
         observed(b'{"time": %d}' % (IN_2026 * 1000), until=IN_2026 + DAY_MS)
+    with pytest.raises(
+        ImplausibleEventTimeError, match=r"Divided by 1,000 it is 1995-01-01.*event-time\.unit"
+    ):
+        observed(b'{"time": 788918400000000}', until=IN_2026 + DAY_MS)
 
 
 def test_an_implausible_timestamp_has_no_unit_that_can_be_set() -> None:

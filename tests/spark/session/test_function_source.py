@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import functools
+import pickle
+import threading
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal, cast
 
+import pyspark
 import pytest
+from pyspark import cloudpickle
 from pyspark.sql.types import StructType
 
 import flip27_stream
@@ -15,8 +22,12 @@ from flip27_stream.connectors.kafka import KafkaSourceFactory
 from flip27_stream.connectors.kinesis import KinesisSourceFactory
 from flip27_stream.connectors.pulsar import PulsarSourceFactory
 from flip27_stream.errors import ContractError, OptionError
-from flip27_stream.spark.data_source import BUILT_IN_FORMATS
+from flip27_stream.spark.data_source import data_source
+from flip27_stream.spark.format_names import BUILT_IN_FORMATS, SPARK_FORMATS
+from flip27_stream.spark.function_source import FunctionSource
 from flip27_stream.spark.planning.stream_reader import Flip27StreamReader
+
+REGISTER = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
 
 
 def shop_logs(
@@ -167,6 +178,93 @@ def test_a_name_of_other_characters_is_refused(name: str) -> None:
         ValueError, match=r"the name '.*'\. Give a name of letters, digits, '_', '-' and '\.' only"
     ):
         flip27_stream.data_source(log_folder, name=name)
+
+
+@pytest.mark.parametrize("name", [3, b"logs", ("logs",)])
+def test_a_name_of_another_type_is_refused(name: Any) -> None:
+    for source in (log_folder, LogFolder("/logs")):
+        with pytest.raises(ValueError, match=r"the name .*, which is of type \w+\. Give a text of letters"):
+            flip27_stream.data_source(source, name=name)
+
+
+@pytest.mark.parametrize("name", [*SPARK_FORMATS, "Kafka", "PARQUET", "binaryfile"])
+def test_the_names_of_formats_of_spark_are_taken(name: str) -> None:
+    """Spark would read its own format of that name, and not the source."""
+    said = f"'{name}', which is a format of Spark, .* Give another name, such as 'my_{name.lower()}'"
+    for source in (log_folder, LogFolder("/logs")):
+        with pytest.raises(ValueError, match=said):
+            flip27_stream.data_source(source, name=name)
+    assert flip27_stream.data_source(log_folder, name=f"my_{name.lower()}").name() == f"my_{name.lower()}"
+
+
+def test_the_name_of_a_factory_is_checked() -> None:
+    for name, said in (("kafka", "a format of Spark"), ("a b", "Give a name of letters"), (3, "of type int")):
+        factory = FunctionSource(log_folder, cast(str, name), lambda *_: None)
+        with pytest.raises(ValueError, match=said):
+            data_source(factory)
+
+
+def test_no_format_of_spark_is_missing_in_the_list() -> None:
+    """The list has a name from each class that Spark's own jars register as a format."""
+    jars = sorted((Path(pyspark.__file__).parent / "jars").glob("spark-*.jar"))
+    classes: dict[str, bytes] = {}
+    for jar in jars:
+        with zipfile.ZipFile(jar) as archive:
+            if REGISTER in archive.namelist():
+                lines = archive.read(REGISTER).decode().splitlines()
+                names = [line for line in lines if line and not line.startswith("#")]
+                held = set(archive.namelist())
+                for name in names:  # A name can be in the companion object of a class, too.
+                    files = [f"{name.replace('.', '/')}{end}.class" for end in ("", "$")]
+                    classes[name] = b"".join(archive.read(file) for file in files if file in held)
+    assert len(classes) > 15
+    wanted = [b"\x01" + len(name).to_bytes(2, "big") + name.encode() for name in SPARK_FORMATS]
+    assert [name for name, code in classes.items() if not any(text in code for text in wanted)] == []
+
+
+def with_a_lock() -> Callable[[str], LogFolder]:
+    lock = threading.Lock()
+
+    def make(folder: str) -> LogFolder:
+        with lock:
+            return LogFolder(folder)
+
+    return make
+
+
+def test_a_function_that_cannot_be_pickled_is_refused_at_registration() -> None:
+    with pytest.raises(
+        ValueError,
+        match=r"The function for format 'logs' cannot be sent to other processes: .*lock.* inside the function",
+    ):
+        flip27_stream.data_source(with_a_lock(), name="logs")
+
+
+class Careless(FunctionSource):
+    """A factory of one's own that holds a lock."""
+
+    def __init__(self) -> None:
+        super().__init__(log_folder, "logs", lambda *_: None)
+        self.lock = threading.Lock()
+
+
+def test_a_factory_that_cannot_be_pickled_is_refused_at_registration() -> None:
+    with pytest.raises(ValueError, match=r"The factory Careless of format 'logs' cannot be sent.*lock"):
+        data_source(Careless())
+
+
+@pytest.mark.parametrize("kind", ["function", "closure"])
+def test_a_function_with_what_it_takes_from_around_it_can_be_sent(kind: str) -> None:
+    """The class of the format is what Spark pickles."""
+    shards = 3
+
+    def closure(folder: str) -> LogFolder:
+        return LogFolder(f"{folder}/{shards}")
+
+    format_ = flip27_stream.data_source(closure if kind == "closure" else log_folder, name="logs")
+    sent = pickle.loads(cloudpickle.dumps(format_))({"folder": "/l"})  # type: ignore[no-untyped-call]
+    spec = cast(Flip27StreamReader, sent.streamReader(sent.schema()))._spec
+    assert cast(LogFolder, spec.source).folder == ("/l/3" if kind == "closure" else "/l")
 
 
 @pytest.mark.parametrize("name", [*BUILT_IN_FORMATS, "Flip27_Kafka"])

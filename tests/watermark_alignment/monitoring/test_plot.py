@@ -25,6 +25,12 @@ def table(tmp_path: Path) -> SplitWatermarkTable:
     return SplitWatermarkTable(str(tmp_path / "table"), {})
 
 
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draws pictures at the time of the first batch, so no picture says how long ago the last one was."""
+    monkeypatch.setattr("watermark_alignment.monitoring.plotting.runs.now_ms", lambda: START_MS)
+
+
 def test_one_panel_per_source_and_one_line_per_split(table: SplitWatermarkTable, tmp_path: Path) -> None:
     fill(table, "clicks")
     fill(table, "views", splits=2)
@@ -59,6 +65,7 @@ def test_an_unknown_watermark_is_a_gap(table: SplitWatermarkTable) -> None:
     assert np.isnan(drawn(line)[:, 1]).tolist() == [False, True, False]
 
 
+@pytest.mark.usefixtures("soon")
 def test_a_source_without_event_times_says_so(table: SplitWatermarkTable, tmp_path: Path) -> None:
     """The panel of such a source, as with a wrong JSON pointer, says so in words; its axis has no times."""
     table.append("clicks/1", 0, [replace(row, watermark=None) for row in split_rows(0)], {})
@@ -122,6 +129,7 @@ def test_max_drift_is_the_one_that_the_source_published(table: SplitWatermarkTab
     assert plot(table, sources=["views"]).axes[0].collections[:] == []
 
 
+@pytest.mark.usefixtures("soon")
 def test_the_words_about_the_drift_cross_no_line(table: SplitWatermarkTable) -> None:
     """They stand between the title and the panel. The lines of splits can be anywhere in the panel."""
     fill(table, "clicks")
@@ -141,6 +149,7 @@ def test_splits_are_in_natural_order_and_many_have_a_small_legend(table: SplitWa
     assert names == [*(f"clicks-{i}" for i in range(12)), "active"]
 
 
+@pytest.mark.usefixtures("soon")
 def test_of_very_many_splits_the_slowest_is_named(table: SplitWatermarkTable, tmp_path: Path) -> None:
     fill(table, "clicks", batches=3, splits=100)
     figure = plot(table)
@@ -277,6 +286,7 @@ def test_each_axis_has_several_ticks(table: SplitWatermarkTable, seconds: int) -
         assert sum(least <= tick <= most for tick in axis.get_majorticklocs()) >= 2
 
 
+@pytest.mark.usefixtures("soon")
 def test_axes_are_labelled_and_the_drift_is_said_in_words(table: SplitWatermarkTable) -> None:
     """The allowed drift is written in words, however small it is at the scale of the picture."""
     fill(table, "clicks")

@@ -224,6 +224,20 @@ def test_a_narrow_terminal_shows_names_and_states(
         assert (line.split()[:2], len(line.split())) == (["clicks-0", "ACTIVE"], words)
 
 
+def test_a_pipe_is_as_wide_as_columns_says(
+    table: SplitWatermarkTable, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Output that goes to no terminal has the width of the variable COLUMNS; without it no column is left out."""
+    fill(table, split_rows(1))
+    for columns, words in (("70", 7), ("60", 6), ("", 9), ("none", 9)):
+        monkeypatch.setenv("COLUMNS", columns)
+        lines = run("status", table.uri)[1].splitlines()
+        [line] = [line for line in lines if "clicks-0" in line]
+        assert len(line.split()) == words
+        if columns.isdigit():
+            assert max(map(len, lines)) <= int(columns)
+
+
 @pytest.mark.parametrize("name", ["a b", "a#b", "a?b", "a%b"])
 def test_a_table_at_any_path_is_read(run: Run, tmp_path: Path, name: str) -> None:
     """A table at any path is read, also at paths for which delta-rs returns no commits."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from watermark_alignment.formatting import duration, name
+from watermark_alignment.formatting import duration
+from watermark_alignment.monitoring.plotting.labels import hide_times, label, show_times
 from watermark_alignment.monitoring.plotting.line_styles import LineStyle, line_style
-from watermark_alignment.monitoring.plotting.runs import STATES, SourceRun, least
-from watermark_alignment.monitoring.plotting.timeline import SHORTEST_GAP
+from watermark_alignment.monitoring.plotting.runs import SourceRun, least
+from watermark_alignment.monitoring.plotting.strips import Over, cells, draw_states, legend_patches
 from watermark_alignment.planner import BACKLOG, GROUP
-from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.recordings import natural
 
 if TYPE_CHECKING:
@@ -22,24 +22,13 @@ if TYPE_CHECKING:
     from matplotlib.legend import Legend
     from numpy.typing import NDArray
 
-Over = Literal["time", "batch"]
-
-_STATE_COLOURS = {
-    SplitStatus.ACTIVE: "#B7DDC9",
-    SplitStatus.PAUSED: "#E69F00",
-    SplitStatus.IDLE: "#9DB7D5",
-    SplitStatus.FINISHED: "#D4D4D4",
-}
 _STEPS = {"time": "steps-post", "batch": "steps-mid"}
 _BAND = "#56B4E9"
 _CROWD, _CROWD_SLOWEST = LineStyle("#5A6B7B", 0.8, alpha=0.35), LineStyle("#D55E00", 2.0)
 _SMALL_LEGEND_ABOVE, _CROWD_ABOVE = 10, 28  # The greatest number of splits.
-_MOST_NAMES = 12  # next to the strips
 _CALENDAR = (-719_162, -719_161), (2_932_895.99, 2_932_896.99)
 """The limits of an axis (days since the epoch). Matplotlib adds margins, and fails after the year 9999."""
 _LONGEST_DRIFT_MS = 10_000 * 366 * 86_400_000
-_LONGEST_LABEL = 33
-_NARROWEST_STRIP = 0.7  # points
 _MOST_IN_A_ROW = 3  # panels
 _WIDTH, _HEIGHT = 4.6, 4.6  # of a panel (inches)
 _AXIS_LABELS = 0.9  # the width of the labels of a panel's axis (inches)
@@ -83,15 +72,15 @@ def _figure(runs: Sequence[SourceRun], over: Over) -> Figure:
         _add_title(panel, run, words[n], max(map(len, words)))
     panels[0].set_ylim(*np.clip(panels[0].get_ylim(), *_CALENDAR))
     if not any(map(_has_watermarks, runs)):
-        _hide_times(panels[0])
+        hide_times(panels[0])
     names = _AXIS_LABELS
     for n, run in enumerate(runs):
         row, column = divmod(n, columns)
         strips = figure.add_subplot(grid[2 * row + 1, column], sharex=panels[n])
-        _draw_states(strips, run, over)
+        draw_states(strips, run, over)
         names = max([names, *(_inches(label)[0] for label in strips.get_yticklabels())])
     figure.set_size_inches(columns * (names + _WIDTH), rows * (_HEIGHT + strips_high))
-    _add_legend(figure, styles, runs)
+    _add_legend(figure, styles, runs, over)
     return figure
 
 
@@ -108,7 +97,7 @@ def _draw_watermarks(panel: Axes, run: SourceRun, over: Over, styles: dict[str, 
         _draw_line(panel, run, over, watermarks, styles[split])
     if len(styles) > _CROWD_ABOVE:
         _point_out_slowest(panel, run, over)
-    _show_times(panel, "y")
+    show_times(panel, "y")
     panel.grid(color="#DDDDDD", linewidth=0.7)
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)
@@ -130,24 +119,24 @@ def _with_gaps(
 ) -> tuple[NDArray[Any], NDArray[np.datetime64]]:
     """Inserts an unknown height after each batch that no other batch followed for a long time.
 
-    While splits are known to have waited after such a batch, or after the newest one, the height stays. A single batch
-    is drawn as wide as its strip.
+    While the source is known to have been alive after such a batch, or after the newest one, the height stays. A single
+    batch is drawn as wide as its strip.
     """
     along = _along(run, over)
     if len(along) == 1:
-        along, heights = _cells(run, over)[0], np.repeat(heights, 2)
+        along, heights = cells(run, over)[0][:2], np.repeat(heights, 2)
     if over == "batch" or not len(along):
         return along, heights
     points: list[tuple[int, Any, bool]] = []  # The batch before, the time, and whether the height is known.
     newest = len(run.times) - 1
     for batch in (*run.gaps, newest):
         last = run.times[batch]
-        for begin, end in run.waits(batch):
-            if begin - last > SHORTEST_GAP:
+        for begin, end in run.alive_after[batch]:
+            if begin > last:
                 points += [(batch, last, False), (batch, begin, True)]
             points.append((batch, end, True))
             last = end
-        if batch < newest:
+        if batch < newest and last < run.begins[batch + 1]:
             points.append((batch, last, False))
     if not points:
         return along, heights
@@ -165,7 +154,7 @@ def _point_out_slowest(panel: Axes, run: SourceRun, over: Over) -> None:
         return
     _draw_line(panel, run, over, run.watermarks[slowest], _CROWD_SLOWEST)
     panel.text(
-        0.98, 0.03, f"most often slowest:\n{_label(run.splits[slowest])}",
+        0.98, 0.03, f"most often slowest:\n{label(run.splits[slowest])}",
         transform=panel.transAxes, ha="right", color=_CROWD_SLOWEST.color, fontsize="small",
     )  # fmt: skip
 
@@ -186,9 +175,14 @@ def _words(run: SourceRun) -> list[str]:
     words = []
     if not _has_watermarks(run):
         words.append("no event time was read, so no watermark is known")
+    if (silence := run.silence) is not None and (
+        run.is_there is False or (run.is_there is None and run.ends_early)
+    ):
+        ago = duration(int(silence.astype("timedelta64[ms]").astype(np.int64)))
+        words.append(f"{'gone; ' if run.is_there is False else ''}the last batch was {ago} ago")
     if (wait := run.last_wait) is not None:
         splits = "1 split waits" if wait.waiting == 1 else f"{wait.waiting:,} splits wait"
-        words.append(f"at the end, {splits} for {_HOLDERS.get(wait.held_by) or _label(wait.held_by)}")
+        words.append(f"at the end, {splits} for {_HOLDERS.get(wait.held_by) or label(wait.held_by)}")
     if run.max_drift_ms is not None:
         words.append(f"allowed drift: {duration(run.max_drift_ms)}")
     return words
@@ -196,7 +190,7 @@ def _words(run: SourceRun) -> list[str]:
 
 def _add_title(panel: Axes, run: SourceRun, words: Sequence[str], most_lines: int) -> None:
     """Adds the title and the remarks above the panel."""
-    panel.set_title(_label(run.name), fontweight="bold", pad=6 + 12 * most_lines)
+    panel.set_title(label(run.name), fontweight="bold", pad=6 + 12 * most_lines)
     if words:
         panel.text(
             0.5, 1.01, "\n".join(words),
@@ -210,102 +204,7 @@ def _at(times: NDArray[np.datetime64], run: SourceRun) -> NDArray[np.datetime64]
     return np.where(places < 0, np.datetime64("NaT"), run.floor[np.maximum(places, 0)])
 
 
-def _draw_states(strips: Axes, run: SourceRun, over: Over) -> None:
-    from matplotlib.colors import BoundaryNorm, ListedColormap
-    from matplotlib.ticker import MaxNLocator
-
-    colours = ListedColormap([_STATE_COLOURS[state] for state in STATES])
-    norm = BoundaryNorm(np.arange(-0.5, len(STATES)), colours.N)
-    edges, shown = _cells(run, over)
-    rows = np.arange(len(run.splits) + 1) - 0.5
-    strips.pcolormesh(
-        edges,
-        rows,
-        shown,
-        cmap=colours,
-        norm=norm,
-        rasterized=True,
-        edgecolors="face",
-        linewidth=_NARROWEST_STRIP,
-    )
-    if over == "time":
-        _draw_pauses(strips, run)
-    strips.set_ylim(len(run.splits) - 0.5, -0.5)
-    if len(run.splits) <= _MOST_NAMES:
-        strips.set_yticks(range(len(run.splits)), [_label(split) for split in run.splits], fontsize="x-small")
-        for border in rows[1:-1]:
-            strips.axhline(border, color="white", linewidth=1.5)
-    else:
-        strips.set_yticks([])
-        strips.set_ylabel(f"{len(run.splits)} splits", fontsize="small")
-    strips.spines[:].set_visible(False)
-    if over == "time":
-        _show_times(strips, "x")
-        strips.set_xlabel("recorded at (UTC)", fontsize="small", loc="left")
-    else:
-        strips.xaxis.set_major_locator(MaxNLocator(integer=True))
-        strips.set_xlabel("batch")
-
-
-def _cells(run: SourceRun, over: Over) -> tuple[NDArray[Any], np.ma.MaskedArray[Any, Any]]:
-    """Returns the borders and the states of a strip's cells: one for each batch, masked if no batch was recorded."""
-    shown = np.ma.masked_less(run.states, 0)
-    if over == "batch":
-        return np.append(run.batches[:1] - 0.5, run.batches + 0.5), shown
-    first = run.begins
-    gaps = run.gaps
-    edges = np.insert(np.append(first[:1], run.times), gaps + 2, first[gaps + 1])
-    states = np.insert(run.states, gaps + 1, -1, axis=1)
-    if run.silent_until is not None:
-        edges = np.append(edges, run.silent_until)
-        states = np.insert(states, states.shape[1], -1, axis=1)
-    return edges, np.ma.masked_less(states, 0)
-
-
-def _draw_pauses(strips: Axes, run: SourceRun) -> None:
-    """Draws the known pauses of splits in times without a batch, and after the newest batch."""
-    if not len(run.times):
-        return
-    ends = run.times
-    starts = np.append(run.begins[1:], np.datetime64("9999-12-31"))
-    for begin, end in zip(ends, starts, strict=True):
-        for pause in run.pauses:
-            left, right = max(pause.begin, begin), min(pause.end, end)
-            for split in pause.splits if left < right else ():
-                strips.fill_betweenx(
-                    [split - 0.5, split + 0.5],
-                    left,
-                    right,
-                    color=_STATE_COLOURS[SplitStatus.PAUSED],
-                    linewidth=0,
-                )
-
-
-def _show_times(axes: Axes, which: Literal["x", "y"]) -> None:
-    from matplotlib.dates import MINUTELY, SECONDLY, AutoDateLocator, ConciseDateFormatter
-
-    axis = axes.yaxis if which == "y" else axes.xaxis
-    fewest, most = (5, 11) if which == "y" else (2, 6)
-    locator = AutoDateLocator(tz="UTC", minticks=fewest, maxticks=most)  # type: ignore[no-untyped-call]
-    for unit in (MINUTELY, SECONDLY):  # Matplotlib goes from 1 to 5, which can leave a single tick
-        locator.intervald[unit] = [1, 2, 5, 10, 15, 30]
-    axis.set_major_locator(locator)
-    formatter = ConciseDateFormatter(locator, tz="UTC")  # type: ignore[no-untyped-call]
-    formatter.formats = ["%Y", "%b", "%d %b", "%H:%M", "%H:%M", "%H:%M:%S.%f"]
-    formatter.zero_formats = ["", "%Y", "%d %b", "%d %b", "%H:%M", "%H:%M:%S"]
-    formatter.offset_formats = ["", "%Y", "%Y", "%Y-%m-%d", "%Y-%m-%d", "%Y-%m-%d"]
-    axis.set_major_formatter(formatter)
-
-
-def _hide_times(panel: Axes) -> None:
-    """Removes the ticks of an axis without times. Matplotlib would show days of January 1970."""
-    from matplotlib.ticker import NullFormatter, NullLocator
-
-    panel.yaxis.set_major_locator(NullLocator())
-    panel.yaxis.set_major_formatter(NullFormatter())
-
-
-def _add_legend(figure: Figure, styles: dict[str, LineStyle], runs: Sequence[SourceRun]) -> None:
+def _add_legend(figure: Figure, styles: dict[str, LineStyle], runs: Sequence[SourceRun], over: Over) -> None:
     """Adds the legend next to the panels, or for many splits below them in small type.
 
     For very many splits the legend does not name them.
@@ -316,16 +215,10 @@ def _add_legend(figure: Figure, styles: dict[str, LineStyle], runs: Sequence[Sou
     handles: list[Artist] = []
     if len(styles) <= _CROWD_ABOVE:
         handles += [
-            Line2D([], [], label=_label(split), **style._replace(offset=0).for_matplotlib())
+            Line2D([], [], label=label(split), **style._replace(offset=0).for_matplotlib())
             for split, style in styles.items()
         ]
-    seen = {int(number) for run in runs for number in np.unique(run.states)}
-    seen |= {STATES.index(SplitStatus.PAUSED) for run in runs if run.pauses}
-    handles += [
-        Patch(color=_STATE_COLOURS[state], label=state.lower()) for n, state in enumerate(STATES) if n in seen
-    ]
-    if any(len(run.gaps) or len(run.pauses) or run.silent_until is not None for run in runs):
-        handles.append(Patch(facecolor="white", edgecolor="#B0B0B0", label="no batch recorded"))
+    handles += legend_patches(runs, over)
     if any(run.max_drift_ms is not None for run in runs):
         handles.append(Patch(color=_BAND, alpha=0.25, label="allowed drift"))
     width, height = figure.get_size_inches()
@@ -358,12 +251,3 @@ def _inches(artist: Artist) -> tuple[float, float]:
 
 def _style(index: int, splits: int) -> LineStyle:
     return _CROWD if splits > _CROWD_ABOVE else line_style(index, splits)
-
-
-def _label(given: str) -> str:
-    """Returns a short name. Of a long name, such as a path, it keeps the parts that differ from other names."""
-    shown = name(given)
-    if len(shown) > _LONGEST_LABEL:
-        shown = shown.rpartition("/")[2]
-    begin, end = 2 * _LONGEST_LABEL // 3, _LONGEST_LABEL // 3
-    return shown if len(shown) <= _LONGEST_LABEL else f"{shown[:begin]}…{shown[-end:]}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,16 +11,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flip27_stream.wall_clock import now_ms
 from watermark_alignment.group.member_info import MemberInfo, members_in
 from watermark_alignment.monitoring.plotting.timeline import (
     SHORTEST_GAP,
     Pause,
+    Span,
+    Told,
     begins,
-    pauses,
-    plans,
-    starts,
+    clipped,
+    joined,
+    longest_usual,
+    told,
+    usual_interval,
 )
 from watermark_alignment.monitoring.source_names import named_by_splits, source_names
+from watermark_alignment.monitoring.status import is_there
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.recordings import (
     Member,
@@ -55,6 +60,8 @@ class SourceRun:
         max_drift_ms: The allowed drift (ms); ``None`` if it is unknown.
         name: The name of the source.
         pauses: The recent times in which splits waited.
+        lives: The known times in which its query ran.
+        is_there: Whether it is in its group now; ``None`` if this is not known.
         starts: The known times at which its query was started.
         plans: The time at which each batch was planned; NaT if unknown.
         now: The time at which the run was read.
@@ -69,6 +76,8 @@ class SourceRun:
     max_drift_ms: int | None
     name: str
     pauses: Sequence[Pause] = ()
+    lives: Sequence[Span] = ()
+    is_there: bool | None = None
     starts: NDArray[np.datetime64] | None = None
     plans: NDArray[np.datetime64] | None = None
     now: np.datetime64 | None = None
@@ -79,29 +88,68 @@ class SourceRun:
         return begins(self.times, self.starts, self.plans)
 
     @property
-    def silent_until(self) -> np.datetime64 | None:
-        """The end of the time without a recording after the newest batch, if it is worth drawing.
+    def silence(self) -> np.timedelta64 | None:
+        """The time since the newest batch was recorded; ``None`` if it is not known."""
+        return None if self.now is None else self.now - self.times[-1]
 
-        If that time is longer than the time of all batches, the query was perhaps stopped for good.
+    @property
+    def silent_until(self) -> np.datetime64 | None:
+        """The end of the time after the newest batch, if that time is worth drawing.
+
+        It is worth drawing as far as the source is known to have been alive. If the source is not alive and that time
+        is longer than the time of all batches, the query was perhaps stopped for good.
         """
-        if self.now is None or not SHORTEST_GAP < self.now - self.times[-1] <= self.times[-1] - self.times[0]:
-            return None
-        return self.now
+        known = self.alive_after[len(self.times) - 1]
+        is_alive = self.now is not None and any(life.end >= self.now for life in self.lives)
+        took = self.times[-1] - self.times[0]
+        if self.silence is not None and not is_alive and SHORTEST_GAP < self.silence <= took:
+            return self.now
+        return known[-1].end if known else None
+
+    @property
+    def ends_early(self) -> bool:
+        """Whether the picture ends long before now."""
+        until = self.silent_until
+        shown = self.times[-1] if until is None else until
+        return self.now is not None and bool(self.now - shown > SHORTEST_GAP)
 
     @property
     def gaps(self) -> NDArray[np.intp]:
         """The indices of the batches that no other batch followed for a long time."""
         return np.flatnonzero(self.begins[1:] > self.times[:-1])
 
-    def waits(self, batch: int) -> list[tuple[np.datetime64, np.datetime64]]:
-        """Returns when splits waited between a batch and the next batch: pairs of a beginning and an end.
+    @cached_property
+    def alive_after(self) -> Mapping[int, Sequence[Span]]:
+        """The times in which the source is known to have been alive after a batch and before the next one began.
 
-        Args:
-            batch: The index of the batch.
+        They are by the index of the batch: for those of :attr:`gaps`, and the newest. After the newest batch, a usual
+        time without a batch does not count, unless splits wait.
         """
-        following = self.begins[batch + 1] if batch + 1 < len(self.times) else np.datetime64("9999-12-31")
-        bounds = [(max(pause.begin, self.times[batch]), min(pause.end, following)) for pause in self.pauses]
-        return sorted((begin, end) for begin, end in bounds if begin < end)
+        newest, usual = len(self.times) - 1, usual_interval(self.times[1:] - self.begins[1:])
+        now = self.times[-1] if self.now is None else self.now
+        found = {
+            batch: self._alive_between(
+                self.times[batch], self.begins[batch + 1], SHORTEST_GAP, self.begins[batch + 1]
+            )
+            for batch in self.gaps.tolist()
+        }
+        return {**found, newest: self._alive_between(self.times[-1], now, longest_usual(usual))}
+
+    def _alive_between(
+        self,
+        last: np.datetime64,
+        end: np.datetime64,
+        longest: np.timedelta64,
+        border: np.datetime64 | None = None,
+    ) -> Sequence[Span]:
+        """Returns the times between two times in which the source lived for more than ``longest``, or splits waited.
+
+        They begin at ``last``, and end at ``border``, if they are not far from these.
+        """
+        lives = [life for life in clipped(self.lives, last, end) if life.end - life.begin > longest]
+        known = [*lives, *clipped(self.pauses, last, end)]
+        borders = [Span(time, time) for time in (last, border) if time is not None]
+        return [span for span in joined([*borders, *known]) if span.begin < span.end] if known else []
 
     @property
     def last_wait(self) -> Pause | None:
@@ -139,12 +187,15 @@ def read_runs(
     recordings = Recordings(table)
     commits = recordings.look().commits
     infos = members_in(commits)
+    now = now_ms()
     there = recordings.newest()
     by_splits = recordings.splits({m: there[m] for m in named_by_splits(infos, there)})
     names = source_names(infos, {m: by_splits.get(m, ()) for m in there})
     newest = {m: r for m, r in there.items() if group in (None, m.group)}
     if sources is None:
-        members = sorted(_overlapping(newest, batches, recordings), key=lambda member: natural(names[member]))
+        members = sorted(
+            _overlapping(newest, batches, recordings, infos), key=lambda member: natural(names[member])
+        )
     else:
         members = _named(newest, sources, names)
     missing = {s for s in sources or () if not any(s in (m.source, names[m]) for m in members)}
@@ -155,15 +206,23 @@ def read_runs(
     rows = recordings.rows({m: _range(newest[m], batches) for m in members})
     runs = [_run(member, names[member], _of(rows, member), infos.get(member)) for member in members]
     return [
-        replace(
-            run,
-            pauses=pauses(commits, run.member, run.splits),
-            starts=starts(commits, run.member),
-            plans=plans(commits, run.member, run.batches.tolist()),
-            now=np.datetime64(time.time_ns() // 1000, "us"),
-        )
+        _informed(run, told(commits, run.member, run.splits, run.batches.tolist(), now), infos, now)
         for run in runs
     ]
+
+
+def _informed(run: SourceRun, told: Told, infos: Mapping[Member, MemberInfo], now: int) -> SourceRun:
+    """Returns the run with what its source told, at the time ``now`` (ms since the epoch)."""
+    recorded_at = int(run.times[-1].astype("datetime64[ms]").astype(np.int64))
+    return replace(
+        run,
+        pauses=told.pauses,
+        lives=told.lives,
+        starts=told.starts,
+        plans=told.plans,
+        is_there=is_there(run.member, infos, recorded_at, now),
+        now=np.datetime64(now, "ms"),
+    )
 
 
 def _named(
@@ -172,14 +231,20 @@ def _named(
     return [m for source in sources for m in sorted(newest) if source in (m.source, names[m])]
 
 
-def _overlapping(newest: Mapping[Member, Recording], batches: int, recordings: Recordings) -> list[Member]:
-    """Returns the sources that ran at the same time as the newest one."""
+def _overlapping(
+    newest: Mapping[Member, Recording],
+    batches: int,
+    recordings: Recordings,
+    infos: Mapping[Member, MemberInfo],
+) -> list[Member]:
+    """Returns the sources that ran at the same time as the newest one, also if they recorded no batch then."""
     if not newest:
         return []
     latest = max(newest, key=lambda member: newest[member].at)
     rows = _latest(recordings.rows({latest: _range(newest[latest], batches)}))
     begin = rows["recorded_at"][0].cast(pa.int64()).as_py()
-    return [member for member, recording in newest.items() if recording.at >= begin]
+    last = {m: max(r.at, infos.get(m, MemberInfo()).known_until * 1000) for m, r in newest.items()}
+    return [member for member, at in last.items() if at >= begin]
 
 
 def _range(newest: Recording, batches: int) -> range:
@@ -215,7 +280,7 @@ def _run(member: Member, name: str, rows: pa.Table, info: MemberInfo | None) -> 
         batches=batches,
         watermarks=watermarks,
         states=states,
-        max_drift_ms=info.note.max_drift_ms if info is not None and info.note is not None else None,
+        max_drift_ms=info.max_drift_ms if info is not None else None,
         name=name,
     )
 

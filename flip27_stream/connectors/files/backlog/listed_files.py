@@ -127,7 +127,7 @@ class ListedFiles(Backlog[ListingChanges, ProcessedFilesState]):
         self._not_before = ended + (_SHARE - 1) * min(before, self._took_s)
 
     def _with_files_listed_before(self, under: FoundByPath) -> FoundByPath | None:
-        """Replaces the files of a path that became empty by the files that were listed there before.
+        """Returns ``under``, with the files that were listed before for each path that became empty.
 
         An empty path does not prove that its files were deleted: a disk can be unavailable for a moment.
 

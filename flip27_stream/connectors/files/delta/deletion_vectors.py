@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -39,7 +40,7 @@ def deletion_vectors(log: LogFiles, version: int, what: str) -> Mapping[str, Des
     Args:
         log: The log of the table.
         version: The version of the table.
-        what: The table, for errors.
+        what: The table, for errors, as in 'of the Delta table /clicks'.
 
     Raises:
         DataLossError: Versions are missing in the log.
@@ -105,7 +106,8 @@ def _of_checkpoint(log: LogFiles, checkpoint: Checkpoint, what: str) -> Iterator
             yield from _described(_structs(table, "add"))
             sidecars = [one["path"] for one in _structs(table, "sidecar")]
         for sidecar in sidecars:
-            yield from _described(_structs(_table(log, f"_sidecars/{sidecar}", what), "add"))
+            name = unquote(sidecar).rpartition("/")[2]  # Some writers give the whole URI.
+            yield from _described(_structs(_table(log, f"_sidecars/{name}", what), "add"))
 
 
 def _table(log: LogFiles, name: str, what: str) -> pa.Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -15,6 +15,10 @@ from flip27_stream.connectors.files.storage.found_file import FoundFile
 from flip27_stream.errors import ConnectorError, UnreachableError
 
 Action = Mapping[str, Any]
+
+_REPAIR: Final = (
+    "Restore the file from a backup, or start the query with a new checkpoint on a copy of the table."
+)
 
 
 @dataclass(frozen=True)
@@ -73,14 +77,14 @@ class Commit:
     restores: bool = False
 
 
-def actions(data: bytes, version: str) -> list[Action]:
+def actions(data: bytes, what: str) -> list[Action]:
     """Returns the actions in a file of the log.
 
     Lines are divided at line feeds only, since names can have other line breaks in them.
 
     Args:
         data: The bytes of the file.
-        version: The name of the file, for errors.
+        what: The version or the checkpoint of the table, for errors.
 
     Raises:
         UnreachableError: The file has no action, or ends within an action: it is being written, on a storage where
@@ -88,24 +92,22 @@ def actions(data: bytes, version: str) -> list[Action]:
         ConnectorError: A line is not a JSON object.
     """
     lines = [line for line in data.split(b"\n") if line.strip()]
-    found = [_action(line, version, is_cut=line is lines[-1] and not data.endswith(b"\n")) for line in lines]
+    found = [_action(line, what, is_cut=line is lines[-1] and not data.endswith(b"\n")) for line in lines]
     if not found:
-        raise UnreachableError(f"{version} has a log without any action.")
+        raise UnreachableError(f"{what} has no action.")
     if not all(isinstance(action, dict) for action in found):
-        raise ConnectorError(f"{version} has a log with a line that is not a JSON object.")
+        raise ConnectorError(f"{what} has a line that is not a JSON object. {_REPAIR}")
     return found
 
 
-def _action(line: bytes, version: str, *, is_cut: bool) -> Action:
+def _action(line: bytes, what: str, *, is_cut: bool) -> Action:
     try:
         action: Action = json.loads(line)
         return action
     except ValueError as error:
         if is_cut and line.startswith(b"{"):
-            raise UnreachableError(
-                f"{version} has a log that is not JSON yet, since it ends within an action: {error}."
-            ) from error
-        raise ConnectorError(f"{version} has a log that is not JSON: {error}.") from error
+            raise UnreachableError(f"{what} is not complete: it ends within an action ({error}).") from error
+        raise ConnectorError(f"{what} has a line that is not JSON: {error}. {_REPAIR}") from error
 
 
 def all_of(kind: str, among: Sequence[Action]) -> list[Action]:

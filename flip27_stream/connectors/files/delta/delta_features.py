@@ -20,9 +20,8 @@ _READ: Final = {
 }
 _VARIANT: Final = "columns of type variant are not read; copy the table without them"
 _OF_CATALOG: Final = (
-    "the newest commits are in its catalog, not in its folder; read a copy of it, or turn the feature off (ALTER "
-    "TABLE ... "
-    "DROP FEATURE)"
+    "the newest commits are in its catalog, not in its folder; read a copy of it, or turn the feature off "
+    "(ALTER TABLE ... DROP FEATURE)"
 )
 REFUSED: Final = {
     "catalogManaged": _OF_CATALOG,
@@ -36,6 +35,7 @@ REFUSED: Final = {
 
 _LATEST_READER: Final = 3
 _NO_VALUE: Final = re.compile(r"Failed to parse value '(.*?)' as '(.+?)'")
+_CATALOG_COMMITS: Final = re.compile(r"catalog-managed table|Max catalog version", re.IGNORECASE)
 _NO_TYPE: Final = re.compile(r"Unsupported Delta table type: '(.+?)'")
 
 
@@ -60,19 +60,22 @@ def check_protocol(table: str, reader: int, features: Sequence[str]) -> None:
         )
 
 
-def refuse_columns(table: str, error: Exception) -> None:
-    """Raises a clear error if ``error`` of delta-rs means that a column cannot be read; otherwise does nothing.
+def refuse_unreadable(table: str, error: Exception) -> None:
+    """Raises a clear error if ``error`` of delta-rs means that the table cannot be read; otherwise does nothing.
 
-    delta-rs does not know the types of some columns. A partition value that was written before the type of its column
-    was widened does not always parse as the wider type: ``1.5`` is not a value of a decimal with two digits.
+    delta-rs does not read tables whose newest commits are in a catalog, and does not know the types of some columns.
+    A partition value that was written before the type of its column was widened does not always parse as the wider
+    type: ``1.5`` is not a value of a decimal with two digits.
 
     Args:
         table: The table, for the error.
         error: The error of delta-rs.
 
     Raises:
-        ConnectorError: delta-rs cannot read a column. The text names the type.
+        ConnectorError: delta-rs cannot read the table or a column. The text names the feature or the type.
     """
+    if _CATALOG_COMMITS.search(str(error)):
+        check_protocol(table, _LATEST_READER, ["catalogManaged"])
     if found := _NO_TYPE.search(str(error)):
         raise ConnectorError(
             f"{table} has a column of type {found[1]}, which is not read. Copy the table without that column."

@@ -23,7 +23,7 @@ from flip27_stream.connectors.files.delta.delta_commit import (
     actions,
     all_of,
 )
-from flip27_stream.connectors.files.delta.delta_features import check_protocol, refuse_columns
+from flip27_stream.connectors.files.delta.delta_features import check_protocol, refuse_unreadable
 from flip27_stream.connectors.files.delta.delta_log_files import LogFiles
 from flip27_stream.connectors.files.delta.delta_snapshot import data_files
 from flip27_stream.connectors.files.delta.delta_times import commit_time, rising
@@ -142,7 +142,7 @@ class DeltaLog:
         """Returns the deletion vectors of a snapshot, by the path of the data file in the log."""
         if "deletionVectors" not in (table.protocol().reader_features or ()):
             return {}
-        found = deletion_vectors(self.files, table.version(), self._what)
+        found = deletion_vectors(self.files, table.version(), f"the Delta table {self.uri}")
         return {path: DeletionVector.of(descriptor, self.path) for path, descriptor in found.items()}
 
     def commits(self, after: int) -> Iterator[Commit]:
@@ -206,7 +206,7 @@ class DeltaLog:
             yield
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ConnectorError(
-                f"{self._name(version)} has a log that does not have Delta's format: {type(error).__name__} {error}."
+                f"{self._name(version)} does not have Delta's format: {type(error).__name__} {error}."
             ) from error
 
     def _parsed(self, version: int, among: Sequence[Action]) -> Commit:
@@ -226,7 +226,7 @@ class DeltaLog:
         try:
             return pa.schema(Schema.from_json(text).to_arrow())
         except ValueError as error:
-            refuse_columns(self._what, error)
+            refuse_unreadable(self._what, error)
             raise
 
     def added(self, commit: Commit, mapping: ColumnMapping | None = None) -> list[DataFile]:
@@ -283,7 +283,7 @@ class DeltaLog:
         except OSError as error:
             raise storage_error(self._unread, error, self.uri) from error
         except (DeltaError, ValueError) as error:
-            refuse_columns(self._what, error)
+            refuse_unreadable(self._what, error)
             if version is None and isinstance(error, TableNotFoundError):
                 raise UnreachableError(f"There is no Delta table at {self.uri} (option 'path').") from error
             if version is None:

@@ -20,7 +20,11 @@ from flip27_stream.errors import RecordFormatError
 
 _WHOLE: Final = re.compile(r"[+-]?\d+", re.ASCII)
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
-_NO_NUMBER: Final = re.compile(r"[+-]?Infinity|[+-]?NaN")
+_DOUBLE: Final = re.compile(
+    r"[\0- ]*[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[dDfF]?)[\0- ]*", re.ASCII
+)
+"""Java's ``Double.parseDouble``, without hexadecimal numbers."""
+
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d)?", re.ASCII)
 _MOST_DIGITS: Final = 38
@@ -78,7 +82,7 @@ def _inferred(text: str) -> pa.DataType:
         return _of_whole(int(text))
     if _NUMBER.fullmatch(text):
         return _of_decimal(Decimal(text))
-    if _NO_NUMBER.fullmatch(text):
+    if _DOUBLE.fullmatch(text):
         return pa.float64()
     with suppress(ValueError):
         if _TIME.fullmatch(text) and datetime.fromisoformat(text[:19]):

@@ -319,11 +319,19 @@ def _constant(text: str | None, field: pa.Field, what: str) -> pa.Scalar:
         )
     try:
         local = pa.scalar(text).cast(LOCAL) if field.type == INSTANT and text[-1:].isdigit() else None
-        return pa.scalar(text).cast(field.type) if local is None else local.cast(INSTANT)
+        if local is not None:
+            return local.cast(INSTANT)
+        return pa.scalar(_without_suffix(text) if pt.is_floating(field.type) else text).cast(field.type)
     except pa.ArrowException as error:
         raise RecordFormatError(
             f"Column '{field.name}' of the partition of {what} is {text!r}, which is not a value of {field.type}."
         ) from error
+
+
+def _without_suffix(number: str) -> str:
+    """Returns a number in Java's form, such as ``7f`` with blanks around it, in the form that Arrow casts."""
+    plain = number.strip()
+    return plain[:-1] if plain[-1:] in ("d", "D", "f", "F") else plain
 
 
 def with_constants(

@@ -39,7 +39,8 @@ class CsvFormat(LineFormat):
         for column in self.columns or ():
             if pt.is_nested(column.type):
                 raise OptionError(
-                    f"Column '{column.name}' of the schema is {column.type}; CSV has no such values."
+                    f"Column '{column.name}' of the schema is {column.type}; CSV has no such values. Leave the "
+                    "column out of .schema(...)."
                 )
 
     @property

@@ -49,7 +49,7 @@ class OpenedFiles:
 
         Raises:
             FileMissingError: A file is missing.
-            Flip27Error: A file cannot be read. If such files are skipped, it is retired instead.
+            Flip27Error: A file cannot be read. If unreadable files are skipped, its split is retired, without an error.
         """
         splits = self._context.assigned_splits()
         begun = [(n, at) for n, s in splits.items() if (at := positions.get(n, 0)) < s.length]

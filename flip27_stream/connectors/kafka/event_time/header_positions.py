@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from flip27_stream.arrays import Flags, Int64s
-from flip27_stream.connectors.kafka.records.header_columns import HeaderColumns
+from flip27_stream.connectors.kafka.records.batch_header_columns import BatchHeaderColumns
 
 
 class HeaderPositions:
@@ -31,7 +31,7 @@ class HeaderPositions:
 
     def __init__(
         self,
-        headers: HeaderColumns,
+        headers: BatchHeaderColumns,
         positions: Int64s,
         ends: Int64s,
         budget: int | None,
@@ -77,14 +77,14 @@ class HeaderPositions:
         return positions - self._positions
 
 
-def _covered(inside: HeaderColumns, ends: Int64s) -> Flags:
+def _covered(inside: BatchHeaderColumns, ends: Int64s) -> Flags:
     """Returns for each log whether its batches reach the end of its range."""
     covered = np.zeros(len(ends), bool)
     covered[inside.logs[inside.stops == ends[inside.logs]]] = True
     return covered
 
 
-def _plausible(data: HeaderColumns, plausible_until: int | None, logs: int) -> Flags:
+def _plausible(data: BatchHeaderColumns, plausible_until: int | None, logs: int) -> Flags:
     """Returns for each log whether all its batches have timestamps, none of which is implausible."""
     plausible = np.ones(logs, bool)
     wrong = data.greatest < 0

@@ -11,7 +11,10 @@ import numpy as np
 from flip27_stream.arrays import Int64s
 from flip27_stream.connectors.kafka.client.protocol import FetchedPartition
 from flip27_stream.connectors.kafka.event_time.event_time_cache import Chunk
-from flip27_stream.connectors.kafka.records.header_columns import HeaderColumns, header_columns
+from flip27_stream.connectors.kafka.records.batch_header_columns import (
+    BatchHeaderColumns,
+    batch_header_columns,
+)
 from flip27_stream.connectors.kafka.split import TopicPartition
 
 _MOST_UNDECODED = 128 << 20
@@ -40,7 +43,7 @@ class UndecodedLogs(Set[TopicPartition]):
     def __init__(self, decoder: Decoder) -> None:
         self.chunks: dict[TopicPartition, Chunk] = {}
         self.partitions: list[TopicPartition] = []
-        self.headers = HeaderColumns.empty()
+        self.headers = BatchHeaderColumns.empty()
         self.size = 0
         self._decoder = decoder
         self._answers: dict[TopicPartition, tuple[int, FetchedPartition]] = {}
@@ -56,14 +59,16 @@ class UndecodedLogs(Set[TopicPartition]):
         offsets: Sequence[int],
         answers: Sequence[FetchedPartition],
     ) -> None:
-        """Adds the partitions with a complete record batch whose headers can be used; see :func:`header_columns`.
+        """Adds the partitions with a complete record batch whose headers can be used; see :func:`batch_header_columns`.
 
         Args:
             partitions: The partitions whose leaders answered.
             offsets: The offset of the fetch of each partition.
             answers: The answer about each partition, which has no error and no aborted transactions.
         """
-        headers, usable = header_columns([answer.records for answer in answers], np.array(offsets, np.int64))
+        headers, usable = batch_header_columns(
+            [answer.records for answer in answers], np.array(offsets, np.int64)
+        )
         taken = np.zeros(len(answers), bool)
         taken[headers.logs] = True
         taken &= usable

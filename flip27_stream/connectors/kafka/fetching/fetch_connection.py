@@ -32,6 +32,9 @@ _LARGEST_GREETING = 1 << 20
 """The greatest response (bytes) while a connection is set up, as in planning."""
 LARGEST_BATCH = 1 << 30
 """The greatest record batch (bytes). A broker sends the first batch of a response whole, even if it is larger."""
+# A wait for more of a large response ends at this number of bytes. If it ended at each byte, the task and the broker
+# would wake each other for every 70 kB.
+_LARGE_PART = 512 << 10
 # The share of a session's life time; when it is over, the broker closes the connection (KIP-368).
 _RENEW_AT = 0.85
 _NOT_YET = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
@@ -51,6 +54,8 @@ class FetchConnection:
         endpoint: Host and port of the broker.
         name: ``host:port`` of the broker, for messages.
         versions: The versions of requests that the broker supports.
+        waits_for_large_parts: Whether the socket becomes readable only when a large part of the response has come
+            (``SO_RCVLOWAT``). Smaller parts can be received nevertheless.
 
     Raises:
         OSError: The broker cannot be reached, or does not answer in time.
@@ -74,6 +79,7 @@ class FetchConnection:
         self._largest = _LARGEST_GREETING
         self._used = time.monotonic()
         self._expires = float("inf")
+        self.waits_for_large_parts = False
         self.endpoint = (host, port)
         self.name = f"{host}:{port}"
         timeout_ms = min(options.connection_setup_timeout_ms, options.request_timeout_ms)
@@ -164,8 +170,16 @@ class FetchConnection:
             while (missing := _HEAD.size + len(self._body) - self._received) > 0:
                 self._take(self._body[-missing:])
         except _NOT_YET:
+            self._wait_for_large_parts(_HEAD.size + len(self._body) - self._received > 2 * _LARGE_PART)
             return None
+        self._wait_for_large_parts(False)
         return self._body
+
+    def _wait_for_large_parts(self, wanted: bool) -> None:
+        if wanted != self.waits_for_large_parts:
+            mark = _LARGE_PART if wanted else 1
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, mark)
+            self.waits_for_large_parts = wanted
 
     def _send(self, data: bytes) -> None:
         self._received, self._body = 0, memoryview(b"")  # a large response is freed as soon as it is decoded

@@ -265,12 +265,17 @@ class Fetcher:
         return connection
 
     def _readable(self, seconds: float) -> list[int]:
-        """Waits up to ``seconds``, or until a connection is made, and returns the brokers that have sent data."""
+        """Waits up to ``seconds``, or until a connection is made, and returns the brokers that have sent data.
+
+        After a wait to its end it also returns brokers whose connection :attr:`~FetchConnection.waits_for_large_parts`.
+        """
         poll = select.poll()
         nodes = {sent.connection.fileno(): node for node, sent in self._in_flight.items()}
         for descriptor in (*nodes, *(attempt.fileno() for attempt, _ in self._attempts.values())):
             poll.register(descriptor, select.POLLIN)
-        return [nodes[descriptor] for descriptor, _ in poll.poll(seconds * 1000) if descriptor in nodes]
+        if found := poll.poll(seconds * 1000):
+            return [nodes[descriptor] for descriptor, _ in found if descriptor in nodes]
+        return [node for node, sent in self._in_flight.items() if sent.connection.waits_for_large_parts]
 
     def _receive(self, node: int) -> Answer | None:
         sent = self._in_flight[node]

@@ -6,7 +6,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -22,10 +22,11 @@ from flip27_stream.connectors.kafka.client.protocol import (
     refusal,
     retriable,
 )
+from flip27_stream.connectors.kafka.fetching.fetch_size import FetchSize
 from flip27_stream.connectors.kafka.fetching.fetcher import Answer
 from flip27_stream.connectors.kafka.fetching.fetcher_pool import FETCHERS
 from flip27_stream.connectors.kafka.options.source_options import TRUSTED_CLUSTER, KafkaOptions
-from flip27_stream.connectors.kafka.records.batch_headers import end_of_batches
+from flip27_stream.connectors.kafka.records.batch_headers import complete_batches
 from flip27_stream.connectors.kafka.records.record_batches import DecodedRecords, decode
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
 from flip27_stream.connectors.kafka.values.rows import RowLayout, RowMaker, record_timestamps
@@ -37,13 +38,11 @@ _POLL_S = 0.5
 _RETRY_S = 0.05
 _LONGEST_TURN_S = 5.0
 _GONE_AFTER_S = 5.0
-_LEAST_FETCH = 64 << 10
 _NO_SUCH_TOPIC = (
     "nothing: the topic was deleted, or created again (if it was migrated to another cluster with its offsets kept, "
     f"see option '{TRUSTED_CLUSTER.name}')"
 )
 _DECODED_AT_ONCE = 1 << 22
-_GUESSED_RECORD = 1 << 10
 
 
 @dataclass
@@ -55,6 +54,7 @@ class _Progress:
         position: The offset after the last record that was emitted or that is in a response to be decoded.
         stop: The end of the range, exclusively.
         rows: Makes record batches of the records.
+        fetch_size: Estimates the size of the next fetch.
         topic_id: The id of the topic; empty if it is not known.
         waited: The time that the split has waited, in seconds, since its leader last sent records of any split of the
             same request. A response has room for some splits, and the others wait for the next response.
@@ -66,15 +66,11 @@ class _Progress:
     position: int
     stop: int
     rows: RowMaker
+    fetch_size: FetchSize = field(default_factory=FetchSize)
     topic_id: str = ""
     waited: float = 0.0
     asked: int | None = None
     unknown: float | None = None
-
-    @property
-    def next_fetch(self) -> int:
-        """The size of the next fetch in bytes, estimated from the rest of the range, which is often small."""
-        return max(_LEAST_FETCH, (self.stop - self.position) * _GUESSED_RECORD)
 
 
 @dataclass
@@ -137,7 +133,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
                 tp = split.topic_partition
                 start, stop = split.starting_offset, split.stopping_offset
                 rows = RowMaker(tp, self._layout)
-                self._reading[tp] = _Progress(split.split_id, start, stop, rows, split.topic_id)
+                self._reading[tp] = _Progress(split.split_id, start, stop, rows, topic_id=split.topic_id)
 
     def notify_no_more_splits(self) -> None:
         """Does nothing: the reader gets all its splits at the start."""
@@ -181,7 +177,8 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             node = self._replicas.get(tp, leader)
             if not self._fetcher.is_busy(node):
                 progress = self._reading[tp]
-                size = min(progress.next_fetch, self._options.max_partition_fetch_bytes)
+                rest, most = progress.stop - progress.position, self._options.max_partition_fetch_bytes
+                size = progress.fetch_size.next(rest, most)
                 by_node.setdefault(node, {})[tp] = FetchFrom(progress.position, size, progress.topic_id)
         for node, wanted in by_node.items():
             waited = 0.0
@@ -272,10 +269,11 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
     def _advance(self, tp: TopicPartition, progress: _Progress, fetched: FetchedPartition) -> bool:
         """Moves the position of a split after the complete batches of an answer. Returns whether there are any."""
         self._bytes.inc(len(fetched.records))
-        position = end_of_batches(fetched.records, str(tp))
-        if position <= progress.position:
+        received = complete_batches(fetched.records, str(tp))
+        if received.end <= progress.position:
             return False
-        self._move(tp, progress, position)
+        progress.fetch_size.add(received, received.end - progress.position)
+        self._move(tp, progress, received.end)
         return True
 
     def _move(self, tp: TopicPartition, progress: _Progress, position: int) -> None:

@@ -216,7 +216,7 @@ class _Translation:
         try:
             return chr(code)
         except (ValueError, OverflowError):
-            raise self._error(f"a character of number {code:x}") from None
+            raise self._error(f"the code point U+{code:X}, which does not exist,") from None
 
     def _named_character(self, name: str) -> str:
         try:

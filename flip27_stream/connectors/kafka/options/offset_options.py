@@ -349,7 +349,7 @@ def _bounded_offsets(options: Mapping[str, str], subscriber: KafkaSubscriber) ->
         raise OptionError.of(
             option,
             text,
-            f"{_OFFSETS_EXAMPLE[:-1]}, or for a single topic partition:0,offset:42;partition:1,offset:7.",
+            f"{_OFFSETS_EXAMPLE[:-1]}, or, if the query reads one topic, 'partition:0,offset:42;partition:1,offset:7'.",
         )
     if not isinstance(subscriber, TopicListSubscriber) or len(subscriber.topics) != 1:
         raise OptionError.of(

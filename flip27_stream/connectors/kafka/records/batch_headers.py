@@ -98,24 +98,40 @@ def batch_headers(data: bytes | memoryview, source: str = "a fetch response") ->
         at += header.size
 
 
-def end_of_batches(data: bytes | memoryview, source: str) -> int:
-    """Returns the greatest offset after a complete batch of ``data``; 0 without such a batch.
+class CompleteBatches(NamedTuple):
+    """The complete batches of a piece of a log.
+
+    Attributes:
+        end: The greatest offset after a batch; 0 without a batch.
+        size: The size of all batches, in bytes.
+        last_size: The size of the last batch, in bytes; 0 without a batch.
+    """
+
+    end: int
+    size: int
+    last_size: int
+
+
+def complete_batches(data: bytes | memoryview, source: str) -> CompleteBatches:
+    """Returns end and sizes of the complete batches of ``data``.
 
     Raises:
         CorruptRecordError: The size or the offsets of a batch of magic 2 are impossible, or any header of another
             magic.
     """
-    at, total, end = 0, len(data), 0
+    at, total, end, size, last_size = 0, len(data), 0, 0, 0
     while total - at >= HEADER_SIZE:
         base_offset, length, magic, last_delta = _V2_OFFSETS.unpack_from(data, at)
         size = _LOG_OVERHEAD + length
         if magic != 2 or size < HEADER_SIZE or base_offset < 0 or last_delta < 0:
             break
         if size > total - at:
-            return end
-        at, end = at + size, max(end, base_offset + last_delta + 1)
-    others = [header.last_offset + 1 for header in batch_headers(data[at:], source) if header.complete]
-    return max(end, *others, 0)
+            return CompleteBatches(end, at, last_size)
+        at, end, last_size = at + size, max(end, base_offset + last_delta + 1), size
+    for header in batch_headers(data[at:], source):
+        if header.complete:
+            at, end, last_size = at + header.size, max(end, header.last_offset + 1), header.size
+    return CompleteBatches(end, at, last_size)
 
 
 def _v2(data: bytes | memoryview, at: int, total: int) -> BatchHeader:

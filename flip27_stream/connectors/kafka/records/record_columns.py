@@ -141,7 +141,7 @@ class LocatedRecords:
             )
             # fmt: on
         except IndexError as error:
-            raise MalformedError("a record leaves its batch") from error
+            raise MalformedError("a record lies outside the bytes of its batch") from error
 
 
 def read_records(

@@ -139,7 +139,7 @@ def _add_runs(data: Bytes, starts: Int64s) -> bool:
         stride = body + length
         most = min(len(starts) - row, (len(data) - at) // stride if length > 0 else 0)
         if most < 1:
-            raise MalformedError("a record leaves its batch")
+            raise MalformedError("a record lies outside the bytes of its batch")
         for window in (_SHORT_RUN, _LONG_RUN, most):
             rows = min(window, most)
             run = _same(data[at : at + rows * stride].reshape(rows, stride)[:, :body])
@@ -180,6 +180,8 @@ def _follow(data: memoryview, count: int) -> list[int]:
             at += (low >> 1) + 1
         elif (high := data[at + 1]) < 0x80:
             at += ((low & 0x7F) >> 1) + (high << 6) + 2
+        elif (third := data[at + 2]) < 0x80:
+            at += ((low & 0x7F) >> 1) + ((high & 0x7F) << 6) + (third << 13) + 3
         else:
             length, at = read_varint(data, at)
             at += max(length, 0)

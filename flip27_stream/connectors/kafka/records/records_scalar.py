@@ -44,7 +44,7 @@ def read_few(
         for (low, high), batch in zip(spans, batches, strict=True):
             _read_batch(buffer[low:high].data, batch, wanted, rows)
     except IndexError as error:
-        raise MalformedError("a record leaves its batch") from error
+        raise MalformedError("a record lies outside the bytes of its batch") from error
     if any(rows[i][0] <= rows[i - 1][0] for i in range(1, len(rows))):
         raise MalformedError("offsets of records don't rise from the first to the last of their batch")
     return _columns([row for row in rows if wanted.start <= row[0] < wanted.stop], wanted)
@@ -72,7 +72,7 @@ def _read_batch(data: memoryview, batch: BatchHeader, wanted: WantedColumns, row
         at = body + size
         offset = batch.base_offset + offset_delta
         if not behind <= at <= len(data) or not batch.base_offset <= offset <= batch.last_offset:
-            raise MalformedError("a record contradicts its batch")
+            raise MalformedError("a record lies outside the offsets or the bytes of its batch")
         time = batch.max_timestamp if appended else _wrapped(batch.base_timestamp + delta)
         fields = (None, None, None) if is_light else _fields(data, behind, at, wanted, offset)
         rows.append((offset, time, appended, *fields))
@@ -113,7 +113,7 @@ def _blob(data: memoryview, at: int) -> tuple[bytes | None, int]:
     if size < 0:
         return None, at
     if at + size > len(data):
-        raise MalformedError("a record leaves its batch")
+        raise MalformedError("a record lies outside the bytes of its batch")
     return bytes(data[at : at + size]), at + size
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import math
+import re
 import time
 import urllib.request
 from dataclasses import dataclass, field
-from urllib.parse import quote_plus, urlencode, urlsplit
+from urllib.parse import quote, quote_plus, urlencode, urlsplit
 
 from flip27_stream.connectors.kafka.tokens.token_cache import Token, jwt_expiry
 from flip27_stream.errors import AuthenticationError, shortened
@@ -107,14 +109,35 @@ class TokenEndpoint:
         return Token(token.strip(), expiry)
 
     def _refused(self, refusal: HttpRefusal) -> AuthenticationError:
-        said = shortened(self._without_secret(refusal.body.decode("utf-8", "replace").strip()))
+        said = shortened(self._without_secret(_error_of(refusal.body)))
         return AuthenticationError(
-            f"The token endpoint {self.place} refused client '{self.client_id}' with {refusal.code} {refusal.reason}"
-            f"{f': {said}' if said else ''}. Check {self.client_options} and option '{self.option}'."
+            f"The token endpoint {self.place} refused client '{self.client_id}' with {refusal.code} "
+            f"{self._without_secret(refusal.reason)}{f': {said}' if said else ''}. Check {self.client_options} and "
+            f"option '{self.option}'."
         )
 
     def _without_secret(self, text: object) -> str:
-        shown = str(text)
-        for secret in (self.client_secret, quote_plus(self.client_secret)):
-            shown = shown.replace(secret, "(secret)")
+        """Returns a text of the server with ``(secret)`` for each spelling of the secret that a server may repeat."""
+        secret, shown = self.client_secret, str(text)
+        pairs = (f"{self.client_id}:{secret}", f"{quote_plus(self.client_id)}:{quote_plus(secret)}")
+        spellings = {base64.b64encode(pair.encode()).decode() for pair in pairs}
+        spellings |= {secret, quote(secret, safe=""), quote_plus(secret), html.escape(secret)}
+        spellings |= {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
+        for spelling in sorted(spellings - {""}, key=len, reverse=True):
+            shown = re.sub(re.escape(spelling), "(secret)", shown, flags=re.IGNORECASE)
         return shown
+
+
+def _error_of(body: bytes) -> str:
+    """Returns the fields ``error`` and ``error_description`` of an error response (RFC 6749, section 5.2).
+
+    Other parts of the response are not returned, because a server may repeat the request in them.
+    """
+    try:
+        fields = json.loads(body)
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(fields, dict):
+        return ""
+    said = [fields.get(name) for name in ("error", "error_description")]
+    return ": ".join(text for text in said if isinstance(text, str))

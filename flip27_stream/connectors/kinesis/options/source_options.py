@@ -128,7 +128,7 @@ def _connection(given: Given, streams: tuple[str, ...], *, by_arn: bool) -> Kine
     if len(regions | ({region} if region else set())) > 1:
         raise OptionError(
             f"The streams are in the regions {', '.join(sorted(regions))}, and option 'region' is {region!r}: a source "
-            "reads streams of one region."
+            "reads streams of one region. Read each region with a query of its own, and leave out option 'region'."
         )
     access = _one_of_two(given, names.AWS_ACCESS_KEY, names.AWS_ACCESS_KEY_ID)
     secret = _one_of_two(given, names.AWS_SECRET_KEY, names.AWS_SECRET_ACCESS_KEY)

@@ -1,4 +1,4 @@
-"""The next unprocessed messages of a partition that the planning process has read."""
+"""The messages of a partition that the planning process has read and no task has processed."""
 
 from __future__ import annotations
 

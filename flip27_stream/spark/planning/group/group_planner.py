@@ -57,6 +57,7 @@ class GroupPlanner:
         batch_planner: Plans the batch once the least watermark of the other members is known.
         clock: Returns the query's time (ms).
         on_commit: Called after each commit to the table, with the version that the commit made.
+        note: Returns the text of the note on the newest recorded batch, which entries repeat; "" before the first one.
     """
 
     def __init__(
@@ -66,12 +67,14 @@ class GroupPlanner:
         batch_planner: Planner,
         clock: Callable[[], int],
         on_commit: Callable[[int], None],
+        note: Callable[[], str] = str,
     ) -> None:
         self._spec = spec
         self._batch_planner = batch_planner
         self._alignment = alignment
         self._clock = clock
         self._on_commit = on_commit
+        self._note = note
         self._member: Membership | None = None
         self._watermark: int | None = None
         self._progress: int | None = None
@@ -115,10 +118,11 @@ class GroupPlanner:
             where=f"process {os.getpid()} on {socket.gethostname()}, which reads {reads}",
             timeout_ms=alignment.source_timeout_ms,
             reads=shortened(self._spec.source.reads),
+            max_drift_ms=alignment.max_drift_ms,
         )
         table = SplitWatermarkTable(alignment.table, alignment.storage_options)
         horizon_ms = max(2 * alignment.source_timeout_ms, _SHORTEST_HORIZON_MS)
-        group_log = GroupLog(table, alignment.group, horizon_ms, _COMMITS_AT_ONCE)
+        group_log = GroupLog(table, alignment.group, horizon_ms, _COMMITS_AT_ONCE, self._note)
         return Membership(group_log, entry, self._clock, self._on_commit)
 
     def _publish_former_watermark(self, member: Membership, start: AnyOffset | None) -> None:

@@ -81,7 +81,7 @@ class CheckedPositions(EventTimePositions):
         who = f"{self._who}.rows_before({event_time})"
         check_made(who, estimated, Mapping)
         if missing := (self._known or {}).keys() - estimated.keys():
-            raise ContractError(f"{who} left out split {min(missing)!r}, whose event times are known.")
+            raise ContractError(f"{who} left out split {min(missing)!r}, which event_times() returned.")
         for name, rows in estimated.items():
             if type(rows) is not int or rows < 0:
                 raise ContractError(

@@ -3,19 +3,24 @@ another version of a file."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flip27_stream.connectors.files.delta.deletion_vectors import latest_checkpoint
+from flip27_stream.connectors.files.delta.deletion_vectors import deletion_vectors, latest_checkpoint
+from flip27_stream.connectors.files.delta.delta_log_files import LogFiles
 from flip27_stream.connectors.files.delta.delta_snapshot import data_files
 from flip27_stream.connectors.files.formats.file_units import NEVER, FileUnits
 from flip27_stream.connectors.files.planning.budget import Budget
+from flip27_stream.connectors.files.storage.filesystem import Storage
 from flip27_stream.connectors.files.storage.retries import Retries
 from flip27_stream.errors import ConnectorError, CorruptRecordError, DataLossError
 from tests.connectors.files.support.deletion_vectors import add, added, create, in_file, inline, removed
@@ -189,6 +194,20 @@ def test_the_newest_complete_checkpoint_of_the_log_counts() -> None:
     assert chosen(8) == [v2]
     assert chosen(4) == [whole]
     assert chosen(2) is None
+
+
+@pytest.mark.parametrize("prefix", ["", "file:/elsewhere/_delta_log/_sidecars/"])
+def test_a_sidecar_is_found_by_its_name(table: Path, prefix: str) -> None:
+    """The protocol recommends the name alone, but a writer may give the whole URI, quoted."""
+    vector, name = inline([1]), "0 1.parquet"
+    adds = [{"path": "a.parquet", "deletionVector": vector}, {"path": "b.parquet", "deletionVector": None}]
+    folder = table / "_delta_log" / "_sidecars"
+    folder.mkdir(parents=True)
+    pq.write_table(pa.table({"add": adds}), folder / name)
+    top = folder.parent / f"{0:020}.checkpoint.3fb1a7c8-de68-484a-b29c-e5a076f26f92.json"
+    top.write_text(json.dumps({"sidecar": {"path": prefix + quote(name)}}) + "\n")
+    log = LogFiles(Storage(), str(folder.parent))
+    assert dict(deletion_vectors(log, 0, "the table")) == {"a.parquet": vector}
 
 
 def test_a_vector_of_no_file_is_an_error(table: Path) -> None:

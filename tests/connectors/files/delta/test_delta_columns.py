@@ -188,10 +188,14 @@ def refused(kind: str) -> list[dict[str, Any]]:
     form = {"provider": "parquet", "options": {}}
     meta = {"id": "x", "format": form, "schemaString": schema, "partitionColumns": [], "configuration": {}}
     variant = {**features, "readerFeatures": ["typeWidening", "variantType"]}
+    of_catalog = {
+        "readerFeatures": ["catalogManaged"],
+        "writerFeatures": ["catalogManaged", "inCommitTimestamp"],
+    }
     kinds: dict[str, list[dict[str, Any]]] = {
         "variant": [{"protocol": variant}],
         "a type of one's own": [{"metaData": meta}],
-        "commits of a catalog": [{"protocol": {**features, "readerFeatures": ["catalogManaged"]}}],
+        "commits of a catalog": [{"protocol": {**features, **of_catalog}}],
         "a later protocol": [{"protocol": {"minReaderVersion": 4, "minWriterVersion": 7}}],
         "deletion vectors": [{"add": {**added, "deletionVector": vector}}],
         "a shallow clone": [{"add": {**added, "path": "s3://elsewhere/a.parquet"}}],
@@ -219,7 +223,14 @@ def test_columns_that_cannot_be_read_fail_a_running_query_at_once(table: Path, k
         fails(reading)
 
 
-def test_a_type_that_cannot_be_read_fails_a_query_at_its_start(table: Path) -> None:
-    commit(table, 1, *refused("a type of one's own"))
-    with pytest.raises(ConnectorError, match="has a column of type udt, which is not read"):
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("a type of one's own", "has a column of type udt, which is not read"),
+        ("commits of a catalog", "catalogManaged: the newest commits are in its catalog"),
+    ],
+)
+def test_a_table_that_cannot_be_read_fails_a_query_at_its_start(table: Path, kind: str, said: str) -> None:
+    commit(table, 1, *refused(kind))
+    with pytest.raises(ConnectorError, match=said):
         query(table)

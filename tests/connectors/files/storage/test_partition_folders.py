@@ -63,7 +63,11 @@ def test_partition_values_are_read_from_a_path(
         (["1", "2026-11-01"], pa.string()),
         (["true"], pa.string()),
         (["1_000"], pa.string()),
-        ([" 1"], pa.string()),
+        ([" 1"], pa.float64()),
+        (["7f"], pa.float64()),
+        (["1", "1.5D"], pa.float64()),
+        (["7f", "7e"], pa.string()),
+        (["1e5555"], pa.float64()),
         ([None], pa.string()),
     ],
 )

@@ -1,4 +1,4 @@
-"""Tokens that fake brokers refuse: all brokers at once, one broker of three, and new tokens."""
+"""Tokens that fake brokers refuse: all brokers at once, one broker of three, and new tokens; sessions that end."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from flip27_stream.connectors.kafka.sasl.oauthbearer import OAuthBearer
 from flip27_stream.connectors.kafka.security.security_options import SecurityOptions
 from flip27_stream.connectors.kafka.tokens.token_cache import TOKENS, Token
 from flip27_stream.errors import AuthenticationError
+from flip27_stream.testing import wait_until
 from tests.connectors.kafka.support.fake_cluster import FakeCluster, fake_cluster
 from tests.connectors.kafka.support.fake_cluster_client import ALL, connected, ends, until_heard
 
@@ -40,13 +41,15 @@ def tokens() -> Iterator[Numbered]:
 
 
 @contextmanager
-def authenticated(tokens: Numbered) -> Iterator[tuple[FakeCluster, KafkaClient]]:
+def authenticated(tokens: Numbered, session_ms: int = 0) -> Iterator[tuple[FakeCluster, KafkaClient]]:
     """Yields a cluster and a client with open connections to all its brokers."""
     security = SecurityOptions("SASL_PLAINTEXT", None, OAuthBearer(tokens))
     with (
         fake_cluster() as cluster,
         connected(cluster, security=security, reconnect_backoff_max_ms=100) as client,
     ):
+        for broker in cluster.brokers:
+            broker.session_ms = session_ms
         until_heard(lambda: ends(client, cluster) == ALL)
         yield cluster, client
 
@@ -75,3 +78,19 @@ def test_a_broker_that_refuses_every_token_fails_the_query(tokens: Numbered) -> 
         with pytest.raises(AuthenticationError, match=rf"{refusing.address} refused the token"):
             until_heard(lambda: ends(client, cluster) == ALL)
     assert tokens.given == ["token-1", "token-2"]
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_session_that_ends_is_authenticated_again_on_its_connection(tokens: Numbered) -> None:
+    """KIP-368: the client authenticates again before the session ends. It makes no new connection."""
+    with authenticated(tokens, session_ms=1500) as (cluster, client):
+        connections = [broker.connections for broker in cluster.brokers]
+        first = cluster.requests("SaslAuthenticateRequest")
+
+        def again() -> bool:
+            assert ends(client, cluster) == ALL
+            return cluster.requests("SaslAuthenticateRequest") >= first + 2 * len(ALL)
+
+        wait_until(again, "each broker to be authenticated with twice more", 60)
+        assert [broker.connections for broker in cluster.brokers] == connections
+    assert tokens.given == ["token-1"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -22,6 +23,7 @@ from flip27_stream.connectors.kafka.fetching.fetch_responses import (
 from flip27_stream.connectors.kafka.fetching.fetcher import Fetcher
 from flip27_stream.connectors.kafka.fetching.fetcher_pool import FetcherPool
 from flip27_stream.errors import ConnectorError
+from flip27_stream.testing import wait_until
 from tests.connectors.kafka.support.fetch_server import (
     OPTIONS,
     TOPIC_ID,
@@ -62,6 +64,39 @@ def test_large_and_small_responses_share_a_connection() -> None:
             assert len(found) == size + len(str(size))
             assert found.startswith(b"%dx" % size)
         assert len(fetcher._open[1]._kept) < 4_000_000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems ignore SO_RCVLOWAT when they poll")
+def test_a_wait_for_a_large_response_ends_when_a_large_part_has_come() -> None:
+    """A small part does not wake the task. It is taken at the end of a wait, so a slow broker is not a silent one."""
+    size, goes_on = 2_000_000, threading.Semaphore(0)
+
+    def serve(connection: socket.socket, request: bytes) -> None:
+        answer = frame(request, response(b"x" * size))
+        for begin, end in ((0, 100_000), (100_000, 110_000), (110_000, 1_200_000), (1_200_000, len(answer))):
+            goes_on.acquire()
+            connection.sendall(answer[begin:end])
+
+    with fetching(serve) as (_, fetcher):
+
+        def part_is_taken() -> bool:
+            assert fetcher.next_answer(0.05) is None
+            return fetcher.partitions_receiving() == {TP}
+
+        fetcher.send(1, ASKED, read_committed=False, max_bytes=size)
+        for _ in range(2):
+            goes_on.release()
+            wait_until(part_is_taken, "a small part", 60)
+        connection = fetcher._in_flight[1].connection
+        assert connection.received > 100_000
+        assert not connection._wait_readable(0)
+        goes_on.release()
+        assert connection._wait_readable(60)
+        goes_on.release()
+        while (answer := fetcher.next_answer(10)) is None:
+            pass
+        assert len(records(answer)) == size
+        assert connection._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT) == 1
 
 
 @pytest.mark.parametrize(("rack", "sent"), [("east-1", b"\0\6east-1"), ("", b"\0\0")])

@@ -12,10 +12,12 @@ import pyarrow as pa
 import pytest
 
 from flip27_stream.api import InputStatus
+from flip27_stream.connectors.kafka.fetching import fetch_size
 from flip27_stream.connectors.kafka.fetching import reader as reader_module
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit
 from flip27_stream.connectors.kafka.values.rows import SCHEMA
 from flip27_stream.errors import DataLossError
+from flip27_stream.reader.drive import read_ranges
 from flip27_stream.testing import KafkaBroker, write_bulk
 from flip27_stream.testing.task_rows import TaskRows
 from tests.connectors.kafka.support.kit import (
@@ -119,13 +121,29 @@ def test_small_fetches_read_each_row_once(
     broker: KafkaBroker, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A response holds a part of one split only. Every split goes on, and no row comes twice."""
-    monkeypatch.setattr(reader_module, "_LEAST_FETCH", 500)
-    monkeypatch.setattr(reader_module, "_GUESSED_RECORD", 1)
+    monkeypatch.setattr(fetch_size, "_LEAST_FETCH", 500)
+    monkeypatch.setattr(fetch_size, "_GUESSED_RECORD", 1)
     name = topic(3)
     broker.write(name, [(p, i, b"k", b"v" * (i % 90)) for i in range(500) for p in range(3)])
     made = source(broker, {"kafka.fetch.max.bytes": "1500"}, subscribe=name)
     output = read(made, *(KafkaPartitionSplit(name, p, 7, 490) for p in range(3)))
     assert rows(output) == [r for r in consumed(broker, name, 3, "read_uncommitted") if 7 <= r[2] < 490]
+
+
+def test_large_batches_are_not_sent_twice(broker: KafkaBroker, topic: MakeTopic) -> None:
+    """A fetch has room for whole batches, also at the end of a range. The first one is a guess."""
+    name = topic(2)
+    values = pa.array([bytes([n % 251]) * 9_000 for n in range(600)], pa.binary())
+    for partition in range(2):
+        write_bulk(broker.bootstrap_servers, name, partition, np.arange(600), values, batch_records=20)
+    context = ReaderContext()
+    made = source(broker, {"kafka.max.partition.fetch.bytes": str(1 << 20)}, subscribe=name)
+    ranges = [planned(KafkaPartitionSplit(name, p, 0, 600)) for p in range(2)]
+    output = TaskRows(made.schema, ranges)
+    for _ in read_ranges(made, context, ranges, output):
+        pass
+    assert output.table.num_rows == 1200
+    assert context.metric_group().snapshot()["bytes_in"] < 1.15 * 1200 * 9_000
 
 
 def test_a_range_of_aborted_records_alone_has_no_rows(broker: KafkaBroker, topic: MakeTopic) -> None:

@@ -21,6 +21,7 @@ from flip27_stream.connectors.kafka.fetching import reader as reader_module
 from flip27_stream.connectors.kafka.fetching.fetcher import Answer
 from flip27_stream.connectors.kafka.fetching.reader import KafkaSourceReader
 from flip27_stream.connectors.kafka.options.source_options import parse_kafka_options
+from flip27_stream.connectors.kafka.records.batch_headers import CompleteBatches
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
 from flip27_stream.connectors.kafka.values.rows import SCHEMA
 from flip27_stream.errors import ConnectorError, DataLossError, UnreachableError
@@ -139,7 +140,8 @@ def test_partitions_that_wait_for_their_turn_do_not_time_out(
         order.append(wanted[0])
         return {tp: FetchedPartition(0, b"full" if tp == wanted[0] else b"", []) for tp in wanted}
 
-    monkeypatch.setattr(reader_module, "end_of_batches", lambda records, _: 5 if records else 0)
+    full, empty = CompleteBatches(5, 4, 4), CompleteBatches(0, 0, 0)
+    monkeypatch.setattr(reader_module, "complete_batches", lambda records, _: full if records else empty)
     monkeypatch.setattr(KafkaSourceReader, "_emit_some", lambda self, _: self._undecoded.clear())
     cluster = SimulatedLeader(first_only)
     reader = make_reader(cluster)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flip27_stream.connectors.kafka.records import record_lanes, record_starts
-from flip27_stream.connectors.kafka.records.batch_headers import end_of_batches
+from flip27_stream.connectors.kafka.records.batch_headers import complete_batches
 from flip27_stream.connectors.kafka.records.binary_columns import gather
 from flip27_stream.connectors.kafka.records.record_batches import DecodedRecords, batch_headers, decode
 from flip27_stream.errors import CorruptRecordError
@@ -193,9 +193,11 @@ def _to_the_end(some: DecodedRecords) -> None:
 def test_the_end_of_batches_is_that_of_their_headers() -> None:
     log = v2(some_rows(5, 0)) + v2(some_rows(40, 5)) + v2(some_rows(5, 45))
     for size in range(0, len(log) + 1, 7):
-        headers = batch_headers(log[:size])
-        expected = max((header.last_offset + 1 for header in headers if header.complete), default=0)
-        assert end_of_batches(memoryview(log)[:size], SOURCE) == expected
+        sizes = [0, *(header.size for header in batch_headers(log[:size]) if header.complete)]
+        end = max(
+            (header.last_offset + 1 for header in batch_headers(log[:size]) if header.complete), default=0
+        )
+        assert complete_batches(memoryview(log)[:size], SOURCE) == (end, sum(sizes), sizes[-1])
 
 
 @pytest.mark.parametrize("changes", [{"last_delta": -1}, {"base_offset": -9}])
@@ -203,7 +205,7 @@ def test_the_end_of_batches_with_impossible_offsets_is_an_error(changes: dict[st
     """Otherwise a reader would wait for the records of this batch up to its time limit."""
     log = v2(some_rows(5, 0)) + patched(v2(some_rows(2, 5)), **changes)
     with pytest.raises(CorruptRecordError, match="last offset is"):
-        end_of_batches(log, SOURCE)
+        complete_batches(log, SOURCE)
 
 
 def test_lengths_of_every_width_are_read() -> None:

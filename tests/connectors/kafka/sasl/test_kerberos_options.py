@@ -119,3 +119,29 @@ def test_tickets_that_several_brokers_refuse_at_once_are_renewed_once() -> None:
     assert tickets.drop(ALICE, old)
     assert tickets.cache(ALICE) == new
     assert not tickets.drop(ALICE, new)
+
+
+class NoTicketError(Exception):
+    """A stand-in for the error of gssapi, which is not installed everywhere."""
+
+    min_code = 0
+
+
+@pytest.mark.parametrize(
+    ("kerberos", "message"),
+    [
+        (
+            ALICE,
+            "of alice@EXAMPLE.COM for kafka/there was found in the keytab /keys/alice: expired.",
+        ),
+        (
+            Kerberos("kafka", ticket_cache="/tickets"),
+            "of the client for kafka/there was found in ticket cache /tickets: expired.",
+        ),
+    ],
+)
+def test_a_missing_ticket_is_named_with_its_place(kerberos: Kerberos, message: str) -> None:
+    """``test_kerberos.py``, which needs gssapi, has the same messages from a real KDC."""
+    assert str(kerberos._refusal(NoTicketError("expired"), "there")).startswith(
+        f"No Kerberos ticket {message}"
+    )

@@ -67,6 +67,7 @@ class FakeBroker:
         too_early: The number of requests that came while the client should have waited.
         refuses: Whether every password is wrong.
         refused_tokens: The tokens of OAUTHBEARER that it refuses.
+        session_ms: How long a session lasts after an authentication, in ms; 0 for no limit (KIP-368).
         versions: The greatest version of each request that it speaks.
         requests: The number of requests that it took, by name.
         connections: The number of connections that it accepted.
@@ -80,6 +81,7 @@ class FakeBroker:
         self.silent_about: set[str] = set()
         self.refuses = False
         self.refused_tokens: set[str] = set()
+        self.session_ms = 0
         self.versions = dict(VERSIONS)
         self.requests: Counter[str] = Counter()
         self.connections = 0
@@ -214,7 +216,7 @@ class FakeBroker:
         elif any(f"Bearer {token}\x01".encode() in sent for token in self.refused_tokens):
             answer = b'{"status":"invalid_token"}'
         return SaslAuthenticateResponse(
-            error_code=error, error_message=why, auth_bytes=answer, session_lifetime_ms=0
+            error_code=error, error_message=why, auth_bytes=answer, session_lifetime_ms=self.session_ms
         )
 
     def _MetadataRequest(self, request: Any) -> Any:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+import html
+import json
 import pickle
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain, repeat
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -58,12 +61,43 @@ def test_a_token_may_have_no_expiry(server: TokenServer) -> None:
     assert endpoint(server).fetch().expires_at is not None
 
 
-def test_a_server_that_refuses_is_named_without_the_secret(server: TokenServer) -> None:
-    server.answer = lambda: (401, f'{{"error":"invalid_client","sent":"{SECRET}"}}'.encode())
-    with pytest.raises(AuthenticationError, match=r"refused client 'me' with 401 .*invalid_client") as error:
-        endpoint(server).fetch()
-    assert SECRET not in str(error.value)
+SPELLINGS: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "quoted": lambda secret: quote(secret, safe=""),
+    "quoted, lower case": lambda secret: quote(secret, safe="").lower(),
+    "form": quote_plus,
+    "HTML": html.escape,
+    "JSON": lambda secret: json.dumps(secret)[1:-1],
+    "JSON, not ASCII": lambda secret: json.dumps(secret, ensure_ascii=False)[1:-1],
+    "Basic": lambda secret: base64.b64encode(f"me:{secret}".encode()).decode(),
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_server_that_refuses_is_named_without_the_secret(server: TokenServer, spelling: str) -> None:
+    """Only the error code and its description are shown, without the secret in any spelling."""
+    secret = 'hush"-\\ü <&s+t/='
+    repeated = SPELLINGS[spelling](secret)
+    said = {
+        "error": "invalid_client",
+        "error_description": f"not {repeated}!",
+        "sent": "request",
+        "access_token": "x.y",
+    }
+    server.answer = lambda: (401, json.dumps(said).encode())
+    with pytest.raises(
+        AuthenticationError, match=r"refused client 'me' with 401 .*: invalid_client: not \(secret\)!\. Check"
+    ) as error:
+        replace(endpoint(server), client_secret=secret).fetch()
+    assert repeated not in str(error.value)
     assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("body", [b"", b"hush", b"[7]", b'{"error": 7}', b"[" * 100_000, b"\xff"])
+def test_a_refusal_in_another_form_is_named_by_its_status(server: TokenServer, body: bytes) -> None:
+    server.answer = lambda: (403, body)
+    with pytest.raises(AuthenticationError, match=r"refused client 'me' with 403 Forbidden\. Check clientId"):
+        endpoint(server).fetch()
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 503])

@@ -47,7 +47,7 @@ _HEADER = np.dtype(
 
 
 @dataclass(frozen=True)
-class HeaderColumns:
+class BatchHeaderColumns:
     """The complete batches of many logs, in columns; those of one log are next to each other, in order.
 
     Attributes:
@@ -70,31 +70,31 @@ class HeaderColumns:
     has_data: npt.NDArray[np.bool_]
 
     @staticmethod
-    def empty() -> HeaderColumns:
+    def empty() -> BatchHeaderColumns:
         """Returns an object without batches."""
         none, no = np.empty(0, np.int64), np.empty(0, bool)
-        return HeaderColumns(none, none, none, none, none, no, no)
+        return BatchHeaderColumns(none, none, none, none, none, no, no)
 
-    def only(self, kept: npt.NDArray[np.bool_]) -> HeaderColumns:
+    def only(self, kept: npt.NDArray[np.bool_]) -> BatchHeaderColumns:
         """Returns the batches for which ``kept`` is true."""
-        return self if kept.all() else HeaderColumns(*(column[kept] for column in self._columns()))
+        return self if kept.all() else BatchHeaderColumns(*(column[kept] for column in self._columns()))
 
-    def renumbered(self, index: Int64s) -> HeaderColumns:
+    def renumbered(self, index: Int64s) -> BatchHeaderColumns:
         """Returns the same batches with other indexes of logs; ``index`` has the new index of each log."""
         return replace(self, logs=index[self.logs])
 
-    def followed_by(self, other: HeaderColumns) -> HeaderColumns:
+    def followed_by(self, other: BatchHeaderColumns) -> BatchHeaderColumns:
         """Returns the batches of both; the logs of ``other`` have greater indexes."""
         both = zip(self._columns(), other._columns(), strict=True)
-        return HeaderColumns(*(np.concatenate(columns) for columns in both)) if len(self.logs) else other
+        return BatchHeaderColumns(*(np.concatenate(columns) for columns in both)) if len(self.logs) else other
 
     def _columns(self) -> list[npt.NDArray[Any]]:
         return [getattr(self, field.name) for field in fields(self)]
 
 
-def header_columns(
+def batch_header_columns(
     logs: Sequence[bytes | memoryview], starts: Int64s
-) -> tuple[HeaderColumns, npt.NDArray[np.bool_]]:
+) -> tuple[BatchHeaderColumns, npt.NDArray[np.bool_]]:
     """Returns the batches of many logs, and for each log whether its batches can be used.
 
     A log whose batches cannot be used has a damaged batch, or one of magic 0 or 1, and must be decoded record by
@@ -117,7 +117,7 @@ def header_columns(
     try:
         found = _columns(buffer, at, log, headers, usable)
     except (MalformedError, IndexError):
-        return HeaderColumns.empty(), np.zeros(len(logs), bool)
+        return BatchHeaderColumns.empty(), np.zeros(len(logs), bool)
     return found.only(usable[found.logs]), usable
 
 
@@ -164,7 +164,7 @@ def _check_crcs(
 
 def _columns(
     buffer: Bytes, at: Int64s, log: Int64s, headers: npt.NDArray[np.void], usable: npt.NDArray[np.bool_]
-) -> HeaderColumns:
+) -> BatchHeaderColumns:
     base, greatest = headers["base"].astype(np.int64), headers["max_time"].astype(np.int64)
     last = base + headers["last_delta"]
     has_data = (headers["attributes"] & _CONTROL == 0) & (headers["count"] > 0)
@@ -183,4 +183,4 @@ def _columns(
     usable[log[plain[wrong]]] = False
     appended = headers["attributes"] & _APPEND_TIME != 0
     first_times = np.where(appended, greatest, first_times)
-    return HeaderColumns(log, last + 1, greatest, first_offsets, first_times, has_first, has_data)
+    return BatchHeaderColumns(log, last + 1, greatest, first_offsets, first_times, has_first, has_data)

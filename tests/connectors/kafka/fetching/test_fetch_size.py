@@ -1,0 +1,54 @@
+"""The size of a fetch: it is enough for the rest of a range, or for as many whole batches as may come."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flip27_stream.connectors.kafka.fetching.fetch_size import _LEAST_FETCH, FetchSize
+from flip27_stream.connectors.kafka.records.batch_headers import CompleteBatches
+
+MOST = 4 << 20
+
+
+def size_after(batch_size: int, records: int, batches: int = 4) -> FetchSize:
+    """Returns the estimate after an answer with batches of one size."""
+    size = FetchSize()
+    size.add(CompleteBatches(records * batches, batch_size * batches, batch_size), records * batches)
+    return size
+
+
+def test_the_first_fetch_of_a_small_range_is_small() -> None:
+    assert FetchSize().next(1, MOST) == _LEAST_FETCH
+    assert FetchSize().next(1000, MOST) < MOST
+    assert FetchSize().next(10_000_000, MOST) == MOST
+    assert FetchSize().next(1, 1000) == 1000
+
+
+@given(
+    batch_size=st.integers(100, MOST),
+    records=st.integers(1, 10_000),
+    left=st.integers(1, 200),
+    more=st.integers(0, 1),
+)
+def test_the_rest_of_a_range_comes_at_once_if_it_fits(
+    batch_size: int, records: int, left: int, more: int
+) -> None:
+    """The range may end in the middle of a batch, and its batches may be a little larger than those before."""
+    offsets = (left - 1) * records + more
+    needed = -(-offsets // records) * batch_size
+    asked = size_after(batch_size, records).next(max(1, offsets), MOST)
+    assert asked <= MOST
+    if needed * 1.04 + batch_size <= MOST:
+        assert asked >= needed
+
+
+@given(batch_size=st.integers(100, MOST * 2), records=st.integers(1, 10_000), offsets=st.integers(1, 10**9))
+def test_a_fetch_is_never_cut_off_by_much(batch_size: int, records: int, offsets: int) -> None:
+    """With batches of one size, less than a twentieth of the bytes come a second time, but for the last fetch."""
+    asked = size_after(batch_size, records).next(offsets, MOST)
+    assert 0 < asked <= MOST
+    is_capped = offsets / records * batch_size > MOST
+    if is_capped and batch_size * 33 // 32 <= MOST:
+        assert asked % batch_size <= asked / 20
+        assert asked >= MOST / 2
