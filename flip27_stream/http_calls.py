@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import urllib.error
 import urllib.request
+from http import HTTPStatus
 from http.client import HTTPException
 from ssl import SSLContext
 from typing import Any, Final
@@ -18,7 +19,7 @@ class HttpRefusal(Exception):  # noqa: N818 - it is an answer, and its caller ma
 
     Attributes:
         code: The HTTP status code.
-        reason: The reason phrase.
+        reason: The standard phrase of the status code. That of the server could repeat a secret.
         body: The body of the answer.
     """
 
@@ -62,10 +63,20 @@ def call(
     except urllib.error.HTTPError as error:
         with error:
             if error.code >= 500 or error.code in _TRY_AGAIN:
-                raise ConnectionAbortedError(f"the server answers {error.code} {error.reason}") from None
-            raise HttpRefusal(error.code, error.reason, _body(error, deadline, most_bytes)) from None
+                raise ConnectionAbortedError(
+                    f"the server answers {error.code} {_phrase(error.code)}"
+                ) from None
+            raise HttpRefusal(error.code, _phrase(error.code), _body(error, deadline, most_bytes)) from None
     except HTTPException as error:
-        raise ConnectionAbortedError(f"the server does not speak HTTP: {error!r}") from None
+        # The text of the error may have the address, or an answer that repeats the request.
+        raise ConnectionAbortedError(f"the server does not speak HTTP: {type(error).__name__}") from None
+
+
+def _phrase(code: int) -> str:
+    try:
+        return HTTPStatus(code).phrase
+    except ValueError:
+        return "(not a standard status)"
 
 
 def _body(response: Any, deadline: float, most_bytes: int) -> bytes:

@@ -30,7 +30,7 @@ def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], no
         event_time: ``scan.watermark.event-time``.
         unit: The configured unit of integers, one of :data:`UNITS`.
         times: Some event times that were read, converted to ms.
-        now: The clock (ms). Without a clock after the year 2000 there is no warning.
+        now: The clock (ms). If it is before 2000, the clock is wrong, and there is no warning.
 
     Returns:
         The warning. ``None`` if the times can be right: not all of them are in January 1970, and no factor of 1,000
@@ -62,7 +62,7 @@ def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], no
             "unit, or find the unit of each record with a function (module:function)."
         )
     years = _years_if_not(present, [_moved(time, off) for time in found[off]])
-    condition = f", if they are of {years}" if years else ""
+    condition = f", if the records are of the {years}" if years else ""
     if not 0 <= place < len(UNITS):
         return f"Event times are {factor}{condition}: {what}. Set {EVENT_TIME_UNIT.name} to their unit."
     return (
@@ -73,7 +73,8 @@ def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], no
 
 def _by_steps(times: Sequence[int], present: range, unit: str) -> dict[int | None, list[int]]:
     """Returns the times by what :func:`steps_off` says of them, without those that are no times, such as 0 for an
-    unknown time. Empty if they differ in this, and some of them are no present times in any unit.
+    unknown time. Empty if the times need different factors, and one of them is in ``present`` neither as it is nor
+    with a factor.
     """
     for period in (_near(present[-1]), present):
         found: dict[int | None, list[int]] = {}
@@ -86,11 +87,11 @@ def _by_steps(times: Sequence[int], present: range, unit: str) -> dict[int | Non
 
 
 def _years_if_not(present: range, times: Sequence[int]) -> str:
-    """Returns the years of ``times``, such as "1995 to 1997"; "" if one of the times is in ``present``."""
+    """Returns the years of ``times``, such as "years 1995 to 1997"; "" if one of the times is in ``present``."""
     if any(time in present for time in times):
         return ""
     first, last = (event_time_text(time)[:4] for time in (min(times), max(times)))
-    return first if first == last else f"{first} to {last}"
+    return f"year {first}" if first == last else f"years {first} to {last}"
 
 
 def _remedy(event_time: str, unit: str) -> str:
@@ -115,14 +116,14 @@ def _is_column(event_time: str) -> bool:
 
 
 def _near(until: int) -> range:
-    """Returns the years from 1980 to 2050, or to ``until`` (ms) if that is later; nothing if ``until`` is in a year
-    before 2000, so that it is of no true clock.
+    """Returns the years from 1980 to 2050, or to ``until`` (ms) if that is later. An empty range if ``until`` is before
+    2000: then the clock is wrong.
     """
     return range(_YEAR_1980_MS, max(until, _YEAR_2050_MS)) if until > _YEAR_2000_MS else range(0)
 
 
 def steps_off(time: int, until: int, unit: str = "ms") -> int | None:
-    """Returns how often ``time`` (ms) must be divided by 1,000 to lie in the years from 1980 to 2050.
+    """Returns how many times ``time`` (ms) must be divided by 1,000 to lie in the years from 1980 to 2050.
 
     Args:
         time: An event time (ms), converted from ``unit``.

@@ -17,18 +17,46 @@ _ABSOLUTE: Final = re.compile(r"/|(?:file|dbfs):/|[A-Za-z][A-Za-z0-9+.-]*://")
 _NO_PATH: Final = re.compile(r"[][|^\x00-\x1f\x7f]")
 _ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})")
 _NO_URI: Final = re.compile(rf"{_NO_PATH.pattern}|[#?]")
-_SECRET: Final = re.compile(r"^(?!(?:file|dbfs):/[^/])([A-Za-z][\w+.-]*:/{0,2})[^/@]*:.*@")
+_SECRET: Final = re.compile(
+    r"^(?!(?i:file|dbfs):/(?!/[^/])|(?i:hdfs|viewfs):/*[^/@:]+:\d+/)([A-Za-z][\w+.-]*:/*)[^/@]*:.*@",
+    re.DOTALL,
+)
+"""User info, with a password, of a URI with any number of slashes. A path of a file has none, and a port is none."""
+_QUERY: Final = re.compile(r"^([A-Za-z][\w+.-]*:/[^?]*)\?.+", re.DOTALL)
+_LOCALHOST: Final = re.compile(r"(?i)^file://localhost/")
 _GCS: Final = re.compile(r"(?i:gcs)://")
 
 _WITHOUT_PLACE: Final = re.compile(r"[^:/]+://|(?i:s3a?|gc?s|abfss?|az|adl)://(?:/.*)?")
-_WITHOUT_SLASHES: Final = re.compile(r"(?i:(s3a?|gc?s|abfss?|az|adl|hdfs)):(?!//)/?(.*)")
+_WITHOUT_SLASHES: Final = re.compile(r"(?i:(s3a?|gc?s|abfss?|az|adl|hdfs|viewfs)):(?!//)/?(.*)")
+_HOST_AND_PORT: Final = re.compile(r"[^/]+:\d+(?:/|$)")
+_CONTAINER: Final = re.compile(r"[^/]+@")
 _CATALOG_URI: Final = re.compile(r"(?i:uc):/+(.*)")
 _MEMORY: Final = re.compile(r"(?i:(?:opendal\+)?memory):.*")
 _FILE_OF_HOST: Final = re.compile(r"(?i:file)://([^/]+)(.*)")
 _BARE_MOUNT: Final = re.compile(r"(?:file:|dbfs:)?/+Volumes/*|(?:file:)?/+dbfs/*|dbfs:/+")
 _AZURE_PLACE: Final = "container@account.dfs.core.windows.net/"
-_PLACES: Final = {"hdfs": "namenode:8020/", "abfs": _AZURE_PLACE, "abfss": _AZURE_PLACE}
+_PLACES: Final = {
+    "hdfs": "namenode:8020/",
+    "viewfs": "cluster/",
+    "abfs": _AZURE_PLACE,
+    "abfss": _AZURE_PLACE,
+}
+_KINDS_OF_PLACE: Final = {
+    "hdfs": "a host",
+    "viewfs": "a cluster",
+    **dict.fromkeys(("abfs", "abfss", "az", "adl"), "a container"),
+}
 _URIS: Final = f"s3://bucket/folder, abfss://{_AZURE_PLACE}folder or gs://bucket/folder"
+_URIS_OF_OTHERS: Final = {
+    "hdfs": "hdfs://namenode:8020/folder",
+    "viewfs": "viewfs://cluster/folder",
+    "file": "file:///folder",
+}
+_LEAVE_OUT: Final = (
+    "The location has credentials in it, and is shown in logs and errors. Leave the credentials out, and give them as "
+    f"options {TABLE_OPTION}.option.<name>; python -m watermark_alignment has --storage-option, StatusListener and "
+    "plot have storage_options."
+)
 
 
 def catalog_name(location: str) -> str | None:
@@ -39,11 +67,23 @@ def catalog_name(location: str) -> str | None:
 
 
 def for_delta_rs(location: str) -> str:
-    """Returns a location as delta-rs takes it: a path of the machine for ``dbfs:/...``, and ``gs://`` for ``gcs://``.
+    """Returns a location as delta-rs takes it: a path of the machine for ``dbfs:/...``, ``gs://`` for ``gcs://``, and
+    ``file:///`` for ``file://localhost/``.
 
     delta-rs has another store for ``gcs://``, which takes none of the options for credentials of ``gs://``.
     """
+    location = without_localhost(location)
     return _GCS.sub("gs://", on_driver(location), count=1) if _GCS.match(location) else on_driver(location)
+
+
+def without_localhost(location: str) -> str:
+    """Returns a location with ``file:///`` in place of ``file://localhost/``, which names the same files."""
+    return _LOCALHOST.sub("file:///", location)
+
+
+def shown(location: str) -> str:
+    """Returns a location as logs and errors show it: with ``...`` in place of credentials and of a URI's query."""
+    return _QUERY.sub(r"\1?...", _SECRET.sub(r"\1...@", location))
 
 
 def parse_location(text: str, option: str) -> str:
@@ -60,20 +100,13 @@ def parse_location(text: str, option: str) -> str:
         OptionError: The location is empty or relative, is a URI without a bucket, is no place where a table can be, or
             contains such characters or a password.
     """
-    location = text.strip()
-    if _SECRET.search(location):
-        raise OptionError.of(
-            option,
-            _SECRET.sub(r"\1...@", location),
-            "The location has credentials in it, and is shown in logs and errors. Leave the credentials out, and give "
-            f"them as options {option}.option.<name>.",
-        )
+    location = without_localhost(text.strip())
     if not location:
         raise OptionError.of(option, text, "It must not be empty.")
     if catalog_name(location) is not None:
         return location
     if (refusal := why_no_place(location)) is not None:
-        raise OptionError.of(option, location, refusal)
+        raise OptionError.of(option, shown(location), refusal)
     if not _ABSOLUTE.match(location):
         raise OptionError.of(option, text, _relative_path_remedy(location))
     _check_characters(location, option)
@@ -83,9 +116,14 @@ def parse_location(text: str, option: str) -> str:
 def why_no_place(location: str) -> str | None:
     """Returns why no table can be at a location, and what to write, in sentences; ``None`` if one can be there.
 
+    The sentences have no credentials in them.
+
     Args:
         location: A path or URI, as the user gave it.
     """
+    location = without_localhost(location)
+    if _SECRET.search(location):
+        return _LEAVE_OUT
     if lacking := _WITHOUT_SLASHES.fullmatch(location):
         return _with_slashes(lacking[1], lacking[2])
     if table := _CATALOG_URI.fullmatch(location):
@@ -111,15 +149,22 @@ def why_no_place(location: str) -> str | None:
             "such as /Volumes/main/streaming/files/split_watermarks or dbfs:/delta/split_watermarks."
         )
     if _WITHOUT_PLACE.fullmatch(location):
-        return f"The URI does not say in which bucket, container or host the table is. Write one such as {_URIS}."
+        uris = _URIS_OF_OTHERS.get(location.partition(":")[0].lower(), _URIS)
+        return (
+            f"The URI does not say in which bucket, container or host the table is. Write one such as {uris}."
+        )
     return None
 
 
 def _with_slashes(scheme: str, rest: str) -> str:
     """Returns the remedy for a URI in which a slash after the scheme is missing."""
+    kind = scheme.lower()
     if not rest:
-        return f"Two slashes must follow '{scheme}:', and a place. Write one such as {_URIS}."
-    place = "" if re.search("[@:]", rest) else _PLACES.get(scheme.lower(), "")
+        place = _KINDS_OF_PLACE.get(kind, "a bucket")
+        uris = _URIS_OF_OTHERS.get(kind, _URIS)
+        return f"After '{scheme}:' come two slashes and {place}. Write a URI such as {uris}."
+    has_place = (_HOST_AND_PORT if kind in _URIS_OF_OTHERS else _CONTAINER).match(rest)
+    place = "" if has_place else _PLACES.get(kind, "")
     return f"Two slashes must follow '{scheme}:'. Write '{scheme}://{place}{rest}'."
 
 

@@ -89,9 +89,10 @@ class FunctionSource:
         except Flip27Error:
             raise
         except Exception as error:
+            given = f" with options {', '.join(sorted(values))}" if values else ""
+            cause = f"{type(error).__name__}: {error}".rstrip(".: ")
             raise OptionError(
-                f"Format '{self.name}' cannot be made with these options ({', '.join(sorted(values))}): "
-                f"{type(error).__name__}: {error}"
+                f"The function for format '{self.name}' failed{given}: {cause}. Correct the options or the function."
             ) from error
         check_made(f"The function for format '{self.name}'", source, Source)
         check_source(source)

@@ -38,8 +38,7 @@ class GroupLog:
     Args:
         table: A handle to the table that nothing else uses.
         group: The group whose entries are read.
-        horizon_ms: The age of the oldest entry that is read at first, in ms, by the store's clock and from the newest
-            commit.
+        horizon_ms: How far back the first read goes, in ms before the newest commit, by the clock of the store.
         most_at_once: The approximate greatest number of commits that one call of :meth:`new_entries` reads; ``None``
             for no limit.
         note: Returns the text of the :class:`BatchNote` on the newest recorded batch; "" before the first one.

@@ -42,6 +42,15 @@ class MemberInfo:
         return self.note.max_drift_ms if self.note is not None else None
 
     @property
+    def max_drift_of_batch_ms(self) -> int | None:
+        """The max-drift (ms) by which the newest batch was planned; ``None`` if unknown.
+
+        It is that of the note, because the entry can be of a later run with another one. Without a note, it is that of
+        the entry.
+        """
+        return self.note.max_drift_ms if self.note is not None else self.max_drift_ms
+
+    @property
     def known_until(self) -> int:
         """The time (ms since the epoch) up to which the member counts as alive; 0 if it has no recent entry."""
         if self.entry is None:
@@ -59,9 +68,13 @@ class MemberInfo:
         return not self.entry.left and now - self.entry_at <= self.entry.timeout_ms
 
     def or_else(self, older: MemberInfo) -> MemberInfo:
-        """Returns this information, completed with the fields of ``older``."""
+        """Returns this information, completed with the fields of ``older``.
+
+        Of two notes of one lineage, the one on the later batch is kept, also if it is in ``older``: a commit with an
+        entry can have a note whose rows, and those of batches before, are written later.
+        """
         about_itself = self if self.entry is not None else older
-        return replace(about_itself, note=self.note or older.note)
+        return replace(about_itself, note=_later(self.note, older.note))
 
 
 def members_in(commits: Iterable[Mapping[str, Any]]) -> dict[Member, MemberInfo]:
@@ -101,6 +114,13 @@ def groups_in(commits: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         entry = _parsed(Entry.from_text, commit.get(MEMBER_KEY))
         groups |= {published.lineage: published.group for published in (note, entry) if published is not None}
     return groups
+
+
+def _later(note: BatchNote | None, older: BatchNote | None) -> BatchNote | None:
+    if note is None or older is None:
+        return note or older
+    is_overtaken = note.lineage == older.lineage and note.batch < older.batch
+    return older if is_overtaken else note
 
 
 def _parsed(parse: Callable[[str], T], text: object) -> T | None:

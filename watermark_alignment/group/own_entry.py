@@ -63,8 +63,15 @@ class OwnEntry:
             waits: See :class:`Entry`.
         """
         entry = self.entry
-        said = (entry.watermark, entry.waiting, entry.held_by, entry.progress)
-        if self.has_joined and said == (watermark, waiting, held_by, progress) and not self.is_unpublished:
+        said = (
+            entry.watermark,
+            entry.waiting,
+            entry.held_by,
+            entry.progress,
+            (entry.waits, entry.waits_all_but),
+        )
+        says = watermark, waiting, held_by, progress, waits
+        if self.has_joined and said == says and not self.is_unpublished:
             return False
         if not self.has_joined:
             entry = entry.succeeding(last)

@@ -66,7 +66,7 @@ def _stall(wait: Wait, silence: int, status: Status) -> Finding:
 
 def _drifts(status: Status, splits: Sequence[SplitMetrics]) -> Iterator[Finding]:
     for split in splits:
-        max_drift = status.info_of(split.member).max_drift_ms
+        max_drift = status.info_of(split.member).max_drift_of_batch_ms
         if max_drift is not None and split.drift is not None and split.drift > max_drift:
             yield Finding(
                 ("drift", split.group, split.source),

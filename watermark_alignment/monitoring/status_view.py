@@ -133,7 +133,7 @@ class _Table:
 
 
 def _cells(split: SplitMetrics, info: MemberInfo, now: int) -> list[Text]:
-    max_drift = info.max_drift_ms
+    max_drift = info.max_drift_of_batch_ms
     above = max_drift is not None and split.drift is not None and split.drift > max_drift
     return [
         Text(f"  {name(split.split)}"),

@@ -14,7 +14,14 @@ from urllib.parse import unquote
 
 from flip27_stream.errors import AlignmentError
 from watermark_alignment.table.delta_rs_remedies import RENAME
-from watermark_alignment.table_location import TABLE_OPTION, catalog_name, for_delta_rs, why_no_place
+from watermark_alignment.table_location import (
+    TABLE_OPTION,
+    catalog_name,
+    for_delta_rs,
+    shown,
+    why_no_place,
+    without_localhost,
+)
 
 _WITHOUT_LINKS: Final = (errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV)
 _MOUNTS: Final = ("/dbfs", "/Volumes")
@@ -24,6 +31,7 @@ _DBFS_MOUNTS: Final = Path("/dbfs/mnt")
 
 def local_folder(location: str) -> Path | None:
     """Returns the folder of a location on a file system of this machine, or ``None`` for an object store."""
+    location = without_localhost(location)
     if location.startswith("file:/"):
         return Path("/" + unquote(location.removeprefix("file:").lstrip("/")))
     return None if "://" in location else Path(location)
@@ -42,7 +50,7 @@ def check_place(given: str) -> None:
         AlignmentError: No table can be there, a part of the path is a file, or the path is not mounted on this machine.
     """
     if (refusal := why_no_place(given)) is not None:
-        raise AlignmentError(f"No split-watermark table can be at '{given}'. {refusal}")
+        raise AlignmentError(f"No split-watermark table can be at '{shown(given)}'. {refusal}")
     location = for_delta_rs(given)
     folder = local_folder(location)
     file = (
@@ -53,7 +61,7 @@ def check_place(given: str) -> None:
     if file is not None:
         raise AlignmentError(
             f"The split-watermark table at '{given}' cannot be opened: '{file}' is a file. Give the path of a "
-            f"folder (option {TABLE_OPTION})"
+            f"folder (option {TABLE_OPTION})."
         )
     _check_mount(location, given)
 

@@ -36,7 +36,7 @@ from watermark_alignment.table.location_checks import (
     renames_instead,
 )
 from watermark_alignment.table.split_rows import SCHEMA, SplitRow, as_table
-from watermark_alignment.table_location import TABLE_OPTION, for_delta_rs
+from watermark_alignment.table_location import TABLE_OPTION, for_delta_rs, shown
 
 PROPERTIES: Mapping[str, str] = {
     "delta.logRetentionDuration": "interval 15 minutes",
@@ -78,20 +78,21 @@ class SplitWatermarkTable:
     The constructor does no I/O.
 
     Args:
-        uri: The location of the table. Messages show it as it is given.
+        uri: The location of the table. Messages show it as it is given, but without credentials.
         storage_options: The options with which delta-rs reaches ``uri``. No message shows their values.
     """
 
     def __init__(self, uri: str, storage_options: Mapping[str, str]) -> None:
         self.uri = for_delta_rs(uri)
         self._given = uri
+        self._shown = shown(uri)
         self._options = dict(storage_options)
         self._renames = False
         self._delta: DeltaTable | None = None
         self._batches: dict[str, int] = {}
 
     def __repr__(self) -> str:
-        return f"SplitWatermarkTable({self.uri!r})"
+        return f"SplitWatermarkTable({shown(self.uri)!r})"
 
     def open(self) -> None:
         """Loads the newest version of the table. Creates the table if the path is new or empty.
@@ -218,7 +219,7 @@ class SplitWatermarkTable:
             if len(secret) > 3:  # Shorter values are flags and numbers, not credentials.
                 cause = cause.replace(secret, "***")
         cause = " ".join(cause.split()).rstrip(".")
-        place = f"The split-watermark table at '{self._given}' {what}"
+        place = f"The split-watermark table at '{self._shown}' {what}"
         if isinstance(error, TableNotFoundError) and str(error) == NO_TABLE:
             return NoTableError(
                 f"{place}: {cause}. An aligned query creates the table when it starts. Check that "
@@ -235,7 +236,7 @@ class SplitWatermarkTable:
             self._renames, self._options[RENAME] = True, "true"
             if self.uri not in _TOLD:
                 _TOLD.add(self.uri)
-                log.warning("%s", renames_instead(self._given))
+                log.warning("%s", renames_instead(self._shown))
 
     def _load(self) -> DeltaTable | None:
         check_is_location(self.uri)
@@ -296,7 +297,7 @@ class SplitWatermarkTable:
             self._refuse(f"has a column '{name}' that does not belong there: give another path")
 
     def _refuse(self, why: str) -> Any:
-        raise AlignmentError(f"The split-watermark table at '{self._given}' {why}")
+        raise AlignmentError(f"The split-watermark table at '{self._shown}' {why}")
 
     def _last_batch(self, app_id: str) -> int:
         """Returns the newest batch of ``app_id``, or -1 if the table has no batch of it.

@@ -42,7 +42,7 @@ class BatchRecorder:
         alignment: The alignment options of the source.
         metrics: The counters of the enumerator.
         reads: A short name of the topics or paths that the source reads.
-        spool_root: The driver's folder for rows of tables that the session writes.
+        spool_root: The folder on the driver where rows wait until the session writes them to the table of a catalog.
     """
 
     def __init__(

@@ -112,7 +112,10 @@ def test_missing_unknown_and_wrong_options_fail_at_load(options: dict[str, str],
 
 
 def test_an_error_of_the_function_names_the_format() -> None:
-    with pytest.raises(OptionError, match=r"Format 'shop_logs' cannot be made .*shards must be at least 1"):
+    with pytest.raises(
+        OptionError,
+        match=r"The function for format 'shop_logs' failed with options .*: ValueError: shards must be at least 1\. C",
+    ):
         made(shop_logs, folder="/l", shards="0")
 
 

@@ -77,6 +77,17 @@ def test_an_unchanged_entry_is_not_published_again(join: Join, board: Board) -> 
     assert [(e.waiting, e.held_by) for e in board.entries[3:]] == [(0, None), (2, "split")]
 
 
+def test_an_entry_is_published_if_other_splits_wait(join: Join, board: Board) -> None:
+    """Their number and what they wait for can be the same. A plan that says the same again publishes nothing."""
+    one = join("one")
+    said = [(("a",), False), (("b",), False), (("b",), True)]
+    for waits in said:
+        for _ in range(2):
+            one.announce(17, waiting=1, held_by="split", waits=waits)
+    assert [(e.waits, e.waits_all_but) for e in board.entries] == said
+    assert [e.beat for e in board.entries] == [1, 2, 3]
+
+
 def test_a_source_that_only_reads_the_log_is_no_member(join: Join, board: Board) -> None:
     one = join("one", timeout_ms=400)
     one.look()

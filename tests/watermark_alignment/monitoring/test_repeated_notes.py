@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
+from rich.console import Console
 
 from flip27_stream.errors import AlignmentError
 from tests.spark.support.members import beat, group_at, step
 from tests.support.module_time import replace_time
 from tests.watermark_alignment.support.group_entries import entry
+from tests.watermark_alignment.support.table_rows import START_MS, split_rows
 from watermark_alignment.group import group_log
 from watermark_alignment.group.group_log import KEY as MEMBER
 from watermark_alignment.group.group_log import NOTE_EVERY_S, GroupLog
 from watermark_alignment.group.group_view import Entry
 from watermark_alignment.group.member_info import MemberInfo
 from watermark_alignment.group.own_entry import OwnEntry
+from watermark_alignment.monitoring.findings import findings
+from watermark_alignment.monitoring.plotting.runs import read_runs
+from watermark_alignment.monitoring.status import StatusReader
+from watermark_alignment.monitoring.status_view import render, to_json
 from watermark_alignment.table.batch_note import KEY as NOTE
 from watermark_alignment.table.batch_note import BatchNote
 from watermark_alignment.table.recordings import LOG_REACH_MS
@@ -79,6 +86,32 @@ def test_max_drift_is_known_without_a_note() -> None:
     assert MemberInfo(told, note=note).max_drift_ms == 10, "the option of the newest run"
     assert MemberInfo(entry("clicks"), note=note).max_drift_ms == 20
     assert MemberInfo(entry("clicks")).max_drift_ms is None
+    assert MemberInfo(told).max_drift_of_batch_ms == 10
+    assert MemberInfo(told, note=note).max_drift_of_batch_ms == 20, "the option of the run of the batch"
+    assert MemberInfo(entry("clicks")).max_drift_of_batch_ms is None
+
+
+@pytest.mark.parametrize(("planned_by", "is_above"), [(3000, False), (2999, True)])
+@pytest.mark.parametrize("later", [1, 3600_000])
+def test_a_drift_is_judged_by_the_option_of_its_batch(
+    tmp_path: Path, planned_by: int, is_above: bool, later: int
+) -> None:
+    """A query that was restarted with another max-drift reports no drift that its former run allowed."""
+    table = SplitWatermarkTable(str(tmp_path), {})
+    table.open()
+    told = BatchNote("web", "clicks", "lineage", 1, planned_by, 0)
+    table.append("clicks/1", 1, split_rows(1)[:1], {NOTE: told.to_text()})
+    table.note({MEMBER: entry("clicks", group="web", lineage="lineage", max_drift_ms=later).to_text()})
+    now = START_MS + 60_000
+    status = StatusReader(table).read(now)
+    assert [split.drift for split in status.splits] == [3000]
+    assert ("drift" in {finding.about[0] for finding in findings(status, ["lineage"], now)}) is is_above
+    shown = Console(width=200, force_terminal=True, file=StringIO())
+    shown.print(render(status, now))
+    assert ("\x1b[1;31m" in shown.file.getvalue()) is is_above  # type: ignore[attr-defined]
+    [run] = read_runs(table, "web", None, 10)
+    assert run.max_drift_ms == planned_by
+    assert {split["max_drift_ms"] for split in json.loads(to_json(status, now))} == {later}
 
 
 def test_the_note_is_repeated_before_the_log_loses_it(

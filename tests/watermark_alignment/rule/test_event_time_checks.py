@@ -66,17 +66,17 @@ def test_a_date_in_another_unit_is_found_with_its_unit(written: str, unit: str, 
         assert f"set scan.watermark.event-time.unit to '{written}'" in text, seconds
         is_present = of(2000) <= seconds <= now // 1000 + 86_400
         year = datetime.fromtimestamp(seconds, timezone.utc).year
-        years = re.findall(r"times too \w+, if they are of (\d{4}): ", text)
+        years = re.findall(r"times too \w+, if the records are of the year (\d{4}): ", text)
         assert years == ([] if is_present else [str(year)]), seconds
         assert ("perhaps they are counters" in text) == (not is_present)
 
 
 def test_the_condition_names_the_years() -> None:
     assert warning(of(1995), of(1997)) == (
-        "Event times are 1,000 times too small, if they are of 1995 to 1997: 1970-01-10 03:08:38 is read from source "
-        "clicks by scan.watermark.event-time '/t'. They look like seconds that are read as milliseconds: set "
-        "scan.watermark.event-time.unit to 's'. If they are of other years, perhaps they are counters: name the place "
-        "of the event time (scan.watermark.event-time)."
+        "Event times are 1,000 times too small, if the records are of the years 1995 to 1997: 1970-01-10 03:08:38 is "
+        "read from source clicks by scan.watermark.event-time '/t'. They look like seconds that are read as "
+        "milliseconds: set scan.watermark.event-time.unit to 's'. If they are of other years, perhaps they are "
+        "counters: name the place of the event time (scan.watermark.event-time)."
     )
 
 
@@ -84,7 +84,7 @@ def test_history_that_reaches_the_present_has_no_condition() -> None:
     for written in ("s", "us"):
         text = str(warning(*(read(seconds, written, "ms") for seconds in (of(1995), of(2026)))))
         assert f"set scan.watermark.event-time.unit to '{written}'." in text
-        assert "if they are of" not in text
+        assert "if the records are of" not in text
 
 
 @pytest.mark.parametrize("days", [4, 6, 10, 22, 28])

@@ -29,7 +29,8 @@ def test_a_file_in_place_of_a_folder_is_named(
 ) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(
-        AlignmentError, match=rf"'{tmp_path}/file' is a file\. Give the path of a folder .*{OPTION}"
+        AlignmentError,
+        match=rf"'{tmp_path}/file' is a file\. Give the path of a folder \(option {OPTION}\)\.$",
     ):
         act(SplitWatermarkTable(str(tmp_path / "file" / below), {}))
 

@@ -9,6 +9,7 @@ import pytest
 
 from flip27_stream.errors import AlignmentError, OptionError
 from tests.watermark_alignment.support.table_rows import split_rows
+from watermark_alignment.table.location_checks import local_folder
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 from watermark_alignment.table_location import for_delta_rs, parse_location
 
@@ -51,6 +52,8 @@ def test_a_name_with_a_hyphen_is_corrected_in_the_advice() -> None:
         "/Volumes/main/web/files/t",
         "/VolumesOfMine",
         "file:/data/x:y@z",
+        "file:///x:y@z",
+        "hdfs://namenode:8020/user/me@corp.com/t",
     ],
 )
 def test_an_absolute_path_is_accepted(text: str) -> None:
@@ -62,20 +65,76 @@ def test_an_absolute_path_is_accepted(text: str) -> None:
     [
         *("s3://key:s3cr3t@bucket/t", "s3://key:s3c/r3t@bucket/t", "hdfs://me:s3cr3t@node/t"),
         *("s3:/key:s3cr3t@bucket/t", "s3:key:s3cr3t@bucket/t", "file://me:s3cr3t@host/t"),
+        *(
+            "s3://key:12/s3cr3t@bucket/t",
+            "s3:///key:s3cr3t@bucket/t",
+            "s3:////key:s3cr3t@bucket/t",
+            "hdfs:/me:s3cr3t@node/t",
+        ),
     ],
 )
 def test_credentials_in_a_uri_are_refused_and_not_shown(text: str) -> None:
+    """The commands, plot and the listener, which have no option, refuse them, too."""
+    table = SplitWatermarkTable(text, {})
     with pytest.raises(OptionError, match="credentials") as refused:
         parse_location(text, OPTION)
-    assert "r3t" not in str(refused.value)
+    shown = [str(refused.value), repr(table)]
+    for act in (SplitWatermarkTable.open, SplitWatermarkTable.load):
+        with pytest.raises(
+            AlignmentError, match=r"at '\w+:/*\.\.\.@.*credentials.*--storage-option"
+        ) as failed:
+            act(table)
+        shown.append(str(failed.value))
+    assert [said for said in shown if "r3t" in said or "key:" in said] == []
     assert f"{OPTION}.option.<name>" in str(refused.value)
 
 
-@pytest.mark.parametrize("text", ["s3://", "s3:///t", "S3A://", "gs://", "gcs://", "hdfs://", "file://"])
-def test_a_uri_without_a_bucket_is_refused(text: str) -> None:
-    said = rf"'{OPTION}': '{text}'\. The URI does not say in which bucket, .* such as s3://bucket/folder"
+def test_a_signature_in_the_query_of_a_uri_is_not_shown() -> None:
+    text = "abfss://c@account.dfs.core.windows.net/t?sig=s3cr3t"
+    with pytest.raises(OptionError, match=r"t\?\.\.\.'") as refused:
+        parse_location(text, OPTION)
+    assert [said for said in (str(refused.value), repr(SplitWatermarkTable(text, {}))) if "r3t" in said] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        *((text, "s3://bucket/folder") for text in ("s3://", "s3:///t", "S3A://", "gs://", "gcs://")),
+        *(("hdfs://", "hdfs://namenode:8020/folder"), ("viewfs://", "viewfs://cluster/folder")),
+        ("file://", "file:///folder"),
+    ],
+)
+def test_a_uri_without_a_bucket_is_refused(text: str, written: str) -> None:
+    said = rf"'{OPTION}': '{text}'\. The URI does not say in which bucket, .* such as {written}"
     with pytest.raises(OptionError, match=said):
         parse_location(text, OPTION)
+    assert parse_location(written, OPTION) == written
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("s3:", "After 's3:' come two slashes and a bucket. Write a URI such as s3://bucket/folder, "),
+        ("gs:/", "After 'gs:' come two slashes and a bucket. Write a URI such as s3://bucket/folder, "),
+        ("abfss:", "After 'abfss:' come two slashes and a container. Write a URI such as "),
+        ("hdfs:", "come two slashes and a host. Write a URI such as hdfs://namenode:8020/folder."),
+        ("viewfs:/", "come two slashes and a cluster. Write a URI such as viewfs://cluster/folder."),
+    ],
+)
+def test_a_scheme_alone_has_a_uri_of_its_kind_as_remedy(text: str, said: str) -> None:
+    with pytest.raises(OptionError) as refused:
+        parse_location(text, OPTION)
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("host", ["file://localhost", "FILE://LocalHost"])
+def test_this_machine_may_be_named_as_the_host_of_a_file(tmp_path: Path, host: str) -> None:
+    given = f"{host}{tmp_path}/t"
+    assert parse_location(given, OPTION) == f"file://{tmp_path}/t"
+    assert local_folder(given) == tmp_path / "t"
+    SplitWatermarkTable(given, {}).append("clicks", 0, split_rows(0), {})
+    assert (tmp_path / "t" / "_delta_log").is_dir()
+    assert SplitWatermarkTable(given, {}).rows().num_rows == 4
 
 
 @pytest.mark.parametrize(("text", "name"), [("uc://a.b.t", "a.b.t"), ("uc://", "catalog.schema.table")])
@@ -141,6 +200,11 @@ def test_a_name_with_other_characters_is_written_in_backticks(name: str) -> None
         ("abfss:/c@a.dfs.core.windows.net/t", "abfss://c@a.dfs.core.windows.net/t"),
         ("hdfs:/t", "hdfs://namenode:8020/t"),
         ("hdfs:/node:9000/t", "hdfs://node:9000/t"),
+        ("hdfs:/node:9000/a@b", "hdfs://node:9000/a@b"),
+        ("hdfs:/user/a@b", "hdfs://namenode:8020/user/a@b"),
+        ("hdfs:/a@b/t", "hdfs://namenode:8020/a@b/t"),
+        ("abfss:/folder/a@b", "abfss://container@account.dfs.core.windows.net/folder/a@b"),
+        ("viewfs:/t", "viewfs://cluster/t"),
     ],
 )
 def test_a_missing_slash_of_a_uri_is_named(text: str, written: str) -> None:

@@ -57,7 +57,7 @@ class SourceRun:
         batches: The numbers of the batches.
         watermarks: The watermark of each split after each batch, ``datetime64[us]``; NaT if unknown.
         states: The state of each split in each batch, as an index of :data:`STATES`; -1 if the split did not exist.
-        max_drift_ms: The allowed drift (ms); ``None`` if it is unknown.
+        max_drift_ms: The drift (ms) that was allowed in the newest batch; ``None`` if it is unknown.
         name: The name of the source.
         pauses: The recent times in which splits waited.
         lives: The known times in which its query ran.
@@ -94,10 +94,11 @@ class SourceRun:
 
     @property
     def silent_until(self) -> np.datetime64 | None:
-        """The end of the time after the newest batch, if that time is worth drawing.
+        """The end of the time after the newest batch that is drawn; ``None`` if no such time is drawn.
 
-        It is worth drawing as far as the source is known to have been alive. If the source is not alive and that time
-        is longer than the time of all batches, the query was perhaps stopped for good.
+        As far as the source is known to have been alive. If it is not known to be alive: now, if the silence is longer
+        than 10 s and not longer than all batches took. More of a longer silence is not drawn, because the query was
+        perhaps stopped for good.
         """
         known = self.alive_after[len(self.times) - 1]
         is_alive = self.now is not None and any(life.end >= self.now for life in self.lives)
@@ -122,8 +123,8 @@ class SourceRun:
     def alive_after(self) -> Mapping[int, Sequence[Span]]:
         """The times in which the source is known to have been alive after a batch and before the next one began.
 
-        They are by the index of the batch: for those of :attr:`gaps`, and the newest. After the newest batch, a usual
-        time without a batch does not count, unless splits wait.
+        By the index of the batch before; there is an entry for each of :attr:`gaps` and for the newest batch. After
+        the newest batch, a usual time without a batch does not count, unless splits wait.
         """
         newest, usual = len(self.times) - 1, usual_interval(self.times[1:] - self.begins[1:])
         now = self.times[-1] if self.now is None else self.now
@@ -144,7 +145,8 @@ class SourceRun:
     ) -> Sequence[Span]:
         """Returns the times between two times in which the source lived for more than ``longest``, or splits waited.
 
-        They begin at ``last``, and end at ``border``, if they are not far from these.
+        A time that begins at most 10 s after ``last`` begins at ``last``; one that ends at most 10 s before ``border``
+        ends there.
         """
         lives = [life for life in clipped(self.lives, last, end) if life.end - life.begin > longest]
         known = [*lives, *clipped(self.pauses, last, end)]
@@ -280,7 +282,7 @@ def _run(member: Member, name: str, rows: pa.Table, info: MemberInfo | None) -> 
         batches=batches,
         watermarks=watermarks,
         states=states,
-        max_drift_ms=info.max_drift_ms if info is not None else None,
+        max_drift_ms=info.max_drift_of_batch_ms if info is not None else None,
         name=name,
     )
 

@@ -40,7 +40,7 @@ def deletion_vectors(log: LogFiles, version: int, what: str) -> Mapping[str, Des
     Args:
         log: The log of the table.
         version: The version of the table.
-        what: The table, for errors, as in 'of the Delta table /clicks'.
+        what: The table, for errors, such as 'the Delta table /clicks'.
 
     Raises:
         DataLossError: Versions are missing in the log.

@@ -16,9 +16,7 @@ from flip27_stream.errors import ConnectorError, UnreachableError
 
 Action = Mapping[str, Any]
 
-_REPAIR: Final = (
-    "Restore the file from a backup, or start the query with a new checkpoint on a copy of the table."
-)
+_REPAIR: Final = "Restore its file in _delta_log from a backup, or start the query with a new checkpoint on a copy of the table."
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ def actions(data: bytes, what: str) -> list[Action]:
     lines = [line for line in data.split(b"\n") if line.strip()]
     found = [_action(line, what, is_cut=line is lines[-1] and not data.endswith(b"\n")) for line in lines]
     if not found:
-        raise UnreachableError(f"{what} has no action.")
+        raise UnreachableError(f"{what} has no action in the log; its file is perhaps still being written.")
     if not all(isinstance(action, dict) for action in found):
         raise ConnectorError(f"{what} has a line that is not a JSON object. {_REPAIR}")
     return found

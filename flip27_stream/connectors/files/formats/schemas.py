@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -16,6 +17,9 @@ from flip27_stream.errors import RecordFormatError
 log = logging.getLogger(__name__)
 
 _SIGNED = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_SUFFIX = re.compile(r"(?<=[\d.])[dDfF]$")
+_BLANKS = "".join(map(chr, range(33)))
+"""The characters around a number that Java ignores."""
 _SAME = {pa.bool_(), *_SIGNED, pa.float32(), pa.float64(), pa.string(), pa.binary(), pa.date32(), pa.null()}
 _INSTEAD = {
     pa.uint8(): pa.int16(),
@@ -144,8 +148,8 @@ def refuse_same_names(names: Iterable[str], what: str) -> None:
     for name in names:
         if name.lower() in seen:
             raise RecordFormatError(
-                f"Columns '{seen[name.lower()]}' and '{name}' of {what} have the same name in Spark, which "
-                "ignores upper and lower case. Name the wanted columns with .schema(...)."
+                f"Columns '{seen[name.lower()]}' and '{name}' of {what} differ only in upper and lower case, which "
+                "Spark does not distinguish. Name the wanted columns with .schema(...)."
             )
         seen[name.lower()] = name
 
@@ -330,8 +334,7 @@ def _constant(text: str | None, field: pa.Field, what: str) -> pa.Scalar:
 
 def _without_suffix(number: str) -> str:
     """Returns a number in Java's form, such as ``7f`` with blanks around it, in the form that Arrow casts."""
-    plain = number.strip()
-    return plain[:-1] if plain[-1:] in ("d", "D", "f", "F") else plain
+    return _SUFFIX.sub("", number.strip(_BLANKS))
 
 
 def with_constants(

@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 _DOUBT_S = 3.0
 """The time limit, added to ``fetch.max.wait.ms``, of a fetch over a connection that may be dead, in seconds."""
 
+_LONGEST_WAIT_FOR_LARGE_PART_S = 0.5
 _LEAST_GROWTH = 4096
 """The number of further bytes that restart the time limit of a response that is being received.
 
@@ -70,6 +71,7 @@ class _InFlight:
         version: The version of the request.
         heard: The time at which the time limit was last restarted, in monotonic seconds.
         received: The number of bytes received at that time.
+        tried: The time at which it was last tried to receive something, in monotonic seconds.
     """
 
     connection: FetchConnection
@@ -77,6 +79,7 @@ class _InFlight:
     version: int
     heard: float
     received: int = 0
+    tried: float = 0.0
 
     def has_grown(self) -> bool:
         """Returns whether enough of the response has come to restart its time limit."""
@@ -267,18 +270,26 @@ class Fetcher:
     def _readable(self, seconds: float) -> list[int]:
         """Waits up to ``seconds``, or until a connection is made, and returns the brokers that have sent data.
 
-        After a wait to its end it also returns brokers whose connection :attr:`~FetchConnection.waits_for_large_parts`.
+        It also returns brokers whose connection :attr:`~FetchConnection.waits_for_large_parts`: after a wait to its
+        end, and if nothing was received from them for some time, since a part may have come that is not large.
         """
         poll = select.poll()
         nodes = {sent.connection.fileno(): node for node, sent in self._in_flight.items()}
         for descriptor in (*nodes, *(attempt.fileno() for attempt, _ in self._attempts.values())):
             poll.register(descriptor, select.POLLIN)
-        if found := poll.poll(seconds * 1000):
-            return [nodes[descriptor] for descriptor, _ in found if descriptor in nodes]
-        return [node for node, sent in self._in_flight.items() if sent.connection.waits_for_large_parts]
+        found = poll.poll(seconds * 1000)
+        tried_before = time.monotonic() - (_LONGEST_WAIT_FOR_LARGE_PART_S if found else 0)
+        late = [
+            node
+            for node, sent in self._in_flight.items()
+            if sent.connection.waits_for_large_parts and sent.tried <= tried_before
+        ]
+        readable = [nodes[descriptor] for descriptor, _ in found if descriptor in nodes]
+        return [*late, *(node for node in readable if node not in late)]
 
     def _receive(self, node: int) -> Answer | None:
         sent = self._in_flight[node]
+        sent.tried = time.monotonic()
         try:
             body = sent.connection.receive()
             response = None if body is None else read_fetch_response(body, sent.version, sent.fetch.wanted)

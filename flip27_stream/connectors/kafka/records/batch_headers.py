@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import NamedTuple
 
@@ -18,7 +18,8 @@ _LARGEST_OFFSET = 2**63 - 2
 _V2 = Struct(">qiibIhiqqqhii")
 _V0 = Struct(">qiIbb")
 _V1 = Struct(">qiIbbq")
-_V2_OFFSETS = Struct(">qi4xb6xi")  # base offset, length, magic, last offset delta
+_V2_OFFSETS = Struct(">qi4xb4xhi")  # base offset, length, magic, attributes, last offset delta
+_CONTROL = 0x20
 
 
 class BatchHeader(NamedTuple):
@@ -104,12 +105,19 @@ class CompleteBatches(NamedTuple):
     Attributes:
         end: The greatest offset after a batch; 0 without a batch.
         size: The size of all batches, in bytes.
-        last_size: The size of the last batch, in bytes; 0 without a batch.
+        least: The least size of a batch that is no transaction marker, in bytes; 0 without such a batch.
+        greatest: The greatest size of such a batch, in bytes; 0 without such a batch.
     """
 
     end: int
     size: int
-    last_size: int
+    least: int
+    greatest: int
+
+    @staticmethod
+    def of(end: int, size: int, sizes: Sequence[int]) -> CompleteBatches:
+        """Returns the batches, of which those that are no markers have these sizes."""
+        return CompleteBatches(end, size, min(sizes, default=0), max(sizes, default=0))
 
 
 def complete_batches(data: bytes | memoryview, source: str) -> CompleteBatches:
@@ -119,19 +127,24 @@ def complete_batches(data: bytes | memoryview, source: str) -> CompleteBatches:
         CorruptRecordError: The size or the offsets of a batch of magic 2 are impossible, or any header of another
             magic.
     """
-    at, total, end, size, last_size = 0, len(data), 0, 0, 0
+    at, total, end = 0, len(data), 0
+    sizes: list[int] = []
     while total - at >= HEADER_SIZE:
-        base_offset, length, magic, last_delta = _V2_OFFSETS.unpack_from(data, at)
+        base_offset, length, magic, attributes, last_delta = _V2_OFFSETS.unpack_from(data, at)
         size = _LOG_OVERHEAD + length
         if magic != 2 or size < HEADER_SIZE or base_offset < 0 or last_delta < 0:
             break
         if size > total - at:
-            return CompleteBatches(end, at, last_size)
-        at, end, last_size = at + size, max(end, base_offset + last_delta + 1), size
+            return CompleteBatches.of(end, at, sizes)
+        at, end = at + size, max(end, base_offset + last_delta + 1)
+        if not attributes & _CONTROL:
+            sizes.append(size)
     for header in batch_headers(data[at:], source):
         if header.complete:
-            at, end, last_size = at + header.size, max(end, header.last_offset + 1), header.size
-    return CompleteBatches(end, at, last_size)
+            at, end = at + header.size, max(end, header.last_offset + 1)
+            if not header.control:
+                sizes.append(header.size)
+    return CompleteBatches.of(end, at, sizes)
 
 
 def _v2(data: bytes | memoryview, at: int, total: int) -> BatchHeader:

@@ -125,10 +125,14 @@ def _connection(given: Given, streams: tuple[str, ...], *, by_arn: bool) -> Kine
     regions = {found[1] for stream in streams if (found := _ARN.fullmatch(stream))}
     if by_arn and region is None and len(regions) == 1:
         region = next(iter(regions))
-    if len(regions | ({region} if region else set())) > 1:
+    if len(regions) > 1:
         raise OptionError(
-            f"The streams are in the regions {', '.join(sorted(regions))}, and option 'region' is {region!r}: a source "
-            "reads streams of one region. Read each region with a query of its own, and leave out option 'region'."
+            f"The streams are in several regions ({', '.join(sorted(regions))}). Read each region with a query of its "
+            "own."
+        )
+    if region is not None and regions - {region}:
+        raise OptionError(
+            f"The streams are in region {min(regions)}, and option 'region' is {region!r}. Leave out option 'region'."
         )
     access = _one_of_two(given, names.AWS_ACCESS_KEY, names.AWS_ACCESS_KEY_ID)
     secret = _one_of_two(given, names.AWS_SECRET_KEY, names.AWS_SECRET_ACCESS_KEY)

@@ -18,7 +18,7 @@ NO_EVENT_TIME = -1
 
 
 class Scan:
-    """The read messages of a partition from a position on, without a gap."""
+    """The messages of a partition that planning has read: all from one position on, without a gap."""
 
     def __init__(self) -> None:
         self._start = 0

@@ -249,7 +249,7 @@ def test_schema_is_inferred(tmp_path: Path) -> None:
             {"t": pa.array([], pa.time64("us"))},
             r"Column 't' of parquet file .* is time64\[us\], for which Spark",
         ),
-        ({"a": [1], "A": [2]}, "Columns 'a' and 'A' of parquet file .* have the same name in Spark"),
+        ({"a": [1], "A": [2]}, "Columns 'a' and 'A' of parquet file .* differ only in upper and lower case"),
     ],
 )
 def test_a_schema_that_spark_does_not_have_is_refused(

@@ -14,6 +14,7 @@ import pytest
 
 from flip27_stream.connectors.files import FileSource
 from flip27_stream.connectors.files.formats.partition_types import partition_types
+from flip27_stream.connectors.files.formats.schemas import constants
 from flip27_stream.connectors.files.storage.partition_folders import PartitionFolders
 from flip27_stream.errors import OptionError, RecordFormatError
 from tests.connectors.files.support.file_query import SECOND, FileQuery, write
@@ -68,6 +69,7 @@ def test_partition_values_are_read_from_a_path(
         (["1", "1.5D"], pa.float64()),
         (["7f", "7e"], pa.string()),
         (["1e5555"], pa.float64()),
+        (["7\x01"], pa.float64()),
         ([None], pa.string()),
     ],
 )
@@ -175,3 +177,22 @@ def test_a_checkpoint_from_before_folders_were_columns(tmp_path: Path) -> None:
     reading.restart()
     reading.run()
     assert [row["day"] for row in reading.rows] == [3] * 60
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("7f", 7.0),
+        ("1.D", 1.0),
+        (" 1\x01", 1.0),
+        ("inf", float("inf")),
+        ("-inf", float("-inf")),
+        ("Infinity", float("inf")),
+        ("-2.5e1d", -25.0),
+    ],
+)
+def test_numbers_of_partitions_are_read_in_all_forms(text: str, number: float, kind: pa.DataType) -> None:
+    """Java's forms are those of Spark; delta-rs writes ``inf``."""
+    found = constants({"x": text}, pa.schema([("x", kind)]), "the file")
+    assert found["x"] == pa.scalar(number, kind)

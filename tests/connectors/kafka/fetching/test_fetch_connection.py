@@ -99,6 +99,38 @@ def test_a_wait_for_a_large_response_ends_when_a_large_part_has_come() -> None:
         assert connection._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT) == 1
 
 
+def test_a_slow_broker_is_received_from_while_another_one_is_fast() -> None:
+    """Otherwise the slow one would be taken for silent, whose parts are small."""
+    size, slow = 2_000_000, list[socket.socket]()
+    goes_on = threading.Event()
+
+    def serve(connection: socket.socket, request: bytes) -> None:
+        if not slow:
+            slow.append(connection)
+        if connection is not slow[0]:
+            connection.sendall(frame(request, response(b"fast")))
+            return
+        answer = frame(request, response(b"x" * size))
+        connection.sendall(answer[:100_000])
+        goes_on.wait(60)
+        connection.sendall(answer[100_000:110_000])
+
+    with fetching(serve) as (_, fetcher):
+        fetcher.send(2, ASKED, read_committed=False, max_bytes=size)
+        wait_until(lambda: fetcher.next_answer(0.05) is None and fetcher.partitions_receiving(), "a part", 60)
+        connection = fetcher._in_flight[2].connection
+        received = connection.received
+        goes_on.set()
+
+        def has_grown() -> bool:
+            fetcher.send(1, ASKED, read_committed=False, max_bytes=size)
+            while fetcher.next_answer(10) is None:
+                pass
+            return connection.received > received
+
+        wait_until(has_grown, "the next part of the slow broker", 60)
+
+
 @pytest.mark.parametrize(("rack", "sent"), [("east-1", b"\0\6east-1"), ("", b"\0\0")])
 def test_kr06_each_fetch_has_the_rack_of_the_client(rack: str, sent: bytes) -> None:
     """KR-06, KIP-392: each fetch ends with the rack of the client, which is empty by default."""

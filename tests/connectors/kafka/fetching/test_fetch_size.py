@@ -14,7 +14,9 @@ MOST = 4 << 20
 def size_after(batch_size: int, records: int, batches: int = 4) -> FetchSize:
     """Returns the estimate after an answer with batches of one size."""
     size = FetchSize()
-    size.add(CompleteBatches(records * batches, batch_size * batches, batch_size), records * batches)
+    size.add(
+        CompleteBatches(records * batches, batch_size * batches, batch_size, batch_size), records * batches
+    )
     return size
 
 
@@ -52,3 +54,22 @@ def test_a_fetch_is_never_cut_off_by_much(batch_size: int, records: int, offsets
     if is_capped and batch_size * 33 // 32 <= MOST:
         assert asked % batch_size <= asked / 20
         assert asked >= MOST / 2
+
+
+def test_batches_of_several_sizes_are_fetched_at_the_greatest_size() -> None:
+    """The next batch may be larger than the last one, and would then be cut off."""
+    size = size_after(500_000, 100)
+    size.add(CompleteBatches(800, 1_500_000, 480_000, 500_000), 300)
+    assert size.next(10_000_000, MOST) == MOST
+    size.add(CompleteBatches(1100, 1_500_000, 500_000, 500_000), 300)
+    assert size.next(10_000_000, MOST) == MOST // 515_625 * 515_625
+    size.add(CompleteBatches(1101, 600_000, 600_000, 600_000), 1)
+    size.add(CompleteBatches(1201, 500_000, 500_000, 500_000), 100)
+    assert size.next(10_000_000, MOST) == MOST
+
+
+def test_an_answer_with_markers_alone_has_no_batch_size() -> None:
+    size = FetchSize()
+    size.add(CompleteBatches(5, 78, 0, 0), 1)
+    assert size.next(1, MOST) == _LEAST_FETCH
+    assert size.next(10_000_000, MOST) == MOST

@@ -140,7 +140,7 @@ def test_partitions_that_wait_for_their_turn_do_not_time_out(
         order.append(wanted[0])
         return {tp: FetchedPartition(0, b"full" if tp == wanted[0] else b"", []) for tp in wanted}
 
-    full, empty = CompleteBatches(5, 4, 4), CompleteBatches(0, 0, 0)
+    full, empty = CompleteBatches(5, 4, 4, 4), CompleteBatches(0, 0, 0, 0)
     monkeypatch.setattr(reader_module, "complete_batches", lambda records, _: full if records else empty)
     monkeypatch.setattr(KafkaSourceReader, "_emit_some", lambda self, _: self._undecoded.clear())
     cluster = SimulatedLeader(first_only)

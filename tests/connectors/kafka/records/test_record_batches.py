@@ -190,14 +190,18 @@ def _to_the_end(some: DecodedRecords) -> None:
         some = some.more()
 
 
-def test_the_end_of_batches_is_that_of_their_headers() -> None:
-    log = v2(some_rows(5, 0)) + v2(some_rows(40, 5)) + v2(some_rows(5, 45))
+def test_the_end_and_the_sizes_of_batches_are_those_of_their_headers() -> None:
+    """Transaction markers, which are small, do not count for the sizes of batches."""
+    marker = patched(v2(some_rows(1, 50)), attributes=0x30)
+    log = v2(some_rows(5, 0)) + v2(some_rows(40, 5)) + v2(some_rows(5, 45)) + marker
     for size in range(0, len(log) + 1, 7):
-        sizes = [0, *(header.size for header in batch_headers(log[:size]) if header.complete)]
-        end = max(
-            (header.last_offset + 1 for header in batch_headers(log[:size]) if header.complete), default=0
-        )
-        assert complete_batches(memoryview(log)[:size], SOURCE) == (end, sum(sizes), sizes[-1])
+        headers = [header for header in batch_headers(log[:size]) if header.complete]
+        end = max((header.last_offset + 1 for header in headers), default=0)
+        sizes = [header.size for header in headers if not header.control]
+        least, greatest = min(sizes, default=0), max(sizes, default=0)
+        total = sum(header.size for header in headers)
+        assert complete_batches(memoryview(log)[:size], SOURCE) == (end, total, least, greatest)
+    assert complete_batches(log, SOURCE).end == 51
 
 
 @pytest.mark.parametrize("changes", [{"last_delta": -1}, {"base_offset": -9}])

@@ -29,8 +29,12 @@ def test_streams_are_named_or_given_by_arn() -> None:
     by_arn = parse_kinesis_options({"streamARN": ARN})
     assert (by_arn.streams, by_arn.connection.region) == ((ARN,), "eu-west-1")
     assert "'streamName' and 'streamARN'" in refusal(streamARN=ARN)
-    with pytest.raises(OptionError, match="of one region"):
+    with pytest.raises(
+        OptionError, match=r"in region eu-west-1, and option 'region' is 'us-east-1'\. Leave out"
+    ):
         parse_kinesis_options({"streamARN": ARN, "region": "us-east-1"})
+    with pytest.raises(OptionError, match=r"in several regions \(eu-west-1, us-east-1\)"):
+        parse_kinesis_options({"streamARN": f"{ARN},{ARN.replace('eu-west-1', 'us-east-1')}"})
     with pytest.raises(OptionError, match="'streamName'"):
         parse_kinesis_options({"streamName": "a//b"})
 
