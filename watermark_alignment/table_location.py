@@ -108,7 +108,7 @@ def parse_location(text: str, option: str) -> str:
     if (refusal := why_no_place(location)) is not None:
         raise OptionError.of(option, shown(location), refusal)
     if not _ABSOLUTE.match(location):
-        raise OptionError.of(option, text, _relative_path_remedy(location))
+        raise OptionError.of(option, shown(text), _relative_path_remedy(location))
     _check_characters(location, option)
     return location
 
@@ -178,13 +178,13 @@ def _check_characters(location: str, option: str) -> None:
     if found:
         advice = f"Write it as %{ord(found[0]):X}" if found[0] in "#?" else "Give a path without"
         raise OptionError.of(
-            option, location, f"delta-rs cannot write to a place with {found[0]!r} in it. {advice}."
+            option, shown(location), f"delta-rs cannot write to a place with {found[0]!r} in it. {advice}."
         )
     if on_driver(location).startswith("/") and (escape := _ESCAPE.search(location)):
         meant = bytes.fromhex(escape[1]).decode(errors="replace")
         raise OptionError.of(
             option,
-            location,
+            shown(location),
             f"delta-rs reads '{escape[0]}' in a path as {meant!r}, and would use another folder. "
             "Write the character itself, or give a path without it.",
         )

@@ -16,7 +16,10 @@ from flip27_stream.errors import ConnectorError, UnreachableError
 
 Action = Mapping[str, Any]
 
-_REPAIR: Final = "Restore its file in _delta_log from a backup, or start the query with a new checkpoint on a copy of the table."
+_REPAIR: Final = (
+    "Restore its file in _delta_log from a backup, or start the query with a new checkpoint on a copy of the "
+    "table."
+)
 
 
 @dataclass(frozen=True)
