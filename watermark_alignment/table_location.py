@@ -21,7 +21,7 @@ _SECRET: Final = re.compile(
     r"^(?!(?i:file|dbfs):/(?!/[^/])|(?i:hdfs|viewfs):/*[^/@:]+:\d+/)([A-Za-z][\w+.-]*:/*)[^/@]*:.*@",
     re.DOTALL,
 )
-"""User info, with a password, of a URI with any number of slashes. A path of a file has none, and a port is none."""
+"""User info, with a password, of a URI with any number of slashes. Paths have none, and a port is not user info."""
 _QUERY: Final = re.compile(r"^([A-Za-z][\w+.-]*:/[^?]*)\?.+", re.DOTALL)
 _LOCALHOST: Final = re.compile(r"(?i)^file://localhost/")
 _GCS: Final = re.compile(r"(?i:gcs)://")

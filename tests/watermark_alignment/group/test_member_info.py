@@ -49,6 +49,6 @@ def test_a_note_of_an_older_batch_hides_none_of_a_later_one(
 
 
 def test_the_later_of_two_notes_on_one_batch_is_kept() -> None:
-    """After a restart, a batch is run again."""
+    """After a restart a batch is run again, and its note is recorded again: the later note counts."""
     first, again = (BatchNote("g", "clicks", "lineage", 1, 10, unreported) for unreported in (1, 2))
     assert MemberInfo(note=again).or_else(MemberInfo(note=first)).note is again

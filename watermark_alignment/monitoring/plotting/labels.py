@@ -22,7 +22,7 @@ def label(given: str) -> str:
 
 
 def show_times(axes: Axes, which: Literal["x", "y"]) -> None:
-    """Labels an axis with dates and times, several of them and as short as they can be."""
+    """Puts at least two dates or times on an axis, without the parts that all of them share."""
     from matplotlib.dates import MINUTELY, SECONDLY, AutoDateLocator, ConciseDateFormatter
 
     axis = axes.yaxis if which == "y" else axes.xaxis

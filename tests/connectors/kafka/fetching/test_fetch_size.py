@@ -12,7 +12,7 @@ MOST = 4 << 20
 
 
 def size_after(batch_size: int, records: int, batches: int = 4) -> FetchSize:
-    """Returns the estimate after an answer with batches of one size."""
+    """Returns a :class:`FetchSize` that has recorded one answer, whose batches all have the same size."""
     size = FetchSize()
     size.add(
         CompleteBatches(records * batches, batch_size * batches, batch_size, batch_size), records * batches
