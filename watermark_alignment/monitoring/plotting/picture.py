@@ -57,7 +57,7 @@ def _figure(runs: Sequence[SourceRun], over: Over) -> Figure:
     columns = -(-len(runs) // rows)
     strips_high = min(0.5 + 0.16 * max(len(run.splits) for run in runs), 2.2)
     grid = figure.add_gridspec(2 * rows, columns, height_ratios=[_HEIGHT, strips_high] * rows)
-    words = [_words(run) for run in runs]
+    words = [_words(run, over) for run in runs]
     panels: list[Axes] = []
     for n, run in enumerate(runs):
         row, column = divmod(n, columns)
@@ -170,13 +170,15 @@ def _draw_band(panel: Axes, run: SourceRun, runs: Sequence[SourceRun], over: Ove
     panel.fill_between(along, floor, top, step=step, color=_BAND, alpha=0.25, linewidth=0, zorder=0)
 
 
-def _words(run: SourceRun) -> list[str]:
-    """Returns the remarks below the title of a run, one for each line."""
+def _words(run: SourceRun, over: Over) -> list[str]:
+    """Returns the remarks below the title of a run, one for each line. Over batches, no remark is about time."""
     words = []
     if not _has_watermarks(run):
         words.append("no event time was read, so no watermark is known")
-    if (silence := run.silence) is not None and (
-        run.is_there is False or (run.is_there is None and run.ends_early)
+    if (
+        over == "time"
+        and (silence := run.silence) is not None
+        and (run.is_there is False or (run.is_there is None and run.ends_early))
     ):
         ago = duration(int(silence.astype("timedelta64[ms]").astype(np.int64)))
         words.append(f"{'gone; ' if run.is_there is False else ''}the last batch was {ago} ago")
