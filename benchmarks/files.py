@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import csv
+from pyarrow import csv, orc
 
 from benchmarks.support.backlog import JSON_SCHEMA, START_MS, json_values
 from benchmarks.support.command import run
@@ -95,6 +95,7 @@ _KINDS = (
         more=93,
         share=4,
     ),
+    _Kind("orc files", "orc", f"{JSON_SCHEMA}, time timestamp"),
     _Kind("json files", "json", JSON_SCHEMA, at_least(1.2)),
     _Kind("csv files", "csv", f"{JSON_SCHEMA}, time timestamp", options={"header": "true"}),
 )
@@ -120,7 +121,7 @@ def _reading(environment: Environment, folder: Path, kind: _Kind) -> Iterator[Re
 
 
 def _write_events(path: Path, rows: int, seed: int, kind: _Kind) -> None:
-    """Writes ``rows`` rows four times: row groups of Parquet, or lines."""
+    """Writes ``rows`` rows four times: row groups of Parquet, stripes of ORC, or lines."""
     if kind.form == "json":
         path.write_bytes(b"".join(value.as_py() + b"\n" for value in json_values(rows, seed)) * _ROW_GROUPS)
         return
@@ -137,6 +138,9 @@ def _write_events(path: Path, rows: int, seed: int, kind: _Kind) -> None:
         **{f"more_{n}": random.integers(0, 1000, rows) for n in range(kind.more)},
     }
     table = pa.table(columns)
+    if kind.form == "orc":
+        orc.write_table(pa.concat_tables([table] * _ROW_GROUPS), path)
+        return
     writer = csv.CSVWriter if kind.form == "csv" else pq.ParquetWriter
     with writer(path, table.schema) as file:
         for _ in range(_ROW_GROUPS):
