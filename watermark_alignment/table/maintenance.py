@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
@@ -48,6 +50,7 @@ _TARGET_BYTES = 16 << 20
 _GROUP_ROWS = 1 << 17  # About 30 MB in memory.
 _ATTEMPTS = 10
 _FAILURES_TO_WARN_OF = 3
+_OWN_FILE = re.compile(r"part-[^/]*\.parquet")
 
 
 class _Step(NamedTuple):
@@ -212,9 +215,18 @@ class Maintenance:
         return True
 
     def _vacuum(self) -> None:
-        # A full vacuum, since only a listing finds files that the log no longer has (a round failed early, or a
-        # checkpoint came first). Files that others are writing now are younger than the retention.
-        self._table.delta.vacuum(dry_run=False, full=True, post_commithook_properties=NO_HOOKS)
+        """Deletes files that the log removed, and data files of this table that the log does not have.
+
+        Such files are left if a round fails early, or if a checkpoint of the log comes first; only a listing finds
+        them. The full vacuum of delta-rs would delete every other file in the folder, too, for example the checkpoint
+        of a query. Neither step deletes files younger than the retention, because others may be writing them.
+        """
+        delta, store = self._table.delta, self._table.files()
+        delta.vacuum(dry_run=False, full=False, post_commithook_properties=NO_HOOKS)
+        for path in delta.vacuum(dry_run=True, full=True):
+            if _OWN_FILE.fullmatch(path) and _has_own_schema(store, path):
+                with suppress(FileNotFoundError):
+                    store.delete_file(path)
 
     def _files(self) -> list[_File]:
         """Returns the active files, in the order in which they were written."""
@@ -244,6 +256,15 @@ def _worth_merging(files: Sequence[_File]) -> list[_File]:
         chosen.append(file)
         bytes_so_far += file.size
     return chosen
+
+
+def _has_own_schema(store: PyFileSystem, path: str) -> bool:
+    """Returns whether a file is a whole Parquet file with the columns of a split-watermark table."""
+    try:
+        with store.open_input_file(path) as data:
+            return pq.read_schema(data).names == SCHEMA.names
+    except (OSError, pa.ArrowInvalid):
+        return False
 
 
 def _row_groups(store: PyFileSystem, files: Sequence[_File]) -> Iterator[pa.Table]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from flip27_stream.errors import ConnectorError
 
@@ -33,6 +33,7 @@ REFUSED: Final = {
 }
 """Reader features that are refused, with the reason."""
 
+_COORDINATOR: Final = "delta.coordinatedCommits.commitCoordinator-preview"
 _LATEST_READER: Final = 3
 _NO_VALUE: Final = re.compile(r"Failed to parse value '(.*?)' as '(.+?)'")
 _CATALOG_COMMITS: Final = re.compile(r"catalog-managed table|Max catalog version", re.IGNORECASE)
@@ -57,6 +58,27 @@ def check_protocol(table: str, reader: int, features: Sequence[str]) -> None:
     if reader > _LATEST_READER:
         raise ConnectorError(
             f"{table} needs a reader of protocol version {reader}; versions up to {_LATEST_READER} are supported."
+        )
+
+
+def check_configuration(table: str, configuration: Mapping[str, Any]) -> None:
+    """Checks that all commits of a table are in its log.
+
+    Coordinated commits are a feature for writers, so the protocol does not keep a reader from such a table. Its newest
+    commits are in another folder until the coordinator copies them.
+
+    Args:
+        table: The table, for the error.
+        configuration: The properties of the table.
+
+    Raises:
+        ConnectorError: The table has a commit coordinator.
+    """
+    if configuration.get(_COORDINATOR):
+        raise ConnectorError(
+            f"{table} has a commit coordinator ('{configuration[_COORDINATOR]}', property '{_COORDINATOR}'), which has "
+            "its newest commits. Such tables are not read. Read a copy of it, or drop its feature "
+            "coordinatedCommits-preview (ALTER TABLE ... DROP FEATURE)."
         )
 
 

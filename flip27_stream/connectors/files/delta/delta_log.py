@@ -23,10 +23,10 @@ from flip27_stream.connectors.files.delta.delta_commit import (
     actions,
     all_of,
 )
-from flip27_stream.connectors.files.delta.delta_features import check_protocol, refuse_unreadable
+from flip27_stream.connectors.files.delta.delta_features import check_configuration, check_protocol, refuse_unreadable
 from flip27_stream.connectors.files.delta.delta_log_files import LogFiles
 from flip27_stream.connectors.files.delta.delta_snapshot import data_files
-from flip27_stream.connectors.files.delta.delta_times import commit_time, rising
+from flip27_stream.connectors.files.delta.delta_times import in_commit_timestamp, rising
 from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping
 from flip27_stream.connectors.files.layout.deletion_vector import DeletionVector
 from flip27_stream.connectors.files.layout.file_layout import FileLayout
@@ -46,6 +46,10 @@ T = TypeVar("T")
 
 _ELSEWHERE: Final = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 _MARK_BYTES: Final = 4096
+_WITHOUT_CHECKPOINT: Final = (
+    " If this error stays, and all commits are in _delta_log, delete the file _last_checkpoint there: it names a "
+    "checkpoint that is gone."
+)
 _THREADS: Final = 24
 
 
@@ -100,7 +104,7 @@ class DeltaLog:
     def version_at(self, time: datetime) -> int:
         """Returns the first version that was committed at ``time`` or later.
 
-        If a commit has no time, the modification time of its file is taken.
+        If a commit has no in-commit timestamp, the modification time of its file is taken, as in Delta.
 
         Raises:
             OptionError: No version was committed at that time or later.
@@ -187,9 +191,9 @@ class DeltaLog:
     # ---- the contents of commits --------------------------------------------------------------------------------
 
     def _committed_at(self, version: int) -> int | None:
-        """Returns the commit time (ms) in the commit itself; ``None`` if the commit has no time."""
+        """Returns the in-commit timestamp (ms) of a version; ``None`` if the commit has no such time."""
         data = self.files.read(version)
-        return None if data is None else commit_time(actions(data, self._name(version)))
+        return None if data is None else in_commit_timestamp(actions(data, self._name(version)))
 
     def _commit(self, version: int, among: Sequence[Action]) -> Commit:
         with self._form(version):
@@ -218,8 +222,10 @@ class DeltaLog:
         metadata = all_of("metaData", among)
         if not metadata:
             return Commit(version, adds, removes, restores=restores)
+        configuration = metadata[-1].get("configuration") or {}
+        check_configuration(self._what, configuration)
         schema = self._schema_of(metadata[-1]["schemaString"])
-        columns = TableColumns(schema, ColumnMapping.of(schema, metadata[-1].get("configuration") or {}))
+        columns = TableColumns(schema, ColumnMapping.of(schema, configuration))
         return Commit(version, adds, removes, columns, metadata[-1]["id"], restores)
 
     def _schema_of(self, text: str) -> pa.Schema:
@@ -267,6 +273,7 @@ class DeltaLog:
         table = self._loaded(version)
         protocol = table.protocol()
         check_protocol(self._what, protocol.min_reader_version, protocol.reader_features or ())
+        check_configuration(self._what, table.metadata().configuration)
         return table
 
     @property
@@ -288,7 +295,8 @@ class DeltaLog:
                 raise UnreachableError(f"There is no Delta table at {self.uri} (option 'path').") from error
             if version is None:
                 kind = UnreachableError if is_incomplete(error) else ConnectorError
-                raise kind(f"{self._unread}: {cause(error)}.{credentials_remedy(self.uri)}") from error
+                remedy = _WITHOUT_CHECKPOINT if "_last_checkpoint" in str(error) else credentials_remedy(self.uri)
+                raise kind(f"{self._unread}: {cause(error)}.{remedy}") from error
             self._loaded(None)  # This raises another error if the whole table is gone or damaged.
             if is_first_try:  # The table may have returned just now.
                 return self._loaded(version, is_first_try=False)

@@ -24,15 +24,15 @@ def parse_time(text: str, option: str) -> datetime:
     return time
 
 
-def commit_time(among: Sequence[Action]) -> int | None:
-    """Returns the commit time (ms) in the actions of a commit, or ``None`` if they have no such time.
+def in_commit_timestamp(among: Sequence[Action]) -> int | None:
+    """Returns the in-commit timestamp (ms) in the actions of a commit, or ``None`` if they have no such time.
 
-    The in-commit timestamp takes precedence over the timestamp of ``commitInfo``.
+    The ``timestamp`` of ``commitInfo`` is the clock of the writer before the commit. Delta does not use it
+    (``DeltaHistoryManager``).
     """
     for info in all_of("commitInfo", among):
-        for name in ("inCommitTimestamp", "timestamp"):
-            if type(info.get(name)) is int:
-                return int(info[name])
+        if type(time := info.get("inCommitTimestamp")) is int:
+            return time
     return None
 
 

@@ -230,13 +230,23 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
 )
 """All options that have an effect."""
 
+_ALL_CHANGES: Final = "a changed schema ends the query, which goes on after load() is called again"
+
 REFUSED: Final = {
+    "allowSourceColumnDrop": _ALL_CHANGES,
+    "allowSourceColumnRename": _ALL_CHANGES,
+    "allowSourceColumnTypeChange": _ALL_CHANGES,
     "cleanSource": "files are never moved or deleted",
+    "excludeRegex": "files of a Delta table cannot be left out by their names",
     "fileNameOnly": "files are distinguished by their whole paths",
+    "ignoreFileDeletion": "its newer name is ignoreChanges",
     "latestFirst": "files are read in the order of event time, or of modification time",
     "maxFileAge": "the record of read files has no age limit; see docs/files.md",
     "mergeSchema": "columns are those of .schema(...), or of one of the files",
+    "readChangeData": "the change data feed of Delta tables is not read",
     "readChangeFeed": "the change data feed of Delta tables is not read",
+    "schemaLocation": _ALL_CHANGES,
+    "schemaTrackingLocation": _ALL_CHANGES,
     "sourceArchiveDir": "files are never moved or deleted",
     "withEventTimeOrder": "files are read in event-time order with option scan.watermark.alignment.group",
 }

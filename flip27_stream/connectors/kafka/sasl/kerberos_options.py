@@ -14,8 +14,24 @@ from flip27_stream.options.option import Option
 _JAAS: Final = "kafka.sasl.jaas.config"
 _MODULE: Final = "Krb5LoginModule"
 _USED: Final = ("useKeyTab", "keyTab", "principal", "useTicketCache", "ticketCache", "serviceName")
-_WITHOUT_EFFECT: Final = ("debug", "doNotPrompt", "isInitiator", "refreshKrb5Config", "renewTGT", "storeKey")
-"""Options of the login module whose work the Kerberos library does, or that concern Java only."""
+_WITHOUT_EFFECT: Final = (
+    "clearPass",
+    "client",
+    "debug",
+    "doNotPrompt",
+    "isInitiator",
+    "refreshKrb5Config",
+    "renewTGT",
+    "renewTicket",
+    "storeKey",
+    "storePass",
+    "tryFirstPass",
+    "useFirstPass",
+)
+"""Options of the login module whose work the Kerberos library does, or that concern Java only.
+
+Java's module does not know ``client`` and ``renewTicket``. They are in examples of distributions, and it ignores them.
+"""
 
 SERVICE_NAME: Final = Option(
     "kafka.sasl.kerberos.service.name",

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from flip27_stream.connectors.kafka.sasl.jaas import parse_jaas
+from flip27_stream.connectors.kafka.sasl.java_classes import java_class
 from flip27_stream.connectors.kafka.sasl.runtime_credentials import MISSING, credential_providers
 from flip27_stream.connectors.kafka.sasl.sasl_credentials import SaslExchange
 from flip27_stream.errors import AuthenticationError, OptionError
 from flip27_stream.extras import check_installed
-from flip27_stream.options.option import Kind, Option
+from flip27_stream.options.option import Option
 
 _JAAS: Final = "kafka.sasl.jaas.config"
 _MODULE: Final = "IAMLoginModule"
-_HANDLER_CLASS: Final = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
-_SHADED: Final = ("kafkashaded.", "shadedmskiam.")
+CLIENT_HANDLER_CLASS: Final = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
 _HOST: Final = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?\.?")
 _KEYS: Final = ("awsRoleAccessKeyId", "awsRoleSecretAccessKey", "awsRoleSessionToken")
 _NAMES: Final = (
@@ -38,24 +38,9 @@ _REGION_PROVIDER: Final = "awsMskRegionProvider"
 _TIMEOUT_S: Final = 5
 
 
-def _handler(text: str, option: str) -> str:
-    name = text.strip()
-    for prefix in _SHADED:
-        name = name.removeprefix(prefix)
-    if name != _HANDLER_CLASS:
-        raise OptionError.of(
-            option,
-            text,
-            f"This source has no Java client, and has its own implementation of class {_HANDLER_CLASS}; name that "
-            "class or "
-            "leave the option out.",
-        )
-    return name
-
-
 CLIENT_HANDLER: Final = Option(
     "kafka.sasl.client.callback.handler.class",
-    Kind(f"`{_HANDLER_CLASS}`", _handler),
+    java_class(CLIENT_HANDLER_CLASS),
     None,
     "Accepted with mechanism AWS_MSK_IAM, also with `shadedmskiam.` before it; this source has its own "
     "implementation of the class. Other classes are refused.",

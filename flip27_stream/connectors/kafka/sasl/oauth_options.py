@@ -8,6 +8,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from flip27_stream.connectors.kafka.sasl.jaas import parse_jaas
+from flip27_stream.connectors.kafka.sasl.java_classes import java_class
 from flip27_stream.connectors.kafka.sasl.msk_iam import aws_settings, region_in
 from flip27_stream.connectors.kafka.sasl.msk_token import LOGIN_HANDLER, MskToken
 from flip27_stream.connectors.kafka.sasl.oauthbearer import OAuthBearer
@@ -22,42 +23,20 @@ from flip27_stream.options.option import Kind, Option
 _JAAS: Final = "kafka.sasl.jaas.config"
 _MODULE: Final = "OAuthBearerLoginModule"
 _PACKAGE: Final = "org.apache.kafka.common.security.oauthbearer."
-_HANDLERS: Final = (
+HANDLER_CLASSES: Final = (
     f"{_PACKAGE}OAuthBearerLoginCallbackHandler",
     f"{_PACKAGE}secured.OAuthBearerLoginCallbackHandler",
     LOGIN_HANDLER,
 )
+_FUNCTION_INSTEAD: Final = (
+    " For tokens of another kind, leave the option out and name a Python function in option "
+    f"'{token_function.OPTION}'."
+)
 _RETRIEVERS: Final = (f"{_PACKAGE}DefaultJwtRetriever", f"{_PACKAGE}ClientCredentialsJwtRetriever")
-_SHADED: Final = ("kafkashaded.", "shadedmskiam.")
 _URL_CHARACTERS: Final = re.compile(r"[\x21-\x7e]+")
 _EXTENSION: Final = "extension_"
 _EXTENSION_NAME: Final = re.compile(r"[A-Za-z]+")
 _EXTENSION_VALUE: Final = re.compile(r"[\x21-\x7e \t\r\n]+")
-
-
-def _java_class(*names: str) -> Kind[str]:
-    """Returns the kind of an option whose value is the name of a Java class.
-
-    Only ``names`` are allowed: the classes that this source implements itself. Package prefixes that
-    Databricks adds are ignored.
-    """
-
-    def parse(text: str, option: str) -> str:
-        name = text.strip()
-        for prefix in _SHADED:
-            name = name.removeprefix(prefix)
-        if name not in names:
-            raise OptionError.of(
-                option,
-                text,
-                f"This source has no Java client, and has its own implementation of class {' or '.join(names)}; name "
-                "that "
-                "class or leave the option out. For tokens of another kind, leave the option out and name a Python "
-                f"function in option '{token_function.OPTION}'.",
-            )
-        return name
-
-    return Kind(" or ".join(f"`{name}`" for name in names), parse)
 
 
 def token_url(provider: str) -> Kind[str]:
@@ -135,13 +114,13 @@ PROVIDER: Final = Option(
 )
 HANDLER: Final = Option(
     "kafka.sasl.login.callback.handler.class",
-    _java_class(*_HANDLERS),
+    java_class(*HANDLER_CLASSES, instead=_FUNCTION_INSTEAD),
     None,
     "Accepted, also with `kafkashaded.` before it; this source has its own implementation. Other classes are refused.",
 )
 RETRIEVER: Final = Option(
     "kafka.sasl.oauthbearer.jwt.retriever.class",
-    _java_class(*_RETRIEVERS),
+    java_class(*_RETRIEVERS, instead=_FUNCTION_INSTEAD),
     None,
     "Accepted, also with `kafkashaded.` before it, but not used: this source has its own implementation.",
 )

@@ -10,10 +10,21 @@ from ssl import TLSVersion
 from typing import Any, Final
 
 from flip27_stream.connectors.kafka.sasl.jaas import parse_password
+from flip27_stream.connectors.kafka.sasl.java_classes import bare_name
 from flip27_stream.connectors.kafka.sasl.kerberos import Kerberos
 from flip27_stream.connectors.kafka.sasl.kerberos_options import KERBEROS_OPTIONS, parse_kerberos
-from flip27_stream.connectors.kafka.sasl.msk_iam import CLIENT_HANDLER, MskIam, parse_msk_iam
-from flip27_stream.connectors.kafka.sasl.oauth_options import OAUTH_OPTIONS, parse_oauth
+from flip27_stream.connectors.kafka.sasl.msk_iam import (
+    CLIENT_HANDLER,
+    CLIENT_HANDLER_CLASS,
+    MskIam,
+    parse_msk_iam,
+)
+from flip27_stream.connectors.kafka.sasl.oauth_options import (
+    HANDLER,
+    HANDLER_CLASSES,
+    OAUTH_OPTIONS,
+    parse_oauth,
+)
 from flip27_stream.connectors.kafka.sasl.sasl_credentials import SaslCredentials, SaslOptions
 from flip27_stream.connectors.kafka.sasl.service_credential import parse_service_credential
 from flip27_stream.connectors.kafka.security.security_options import SecurityOptions
@@ -45,6 +56,8 @@ _OWN_OPTIONS: Final[dict[str, tuple[Option[Any], ...]]] = {
 """The options that only one mechanism uses."""
 MECHANISMS: Final = tuple(dict.fromkeys((Kerberos.mechanism, *_LOGIN_MODULES, *_OWN_OPTIONS)))
 """The names of all mechanisms; the first one is the default."""
+_OLD_VERSIONS: Final = ("TLSv1", "TLSv1.1")
+"""Versions that Java does not use either, though its settings name them (``jdk.tls.disabledAlgorithms``)."""
 _VERSIONS = {"TLSv1.2": TLSVersion.TLSv1_2, "TLSv1.3": TLSVersion.TLSv1_3}
 
 PROTOCOL: Final = Option(
@@ -117,7 +130,7 @@ ENABLED_PROTOCOLS: Final = Option(
     "kafka.ssl.enabled.protocols",
     any_text("`TLSv1.2`, `TLSv1.3`, or both with a comma between"),
     "TLSv1.2,TLSv1.3",
-    "The versions of TLS that may be used.",
+    "The versions of TLS that may be used. `TLSv1` and `TLSv1.1` beside these are left out, as Java does.",
 )
 TLS_PROTOCOL: Final = Option(
     "kafka.ssl.protocol",
@@ -175,6 +188,7 @@ def _sasl(options: Mapping[str, str], protocol: str, warn: Callable[[str, str], 
     for owner, owned in _OWN_OPTIONS.items():
         for option in owned:
             if owner != mechanism and option.is_given(options):
+                _refuse_class_of_user(option, options)
                 warn(option.name, f"kafka.sasl.mechanism is {mechanism}")
     if mechanism == Kerberos.mechanism:
         return parse_kerberos(options, text)
@@ -197,6 +211,19 @@ def _sasl(options: Mapping[str, str], protocol: str, warn: Callable[[str, str], 
     return SaslOptions(mechanism, username, password)
 
 
+def _refuse_class_of_user(option: Option[Any], options: Mapping[str, str]) -> None:
+    """Refuses a callback handler that this source does not implement: Java takes the credentials from it."""
+    if option in (HANDLER, CLIENT_HANDLER):
+        name = option.text(options) or ""
+        if bare_name(name) not in (*HANDLER_CLASSES, CLIENT_HANDLER_CLASS):
+            raise OptionError.of(
+                option.name,
+                name,
+                "This source runs no Java code. Leave the option out, and give the credentials in option "
+                "'kafka.sasl.jaas.config'.",
+            )
+
+
 def _ssl(options: Mapping[str, str]) -> SslOptions:
     least, most = _versions(options)
     return SslOptions(TRUST.store(options), _keys(options), _check_hostname(options), least, most)
@@ -209,6 +236,7 @@ def _check_hostname(options: Mapping[str, str]) -> bool:
 def _versions(options: Mapping[str, str]) -> tuple[TLSVersion, TLSVersion]:
     enabled = ENABLED_PROTOCOLS.text(options)
     names = list(_VERSIONS) if enabled is None else [name.strip() for name in enabled.split(",")]
+    names = [name for name in names if name not in _OLD_VERSIONS] or names
     if not set(names) <= set(_VERSIONS):
         raise OptionError.of("kafka.ssl.enabled.protocols", enabled, f"Allowed: {', '.join(_VERSIONS)}.")
     single = TLS_PROTOCOL.text(options)

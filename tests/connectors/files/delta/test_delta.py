@@ -106,19 +106,19 @@ def test_a_start_at_the_latest_version_reads_only_later_commits(table: Path) -> 
     assert reading.ids() == ids(6)
 
 
-def say_when_committed(table: Path, *said: Mapping[str, object]) -> None:
-    """Replaces the ``commitInfo`` of each version, and sets the modification time of each commit file to 8 s."""
-    for version, info in enumerate(said):
+def set_commit_times(table: Path, *times: tuple[float, Mapping[str, object]]) -> None:
+    """Sets the modification time (s) of the file of each version, and replaces its ``commitInfo``."""
+    for version, (modified, info) in enumerate(times):
         file = table / "_delta_log" / f"{version:020}.json"
         others = [line for line in file.read_text().split("\n") if "commitInfo" not in line]
         file.write_text("\n".join([json.dumps({"commitInfo": info}), *others]))
-        os.utime(file, (8, 8))
+        os.utime(file, (modified, modified))
 
 
 @pytest.mark.parametrize("at", ["2026-01-04", "2026-01-03T00:00:00.001Z", "2026-01-04T05:00:00+05:00"])
 def test_starting_timestamp_skips_earlier_commits(table: Path, at: str) -> None:
     days = [datetime(2026, 1, day, tzinfo=timezone.utc) for day in range(1, 7)]
-    say_when_committed(table, *({"timestamp": int(day.timestamp() * 1000)} for day in days))
+    set_commit_times(table, *((day.timestamp(), {"timestamp": 1}) for day in days))
     reading = query(table, startingTimestamp=at)
     reading.run()
     assert reading.ids() == ids(3, 4, 5)
@@ -286,16 +286,16 @@ def test_a_commit_without_commit_info_was_made_when_its_file_was_modified(table:
 
 
 def test_times_of_commits_rise(table: Path) -> None:
-    """Times of commits rise, as in Delta (``monotonizeCommitTimestamps``), though the clock of a writer is late or
-    repeats a time. In-commit timestamps come before the writer's own."""
-    say_when_committed(
+    """Times of commits rise, as in Delta (``monotonizeCommitTimestamps``), though the clock of a store is late or
+    repeats a time. In-commit timestamps come before the time of the file, which comes before the writer's clock."""
+    set_commit_times(
         table,
-        {"timestamp": 5_000},
-        {"timestamp": 4_000},
-        {"timestamp": 5_000},
-        {"timestamp": 1, "inCommitTimestamp": 7_000},
-        {"timestamp": "not a number"},
-        {"timestamp": 9_000},
+        (5, {"timestamp": 1}),
+        (4, {}),
+        (5, {"timestamp": 99_000}),
+        (1, {"timestamp": 1, "inCommitTimestamp": 7_000}),
+        (8, {"inCommitTimestamp": "not a number"}),
+        (9, {"timestamp": 1}),
     )
     begins = {ms: min(starting_at(table, ms)) for ms in (5_000, 5_001, 5_002, 5_003, 7_001, 8_001)}
     assert begins == {5_000: 0, 5_001: 1, 5_002: 2, 5_003: 3, 7_001: 4, 8_001: 5}

@@ -185,6 +185,7 @@ def refused(kind: str) -> list[dict[str, Any]]:
     }
     columns = [{"name": "v", "type": {"type": "udt", "class": "x"}, "nullable": True, "metadata": {}}]
     schema = json.dumps({"type": "struct", "fields": columns})
+    plain = json.dumps({"type": "struct", "fields": [{**columns[0], "type": "string"}]})
     form = {"provider": "parquet", "options": {}}
     meta = {"id": "x", "format": form, "schemaString": schema, "partitionColumns": [], "configuration": {}}
     variant = {**features, "readerFeatures": ["typeWidening", "variantType"]}
@@ -192,10 +193,12 @@ def refused(kind: str) -> list[dict[str, Any]]:
         "readerFeatures": ["catalogManaged"],
         "writerFeatures": ["catalogManaged", "inCommitTimestamp"],
     }
+    coordinated = {"delta.coordinatedCommits.commitCoordinator-preview": "dynamodb"}
     kinds: dict[str, list[dict[str, Any]]] = {
         "variant": [{"protocol": variant}],
         "a type of one's own": [{"metaData": meta}],
         "commits of a catalog": [{"protocol": {**features, **of_catalog}}],
+        "coordinated commits": [{"metaData": {**meta, "schemaString": plain, "configuration": coordinated}}],
         "a later protocol": [{"protocol": {"minReaderVersion": 4, "minWriterVersion": 7}}],
         "deletion vectors": [{"add": {**added, "deletionVector": vector}}],
         "a shallow clone": [{"add": {**added, "path": "s3://elsewhere/a.parquet"}}],
@@ -210,6 +213,7 @@ def refused(kind: str) -> list[dict[str, Any]]:
         ("variant", "variantType: columns of type variant are not read"),
         ("a type of one's own", "has a column of type udt, which is not read. Copy the table without"),
         ("commits of a catalog", "catalogManaged: the newest commits are in its catalog"),
+        ("coordinated commits", r"has a commit coordinator \('dynamodb'.*Read a copy of it"),
         ("a later protocol", "protocol version 4"),
         ("deletion vectors", "deletion vector file:/x of storage type 'p'.*shallow clone"),
         ("a shallow clone", "lies elsewhere"),
@@ -228,6 +232,7 @@ def test_columns_that_cannot_be_read_fail_a_running_query_at_once(table: Path, k
     [
         ("a type of one's own", "has a column of type udt, which is not read"),
         ("commits of a catalog", "catalogManaged: the newest commits are in its catalog"),
+        ("coordinated commits", r"has a commit coordinator \('dynamodb'.*Read a copy of it"),
     ],
 )
 def test_a_table_that_cannot_be_read_fails_a_query_at_its_start(table: Path, kind: str, said: str) -> None:

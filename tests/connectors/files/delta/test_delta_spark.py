@@ -192,6 +192,25 @@ def test_features_that_change_nothing_for_readers(table: SparkTable) -> None:
     table.agrees()
 
 
+def test_a_time_of_the_history_begins_at_its_version(
+    table: SparkTable, session: SparkSession, tmp_path: Path
+) -> None:
+    """``startingTimestamp`` is compared with the time that ``DESCRIBE HISTORY`` shows, as in Delta's own source. The
+    table has no in-commit timestamps, which is Delta's default."""
+    table("create table {t} (id long) using delta", *(f"insert into {{t}} values {n}" for n in (1, 2, 3)))
+    history = session.sql(f"describe history delta.`{table.path}`").collect()
+    (at,) = [row.timestamp for row in history if row.version == 2]
+    reader = session.readStream.format("delta").option("startingTimestamp", f"{at:%Y-%m-%d %H:%M:%S.%f}")
+    writer = reader.load(str(table.path)).writeStream.format("memory").queryName("of_delta")
+    writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(
+        availableNow=True
+    ).start().awaitTermination()
+    assert sorted(row.id for row in session.table("of_delta").collect()) == [2, 3]
+    reading = query(table.path, startingTimestamp=at.astimezone(timezone.utc).isoformat())
+    reading.run()
+    assert sorted(reading.ids()) == [2, 3]
+
+
 def test_unknown_features_of_a_table_are_refused_by_name(
     table: SparkTable, session: SparkSession, tmp_path: Path
 ) -> None:

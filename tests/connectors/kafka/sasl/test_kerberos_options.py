@@ -36,7 +36,7 @@ def parse(settings: dict[str, str]) -> object:
             Kerberos("kafka", "alice", ticket_cache="/tickets"),
         ),
         (None, Kerberos("kafka")),
-        (f'{MODULE} useTicketCache=true serviceName="kafka";', Kerberos("kafka")),
+        (f'{MODULE} useTicketCache=true renewTicket=true serviceName="kafka";', Kerberos("kafka")),
     ],
 )
 def test_settings_of_java_are_parsed(jaas: str | None, expected: Kerberos) -> None:

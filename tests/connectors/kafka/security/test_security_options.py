@@ -70,6 +70,10 @@ def parse(settings: dict[str, str]) -> SecurityOptions:
             {**SSL, "ssl.endpoint.identification.algorithm": "", "ssl.enabled.protocols": "TLSv1.3"},
             SecurityOptions("SSL", SslOptions(check_hostname=False, least=TLSVersion.TLSv1_3)),
         ),
+        (
+            {**SSL, "ssl.enabled.protocols": "TLSv1.2,TLSv1.1,TLSv1"},
+            SecurityOptions("SSL", SslOptions(most=TLSVersion.TLSv1_2)),
+        ),
         ({**SSL, "ssl.protocol": "TLSv1.2"}, SecurityOptions("SSL", SslOptions(most=TLSVersion.TLSv1_2))),
     ],
 )
@@ -97,7 +101,10 @@ def test_settings_of_java_are_parsed(settings: dict[str, str], expected: Securit
         ({**SSL, "ssl.keystore.key": "hush-hush"}, "must be given together"),
         ({**SSL, "ssl.keystore.location": "/x"}, "A key store of type JKS needs option 'kafka.ssl.keystore.password'"),
         ({**SSL, "ssl.key.password": "hush-hush"}, "'kafka.ssl.key.password' needs option"),
-        ({**SSL, "ssl.enabled.protocols": "TLSv1.1,TLSv1.2"}, "Allowed: TLSv1.2, TLSv1.3."),
+        ({**SSL, "ssl.enabled.protocols": "TLSv1.1,TLSv1"}, "'TLSv1.1,TLSv1'. Allowed: TLSv1.2, TLSv1.3."),
+        ({**SSL, "ssl.enabled.protocols": "SSLv3,TLSv1.2"}, "'SSLv3,TLSv1.2'. Allowed: TLSv1.2, TLSv1.3."),
+        ({**SASL, "sasl.login.callback.handler.class": "com.example.Vault"}, "This source runs no Java code. Leave"),
+        ({**SASL, "sasl.client.callback.handler.class": "com.example.Vault"}, "'com.example.Vault'. This source runs"),
         ({**SSL, "ssl.enabled.protocols": ""}, "'kafka.ssl.enabled.protocols': ''. Allowed: TLSv1.2, TLSv1.3."),
         ({**SSL, "ssl.protocol": ""}, "'kafka.ssl.protocol': ''. Allowed: TLSv1.2, TLSv1.3."),
         ({**SASL, "sasl.mechanism": ""}, "'kafka.sasl.mechanism': ''. This mechanism is not supported."),
