@@ -59,8 +59,9 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
         fingerprint: The fingerprint of the source.
         split_serializer: The serializer of its splits.
         enumerator_checkpoint_serializer: The serializer of its enumerator's state.
-        accepts: Returns whether the source can read a checkpoint that a source with another fingerprint began; by
-            default it cannot.
+        goes_on_as: Returns the fingerprint with which the source goes on from a checkpoint that a source with another
+            fingerprint began, or ``None`` if it cannot go on from it, which is the default. Its arguments are that
+            other fingerprint, and whether the offset has event times.
     """
 
     def __init__(
@@ -68,10 +69,10 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
         fingerprint: str,
         split_serializer: SimpleVersionedSerializer[SplitT],
         enumerator_checkpoint_serializer: SimpleVersionedSerializer[CheckpointT],
-        accepts: Callable[[str], bool] = lambda _: False,
+        goes_on_as: Callable[[str, bool], str | None] = lambda _fingerprint, _has_event_times: None,
     ) -> None:
         self._fingerprint = fingerprint
-        self._accepts = accepts
+        self._goes_on_as = goes_on_as
         self._splits = split_serializer
         self._enumerator = enumerator_checkpoint_serializer
 
@@ -118,7 +119,7 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
         if document == INITIAL:
             return None
         _check_keys(document)
-        self._check_source(document["source"])
+        source = self._source(document)
         split_version = _natural("split_version", document["split_version"])
         stored = document["splits"]
         if not isinstance(stored, Mapping):
@@ -133,7 +134,7 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
             elif first is not None:
                 begin[split_id] = _natural("begin", first, split_id)
         return Offset(
-            source=document["source"],
+            source=source,
             lineage=_text("lineage", document["lineage"]),
             batch=_natural("batch", document["batch"]),
             enumerator=self._enumerator_from_json(document["enumerator"]),
@@ -178,12 +179,25 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
             raise _corrupt("enumerator", stored, "an array of a version and a state")
         return _deserialize(self._enumerator, _natural("enumerator", stored[0]), stored[1], "enumerator")
 
-    def _check_source(self, source: Any) -> None:
-        if _text("source", source) != self._fingerprint and not self._accepts(source):
+    def _source(self, document: Mapping[str, Any]) -> str:
+        """Returns the fingerprint with which the source goes on from a document."""
+        source = _text("source", document["source"])
+        if source == self._fingerprint:
+            return source
+        goes_on_as = self._goes_on_as(source, _has_event_times(document["splits"]))
+        if goes_on_as is None:
             raise ForeignCheckpointError(
                 f"The checkpoint was written by another source, {source!r}; this is {self._fingerprint!r}. "
                 "Use another checkpointLocation, or the source that wrote it."
             )
+        return goes_on_as
+
+
+def _has_event_times(splits: Any) -> bool:
+    """Returns whether a split in the field ``splits`` of a document has an event time, or whether that is unknown."""
+    if not isinstance(splits, Mapping):
+        return True
+    return any(not isinstance(entry, list) or entry[1:2] not in ([], [None]) for entry in splits.values())
 
 
 def _earlier_begin(stored: list[Any], version: int, split_id: str) -> tuple[int, int]:

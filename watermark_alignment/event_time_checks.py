@@ -22,6 +22,11 @@ _OTHERWISE: Final = (
 )
 
 
+_NEW_CHECKPOINT: Final = (
+    " A changed option needs a new checkpoint, because this one has event times of the former unit."
+)
+
+
 def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], now: int) -> str | None:
     """Returns a warning if event times have another unit than the expected unit.
 
@@ -67,7 +72,7 @@ def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], no
         return f"Event times are {factor}{condition}: {what}. Set {EVENT_TIME_UNIT.name} to their unit."
     return (
         f"Event times are {factor}{condition}: {what}. They look like {_NAMES[UNITS[place]]} that are read as "
-        f"{_NAMES[unit]}: {_remedy(event_time, UNITS[place])}.{_OTHERWISE if years else ''}"
+        f"{_NAMES[unit]}: {_remedy(event_time, UNITS[place])}.{_NEW_CHECKPOINT}{_OTHERWISE if years else ''}"
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from flip27_stream.api import ReadLimits, Source, SplitEnumerator, WatermarkStrategy
+from flip27_stream.errors import ForeignCheckpointError
 from watermark_alignment.options import EVENT_TIME, AlignmentOptions
 
 _EVENT_TIME = ", event time "
@@ -130,18 +131,35 @@ class SourceSpec:
     @property
     def fingerprint(self) -> str:
         """A text that identifies the topics or paths that are read, and the event time."""
-        spec = self._event_time
-        what = self.source.fingerprint
-        return what if spec == EVENT_TIME.default else f"{what}{_EVENT_TIME}{spec}"
+        return self._with_event_time(self.source.fingerprint)
 
-    def accepts_checkpoint_of(self, fingerprint: str) -> bool:
-        """Returns whether a query can go on from a checkpoint that a source with ``fingerprint`` began.
+    def goes_on_as(self, fingerprint: str, has_event_times: bool) -> str | None:
+        """Returns the fingerprint with which a query goes on from a checkpoint; ``None`` if it reads something else.
 
-        The definition of event time must be the same, because the checkpoint has event times.
+        Args:
+            fingerprint: The fingerprint of the source that began the checkpoint.
+            has_event_times: Whether the checkpoint has event times. It has none if the query was not aligned so far.
+
+        Raises:
+            ForeignCheckpointError: The checkpoint has event times of another definition.
         """
         what, separator, spec = fingerprint.rpartition(_EVENT_TIME)
-        began = (what, spec) if separator else (fingerprint, EVENT_TIME.default)
-        return began[1] == self._event_time and self.source.accepts_checkpoint_of(began[0])
+        what, began = (what, spec) if separator else (fingerprint, EVENT_TIME.default)
+        if not self.source.accepts_checkpoint_of(what):
+            return None
+        if self.alignment is None or began == self._event_time:
+            return fingerprint
+        if has_event_times:
+            raise ForeignCheckpointError(
+                f"The checkpoint has event times of {began!r}, and this query takes them from {self._event_time!r} "
+                f"(option '{EVENT_TIME.name}', and its unit). Set these options as they were, or use a new "
+                "checkpointLocation."
+            )
+        return self._with_event_time(what)
+
+    def _with_event_time(self, what: str) -> str:
+        event_time = self._event_time
+        return what if event_time == EVENT_TIME.default else f"{what}{_EVENT_TIME}{event_time}"
 
     @property
     def _event_time(self) -> str | None:

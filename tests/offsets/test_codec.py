@@ -298,12 +298,21 @@ def test_another_source_is_refused_with_both_fingerprints(codec: ShardCodec) -> 
 
 
 def test_an_offset_of_an_accepted_other_source_is_read() -> None:
-    """An offset of another source is read if the codec accepts that source. It keeps the fingerprint of that
-    source."""
-    taking = OffsetCodec(FINGERPRINT, ShardSerializer(), NamesSerializer(), lambda began: "kafka" in began)
-    offset = taking.from_json(_with(["source"], "kafka subscribe=orders"))
+    """An offset of another source is read if the codec accepts that source. It gets the fingerprint with which the
+    source goes on."""
+
+    def goes_on_as(began: str, has_event_times: bool) -> str | None:
+        return f"{began} {has_event_times}" if "kafka" in began else None
+
+    taking = OffsetCodec(FINGERPRINT, ShardSerializer(), NamesSerializer(), goes_on_as)
+    document = _with(["source"], "kafka subscribe=orders")
+    offset = taking.from_json(document)
     assert offset is not None
-    assert taking.to_json(offset)["source"] == "kafka subscribe=orders"
+    assert taking.to_json(offset)["source"] == "kafka subscribe=orders True"
+    document["splits"] = {split: [entry[0], None, *entry[2:]] for split, entry in document["splits"].items()}
+    offset = taking.from_json(document)
+    assert offset is not None
+    assert offset.source == "kafka subscribe=orders False"
     with pytest.raises(ForeignCheckpointError):
         taking.from_json(_with(["source"], "files"))
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from flip27_stream.errors import AlignmentError
 from watermark_alignment.formatting import HYBRID, NUMBER
 from watermark_alignment.options import DERIVED_ID
+from watermark_alignment.table_location import shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -103,8 +105,21 @@ def split_status(spark: SparkSession, table: str) -> DataFrame:
     Args:
         spark: The session.
         table: The path or URI of the split-watermark table, or its name in the catalog.
+
+    Raises:
+        AlignmentError: Spark finds no such table.
     """
-    status = spark.sql(SPLIT_STATUS.format(table=_identifier(table)))
+    from pyspark.errors import AnalysisException
+
+    try:
+        status = spark.sql(SPLIT_STATUS.format(table=_identifier(table)))
+        status.schema  # noqa: B018 - with Spark Connect the text is analyzed here
+    except AnalysisException as error:
+        raise AlignmentError(
+            f"Spark cannot read the split-watermark table '{shown(table)}'. An aligned query creates the table when it "
+            "starts. On Databricks, Spark takes a path such as /delta/t for dbfs:/delta/t; write file:/delta/t for the "
+            f"driver's disk. The cause: {str(error).splitlines()[0]}"
+        ) from error
     return _as_last_planned(spark, status, table) if "/" in table else status
 
 

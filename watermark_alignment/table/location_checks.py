@@ -94,6 +94,23 @@ def _check_mount(location: str, given: str) -> None:
             )
 
 
+def on_disk_of_driver(given: str) -> str | None:
+    """Returns a warning if a table is on the disk of a driver of Databricks, where Spark takes the same path for DBFS.
+
+    Args:
+        given: The location, as the user gave it.
+    """
+    of_spark = given.startswith("/") and not given.startswith(("/dbfs/", "/Volumes/", "/Workspace/"))
+    if not of_spark or not Path("/dbfs").is_dir():
+        return None
+    return (
+        f"The split-watermark table at '{given}' (option {TABLE_OPTION}) is a folder on the driver's disk, which is "
+        f"deleted with the cluster. Spark takes the same path for 'dbfs:{given}', for example in a checkpointLocation. "
+        f"Write /Volumes/<catalog>/<schema>/<volume>/<folder> or 'dbfs:{given}', or 'file:{given}' if you mean the "
+        "driver's disk."
+    )
+
+
 def check_is_location(text: str) -> None:
     """Checks that a text is not the name of a table in a catalog, which delta-rs does not know.
 

@@ -33,6 +33,7 @@ from watermark_alignment.table.location_checks import (
     check_is_location,
     check_place,
     has_hard_links,
+    on_disk_of_driver,
     renames_instead,
 )
 from watermark_alignment.table.split_rows import SCHEMA, SplitRow, as_table
@@ -62,6 +63,7 @@ log = logging.getLogger(__name__)
 _RENAMING = threading.RLock()
 """Held while a thread commits by renaming, so that no two threads of this process make the same version."""
 _TOLD: set[str] = set()
+"""The warnings about locations that this process has logged."""
 
 
 NO_TABLE: Final = "there is no Delta table"
@@ -232,11 +234,10 @@ class SplitWatermarkTable:
         if self._renames or self._delta is not None:
             return
         check_place(self._given)
+        _warn_once(on_disk_of_driver(self._given))
         if not has_hard_links(self.uri, self._options):
             self._renames, self._options[RENAME] = True, "true"
-            if self.uri not in _TOLD:
-                _TOLD.add(self.uri)
-                log.warning("%s", renames_instead(self._shown))
+            _warn_once(renames_instead(self._shown))
 
     def _load(self) -> DeltaTable | None:
         check_is_location(self.uri)
@@ -331,6 +332,12 @@ class SplitWatermarkTable:
                 commit_properties=properties,
                 post_commithook_properties=NO_HOOKS,
             )
+
+
+def _warn_once(text: str | None) -> None:
+    if text is not None and text not in _TOLD:
+        _TOLD.add(text)
+        log.warning("%s", text)
 
 
 def equals(column: str, value: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from flip27_stream.connectors.files.delta.delta_features import REFUSED, check_protocol
 from flip27_stream.connectors.files.storage.filesystem import locate
-from flip27_stream.connectors.files.storage.store_parameters import OPTION_PREFIX
+from flip27_stream.connectors.files.storage.store_parameters import CREDENTIALS, OPTION_PREFIX
 from flip27_stream.errors import ConnectorError, OptionError
 from flip27_stream.options.dbfs import on_driver
 
@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 _FORMATS: Final = ("delta", "parquet", "orc")
 _TABLES: Final = ("MANAGED", "EXTERNAL", "STREAMING_TABLE", "")
 _DETAILS: Final = "# Detailed Table Information"
-_CREDENTIALS: Final[Mapping[str, tuple[str, ...]]] = {
-    "s3": ("aws_region", "aws_access_key_id", "aws_secret_access_key", "aws_session_token"),
-    "gs": (),
-    "abfs": ("account_key", "sas_token"),
-}
-"""The storage options that give access to a store, by the first letters of its scheme."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +127,7 @@ def _quoted(name: str) -> str:
 
 def _needs(name: str, path: str) -> tuple[str, ...]:
     scheme = path.partition(":")[0].lower()
-    options = next((names for start, names in _CREDENTIALS.items() if scheme.startswith(start)), None)
+    options = next((names for start, names in CREDENTIALS.items() if scheme.startswith(start)), None)
     if options is None:
         return (f"a client of {scheme}: on every machine that reads {path}",)
     if not options:

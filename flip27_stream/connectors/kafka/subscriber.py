@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flip27_stream.connectors.kafka.split import TopicPartition
-from flip27_stream.errors import MissingTopicError
+from flip27_stream.errors import MissingTopicError, some_of
 
 if TYPE_CHECKING:
     from flip27_stream.connectors.kafka.client.protocol import TopicMetadata
@@ -149,6 +149,21 @@ class PartitionSetSubscriber(KafkaSubscriber):
 
     def __str__(self) -> str:
         return f"option 'assign' ({self.reads})"
+
+
+def nothing_matches(subscriber: KafkaSubscriber, topics: Mapping[str, TopicMetadata]) -> str:
+    """Returns the warning that a query reads nothing, because no topic matches its pattern.
+
+    Args:
+        subscriber: What the query reads.
+        topics: The topics that this user can see, by name.
+    """
+    visible = sorted(name for name, topic in topics.items() if not topic.internal)
+    seen = f"The topics {some_of(visible)} exist" if visible else "No topic exists"
+    return (
+        f"No topic matches {subscriber}, so the query reads nothing until there is one. {seen}, as far as this user "
+        "has the right to DESCRIBE them. The pattern must match the whole name."
+    )
 
 
 def _all_partitions(topics: Mapping[str, TopicMetadata], names: Iterable[str]) -> frozenset[TopicPartition]:

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from tests.spark.support.both_sources import BUILT_IN, OURS, collect, positions
 from tests.spark.support.kafka_queries import AVAILABLE_NOW, T0, KafkaQueries, Output, fill, finish, records
@@ -146,6 +147,33 @@ def test_an_adopted_query_is_aligned(queries: KafkaQueries, topic: MakeTopic) ->
     first = [row["partition"] for batch in batches for row in batch.to_pylist()][: len(times)]
     assert set(first) == {0}
     assert positions(read + batches) == each_once({(name, 0): 11, (name, 1): 11})
+
+
+def test_alignment_by_a_json_pointer_is_turned_on_later_and_off(
+    queries: KafkaQueries, topic: MakeTopic
+) -> None:
+    """docs/migrate.md, step 6: the source is changed first, and alignment is turned on later. The checkpoint has no
+    event times until then, and those of another pointer are refused after that."""
+    name, checkpoint = topic(2), queries.folder / "c"
+
+    def write(*times: int) -> None:
+        rows = [(partition, T0, None, b'{"t": %d, "u": 1}' % t) for partition in (0, 1) for t in times]
+        queries.broker.write(name, rows)
+
+    def by(pointer: str) -> dict[str, str]:
+        return queries.aligned("10 s") | {"scan.watermark.event-time": pointer}
+
+    write(T0)
+    read = collect(queries.stream(name, source=BUILT_IN), checkpoint)
+    for options in ({}, by("/t"), by("/t"), {}, by("/t")):
+        write(*range(T0 + 1000, T0 + 3000, 1000))
+        read += collect(queries.stream(name, options), checkpoint)
+    assert positions(read) == each_once({(name, 0): 11, (name, 1): 11})
+    write(T0)
+    with pytest.raises(
+        StreamingQueryException, match=r"has event times of '/t', and this query takes them from '/u'"
+    ):
+        collect(queries.stream(name, by("/u")), checkpoint)
 
 
 def test_a_killed_program_of_the_built_in_source_goes_on(queries: KafkaQueries, topic: MakeTopic) -> None:

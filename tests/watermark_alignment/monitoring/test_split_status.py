@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import unix_millis
 
+from flip27_stream.errors import AlignmentError
 from tests.watermark_alignment.support.group_entries import entry
 from tests.watermark_alignment.support.table_rows import START_MS, split_rows
 from watermark_alignment import split_status
@@ -132,3 +133,10 @@ def test_spark_names_sources_as_the_command_does(spark: SparkSession, tmp_path: 
         table.note({MEMBER: entry(ids[n], group="web", reads=reads, began=9 - n).to_text()})
     named = agree()
     assert (named[ids[0]], named[ids[1]], named[ids[2]]) == ("orders (2)", "orders", "a, b")
+
+
+def test_a_path_that_spark_does_not_find_is_explained(spark: SparkSession, tmp_path: Path) -> None:
+    """The error begins with a sentence about the table, and not with Spark's text."""
+    said = rf"^Spark cannot read the split-watermark table '{tmp_path}/no'.*The cause: "
+    with pytest.raises(AlignmentError, match=said):
+        split_status(spark, str(tmp_path / "no"))

@@ -15,7 +15,7 @@ import pytest
 from flip27_stream.errors import AlignmentError
 from tests.watermark_alignment.support.no_hard_links import CALLS, COMPILER, links_refused_in
 from watermark_alignment.table import location_checks, split_watermark_table
-from watermark_alignment.table.location_checks import check_place, has_hard_links
+from watermark_alignment.table.location_checks import check_place, has_hard_links, on_disk_of_driver
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 ROOT = Path(__file__).parents[3]
@@ -42,6 +42,25 @@ def test_a_mount_of_dbfs_is_no_folder_of_the_driver(tmp_path: Path, monkeypatch:
     with pytest.raises(AlignmentError, match=r"Write 'dbfs:/mnt/lake/table', or 'file:/mnt/lake/table'"):
         check_place("/mnt/lake/table")
     check_place("file:/mnt/lake/table")
+
+
+def test_a_folder_on_the_disk_of_a_driver_of_databricks_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Spark takes the same path for one of DBFS, for example in a checkpointLocation."""
+    monkeypatch.setattr(Path, "is_dir", lambda path: str(path) == "/dbfs" or os.path.isdir(path))
+    table = str(tmp_path / "t")
+    for location in (table, table, f"file:{table}"):
+        SplitWatermarkTable(location, {}).open()
+    (warning,) = caplog.messages
+    assert "is a folder on the driver's disk, which is deleted with the cluster." in warning
+    assert f"Spark takes the same path for 'dbfs:{table}'" in warning
+    assert (
+        on_disk_of_driver("/dbfs/t")
+        is on_disk_of_driver("/Volumes/m/s/v/t")
+        is on_disk_of_driver("dbfs:/t")
+        is None
+    )
 
 
 @pytest.mark.skipif(Path("/dbfs").exists(), reason="there is such a file system")

@@ -23,7 +23,11 @@ from flip27_stream.connectors.files.delta.delta_commit import (
     actions,
     all_of,
 )
-from flip27_stream.connectors.files.delta.delta_features import check_configuration, check_protocol, refuse_unreadable
+from flip27_stream.connectors.files.delta.delta_features import (
+    check_configuration,
+    check_protocol,
+    refuse_unreadable,
+)
 from flip27_stream.connectors.files.delta.delta_log_files import LogFiles
 from flip27_stream.connectors.files.delta.delta_snapshot import data_files
 from flip27_stream.connectors.files.delta.delta_times import in_commit_timestamp, rising
@@ -295,7 +299,9 @@ class DeltaLog:
                 raise UnreachableError(f"There is no Delta table at {self.uri} (option 'path').") from error
             if version is None:
                 kind = UnreachableError if is_incomplete(error) else ConnectorError
-                remedy = _WITHOUT_CHECKPOINT if "_last_checkpoint" in str(error) else credentials_remedy(self.uri)
+                remedy = (
+                    _WITHOUT_CHECKPOINT if "_last_checkpoint" in str(error) else credentials_remedy(self.uri)
+                )
                 raise kind(f"{self._unread}: {cause(error)}.{remedy}") from error
             self._loaded(None)  # This raises another error if the whole table is gone or damaged.
             if is_first_try:  # The table may have returned just now.

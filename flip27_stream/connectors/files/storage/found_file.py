@@ -35,6 +35,10 @@ BEING_COPIED: Final = "._COPYING_"
 """The suffix of a file while Hadoop copies it."""
 
 
+LOG_OF_DELTA: Final = "_delta_log"
+"""The name of the folder that makes a folder a Delta table."""
+
+
 def is_hidden_name(name: str) -> bool:
     """Returns whether files or folders of that name are left out of listings, as in Spark.
 

@@ -11,7 +11,12 @@ from pyarrow import fs
 
 from flip27_stream.connectors.files.layout.file_layout import Partition
 from flip27_stream.connectors.files.storage.filesystem import Storage
-from flip27_stream.connectors.files.storage.found_file import BEING_COPIED, FoundFile, is_hidden_name
+from flip27_stream.connectors.files.storage.found_file import (
+    BEING_COPIED,
+    LOG_OF_DELTA,
+    FoundFile,
+    is_hidden_name,
+)
 from flip27_stream.connectors.files.storage.glob import glob_regex
 from flip27_stream.connectors.files.storage.local_listing import LocalWalk, local_file
 from flip27_stream.connectors.files.storage.partition_folders import PartitionFolders
@@ -19,6 +24,7 @@ from flip27_stream.connectors.files.storage.storage_errors import storage_error
 from flip27_stream.errors import ConnectorError, OptionError, UnreachableError
 
 _GLOB = re.compile(r"[*?\[{]")
+_TABLE = re.compile(rf"(.+?)/{LOG_OF_DELTA}(?:/|$)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,7 @@ class FileListing:
         Raises:
             UnreachableError: A path that is not a glob does not exist, or the file system did not answer.
             ConnectorError: The file system refused access, or a name is not UTF-8.
-            OptionError: A path does not exist and is not a valid glob.
+            OptionError: A path does not exist and is not a valid glob, or a file belongs to a Delta table.
         """
         try:
             return {path: list(self._wanted_under(path, note)) for path in self.paths}
@@ -81,10 +87,14 @@ class FileListing:
         return None if self.path_regex is None else re.compile(self.path_regex)
 
     def _wanted_under(self, path: str, note: Callable[[FoundFile], None]) -> Iterator[FoundFile]:
-        for file in self._under(path):
+        tables: list[str] = []
+        wanted: list[FoundFile] = []
+        for file in self._under(path, tables):
             note(file)
             if self._is_wanted(file):
-                yield file
+                wanted.append(file)
+        _refuse_files_of_tables(wanted, tables)
+        return iter(wanted)
 
     def _is_wanted(self, file: FoundFile) -> bool:
         if not file.size:
@@ -94,10 +104,10 @@ class FileListing:
             return False
         return path is None or path.fullmatch(file.path) is not None
 
-    def _under(self, path: str) -> Iterator[FoundFile]:
-        return self._under_stored(path) if self.storage.uri else self._under_local(path)
+    def _under(self, path: str, tables: list[str]) -> Iterator[FoundFile]:
+        return self._under_stored(path, tables) if self.storage.uri else self._under_local(path, tables)
 
-    def _under_local(self, path: str) -> Iterator[FoundFile]:
+    def _under_local(self, path: str, tables: list[str]) -> Iterator[FoundFile]:
         try:
             file = local_file(path)
         except FileNotFoundError:
@@ -105,37 +115,56 @@ class FileListing:
                 raise self._nothing_at(path) from None
             glob = path.rstrip("/")
             pattern = _compiled(glob)
-            return LocalWalk(self.recursive, pattern, glob.count("/"))(_base(glob))
-        return LocalWalk(self.recursive)(path) if file is None else iter([file])
+            return LocalWalk(self.recursive, pattern, glob.count("/"), tables)(_base(glob))
+        return LocalWalk(self.recursive, tables=tables)(path) if file is None else iter([file])
 
-    def _under_stored(self, path: str) -> Iterator[FoundFile]:
+    def _under_stored(self, path: str, tables: list[str]) -> Iterator[FoundFile]:
         filesystem = self.storage.filesystem()
         info = filesystem.get_file_info(path)
         if info.type == fs.FileType.NotFound and _GLOB.search(path):
-            return self._matching(filesystem, path)
+            return self._matching(filesystem, path, tables)
         if info.type == fs.FileType.NotFound:
             raise self._nothing_at(path)
-        return iter([_found(info)]) if info.is_file else self._in_folder(filesystem, path)
+        return iter([_found(info)]) if info.is_file else self._in_folder(filesystem, path, tables)
 
     def _nothing_at(self, path: str) -> UnreachableError:
         return UnreachableError(
             f"Path '{path}' does not exist in {self.storage.uri or 'the local file system'} (option 'path')."
         )
 
-    def _in_folder(self, filesystem: fs.FileSystem, folder: str) -> Iterator[FoundFile]:
+    def _in_folder(self, filesystem: fs.FileSystem, folder: str, tables: list[str]) -> Iterator[FoundFile]:
         selector = fs.FileSelector(folder, allow_not_found=True, recursive=self.recursive)
         for info in filesystem.get_file_info(selector):
-            if info.is_file and not is_hidden(info.path[len(folder) :]):
-                yield _found(info)
+            if not is_hidden(info.path[len(folder) :]):
+                if info.is_file:
+                    yield _found(info)
+            elif (table := _TABLE.match(info.path)) and table[1] not in tables:
+                tables.append(table[1])
 
-    def _matching(self, filesystem: fs.FileSystem, glob: str) -> Iterator[FoundFile]:
+    def _matching(self, filesystem: fs.FileSystem, glob: str, tables: list[str]) -> Iterator[FoundFile]:
         """Yields the files that a glob matches, and the files in folders that it matches."""
         base = _base(glob)
         pattern = _compiled(glob.rstrip("/"), "(/.*)?")
         depth = glob.rstrip("/").count("/") + 1
-        for file in FileListing(self.storage, (base,))._in_folder(filesystem, base):
+        for file in FileListing(self.storage, (base,))._in_folder(filesystem, base, tables):
             if pattern.fullmatch(file.path) and (self.recursive or file.path.count("/") <= depth):
                 yield file
+
+
+def _refuse_files_of_tables(files: list[FoundFile], tables: list[str]) -> None:
+    """Refuses files in the folder of a Delta table: not all of them belong to its present state.
+
+    Raises:
+        OptionError: A file is in such a folder.
+    """
+    for table in tables:
+        if any(file.path.startswith(f"{table.rstrip('/')}/") for file in files):
+            raise OptionError(
+                f"The folder '{table}' is a Delta table, since it has a folder {LOG_OF_DELTA}. Its files have rows "
+                "that were removed or written twice, so they are not read one by one. Set option 'files.format' to "
+                "delta, or give another path. If it is the split-watermark table of an aligned query, give that table "
+                "a folder outside of 'path'."
+            )
 
 
 def is_hidden(path: str) -> bool:

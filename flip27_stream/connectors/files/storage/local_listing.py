@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from stat import S_ISDIR, S_ISREG
 
-from flip27_stream.connectors.files.storage.found_file import FoundFile, is_hidden_name
+from flip27_stream.connectors.files.storage.found_file import LOG_OF_DELTA, FoundFile, is_hidden_name
 
 _GONE = (errno.ENOENT, errno.ELOOP)
 
@@ -28,11 +28,13 @@ class LocalWalk:
         recursive: Whether to visit folders below the listed folder, or below the folders that the glob matches.
         glob: A pattern for whole paths of files and folders to list; ``None`` to list all of the first folder.
         depth: The greatest number of slashes in a path that the glob can match.
+        tables: The folders visited so far that are Delta tables.
     """
 
     recursive: bool = True
     glob: re.Pattern[str] | None = None
     depth: int = 0
+    tables: list[str] = field(default_factory=list)
     _visited: set[tuple[int, int]] = field(default_factory=set)
     _folders: list[tuple[str, bool]] = field(default_factory=list)
     _links: list[tuple[str, bool]] = field(default_factory=list)
@@ -58,6 +60,8 @@ class LocalWalk:
             with os.scandir(folder) as entries:
                 for entry in entries:
                     if is_hidden_name(entry.name):
+                        if entry.name == LOG_OF_DELTA:
+                            self.tables.append(folder)
                         continue
                     found = self._entry(entry, inside)
                     if found is not None:

@@ -6,7 +6,7 @@ import re
 from typing import Final
 from urllib.parse import urlsplit
 
-from flip27_stream.connectors.files.storage.store_parameters import OPTION_PREFIX
+from flip27_stream.connectors.files.storage.store_parameters import CREDENTIALS, OPTION_PREFIX
 from flip27_stream.errors import ConnectorError, UnreachableError
 
 _REFUSED: Final = re.compile(
@@ -43,10 +43,13 @@ def storage_error(what: str, error: BaseException, uri: str = "") -> ConnectorEr
 
 def credentials_remedy(uri: str) -> str:
     """Returns a sentence about the credentials of an object store, with a space before it; empty for local files."""
-    if urlsplit(uri).scheme in ("", "file"):
+    scheme = urlsplit(uri).scheme
+    if scheme in ("", "file"):
         return ""
+    names = next((names for start, names in CREDENTIALS.items() if scheme.startswith(start) and names), None)
+    of_names = "" if names is None else f" ({', '.join(names)})"
     return (
-        f" If the store needs credentials, give them as options {OPTION_PREFIX}<name> (docs/files.md has the names). "
+        f" If the store needs credentials, give them as options {OPTION_PREFIX}<name>{of_names}, or on each machine. "
         "Permissions granted in a catalog do not reach it."
     )
 

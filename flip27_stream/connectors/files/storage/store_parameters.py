@@ -15,6 +15,13 @@ OPTION_PREFIX: Final = "files.storage.option."
 The rest of the name is a parameter of Arrow's file system, or of delta-rs for a Delta table.
 """
 
+CREDENTIALS: Final[Mapping[str, tuple[str, ...]]] = {
+    "s3": ("aws_region", "aws_access_key_id", "aws_secret_access_key", "aws_session_token"),
+    "gs": (),
+    "abfs": ("account_key", "sas_token"),
+}
+"""The options that give access to a store, for files and Delta tables, by the first letters of its scheme."""
+
 S3_NAMES: Final = {
     "aws_access_key_id": "access_key",
     "aws_secret_access_key": "secret_key",

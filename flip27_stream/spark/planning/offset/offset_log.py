@@ -30,7 +30,7 @@ class OffsetLog:
             spec.fingerprint,
             source.split_serializer,
             source.enumerator_checkpoint_serializer,
-            spec.accepts_checkpoint_of,
+            spec.goes_on_as,
         )
         self._adopted = AdoptedOffsets(spec)
         self._last: tuple[Document, AnyOffset | None] = dict(INITIAL), None

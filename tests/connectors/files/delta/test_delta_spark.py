@@ -3,6 +3,7 @@ with Spark's own reading."""
 
 from __future__ import annotations
 
+from datetime import timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 

@@ -61,7 +61,10 @@ def test_names_are_in_any_case_and_paths_may_be_several() -> None:
         ({"files.modified": "maybe"}, r"'files.modified'.*ignore, read, fail"),
         ({"maxFileAge": "7d"}, r"'maxFileAge' is not supported.*no age limit"),
         ({"files.format": "delta", "readChangeFeed": "true"}, "'readChangeFeed' is not supported.*data feed"),
-        ({"files.format": "delta", "schemaTrackingLocation": "/x"}, "not supported: a changed schema ends the query"),
+        (
+            {"files.format": "delta", "schemaTrackingLocation": "/x"},
+            "not supported: a changed schema ends the query",
+        ),
         ({"startingVersion": "1"}, "'startingVersion' goes with files.format delta"),
         ({"files.format": "delta", "pathGlobFilter": "*"}, "'pathGlobFilter' goes with files of folders"),
         ({"files.format": "delta", "startingVersion": "-1"}, r"'startingVersion'.*latest"),

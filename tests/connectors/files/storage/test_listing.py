@@ -80,6 +80,51 @@ def test_a_folder_below_a_hidden_one_can_be_named(tmp_path: Path) -> None:
     assert listed(tmp_path, "/.cache/data") == {".cache/data/file"}
 
 
+class _Stored(Storage):
+    """The local file system, listed like an object store."""
+
+    def filesystem(self) -> fs.FileSystem:
+        return fs.LocalFileSystem()
+
+
+@pytest.mark.parametrize("storage", [Storage(), _Stored("s3://")], ids=["local", "stored"])
+@pytest.mark.parametrize(
+    ("path", "settings", "is_refused"),
+    [
+        ("", {}, True),
+        ("/table", {"recursive": False}, True),
+        ("/*", {}, True),
+        ("/table/*.parquet", {}, True),
+        ("/*/*.csv", {}, False),
+        ("", {"name_glob": "*.csv"}, False),
+        ("", {"recursive": False}, False),
+        ("/table/part.parquet", {}, False),
+        ("/plain", {}, False),
+    ],
+)
+def test_files_of_a_delta_table_are_refused(
+    tmp_path: Path, storage: Storage, path: str, settings: dict[str, object], is_refused: bool
+) -> None:
+    """Files in the folder of a Delta table are not read one by one. Listings that pass such a folder and
+    list none of its files are allowed."""
+    make(
+        tmp_path,
+        "a.csv",
+        "plain/b.csv",
+        "table/_delta_log/0.json",
+        "table/part.parquet",
+        "table/day=1/part.parquet",
+    )
+    listing = FileListing(storage, (f"{tmp_path}{path}",), **settings)  # type: ignore[arg-type]
+    if not is_refused:
+        assert listing()
+        return
+    with pytest.raises(
+        OptionError, match=rf"folder '{tmp_path}/table' is a Delta table.*'files\.format' to delta"
+    ):
+        listing()
+
+
 @pytest.mark.parametrize(
     ("regex", "found"),
     [
@@ -318,4 +363,4 @@ def test_malformed_globs_are_named(tmp_path: Path, glob: str) -> None:
     with pytest.raises(OptionError, match=r"'path'.*not a valid glob"):
         FileListing(Storage(), (str(tmp_path / glob),))()
     with pytest.raises(OptionError, match=r"'path'.*not a valid glob"):
-        list(FileListing(Storage("s3://b"), ())._matching(fs.LocalFileSystem(), str(tmp_path / glob)))
+        list(FileListing(Storage("s3://b"), ())._matching(fs.LocalFileSystem(), str(tmp_path / glob), []))

@@ -134,4 +134,6 @@ def test_a_store_that_is_not_reached_is_named_without_its_secrets(format: str) -
         with pytest.raises(ConnectorError, match=f"s3://{BUCKET}|{BUCKET}/in") as refused:
             read_one_batch(given)
     assert SECRET not in str(refused.value)
-    assert "give them as options files.storage.option.<name>" in str(refused.value)
+    assert "give them as options files.storage.option.<name> (aws_region, aws_access_key_id, " in str(
+        refused.value
+    )

@@ -48,20 +48,35 @@ def spec(options: dict[str, str], event_time: str | None = None) -> SourceSpec:
 
 @pytest.mark.parametrize("event_time", [None, "timestamp", "/t"])
 def test_checkpoints_of_any_subscription_are_accepted(event_time: str | None) -> None:
-    """Checkpoints of any subscription are accepted under the same event time. A stored time means
-    nothing under another one."""
+    """A query goes on from checkpoints of any subscription under the same event time."""
     options: list[dict[str, str]] = [
         {"subscribe": "a,b"},
         {"subscribePattern": "(a)|(b)"},
         {"assign": '{"a":[0,1]}'},
     ]
     specs = [spec(each, event_time) for each in options]
-    others = [spec(each, "/other" if event_time == "/t" else "/t") for each in options]
     for now in specs:
-        assert all(now.accepts_checkpoint_of(then.fingerprint) for then in specs)
-        assert not any(now.accepts_checkpoint_of(then.fingerprint) for then in others)
+        assert all(now.goes_on_as(then.fingerprint, True) == then.fingerprint for then in specs)
         for foreign in ("parquet files of /data", "Delta table /Kafka option 'subscribe' (a)", "Kafka"):
-            assert not now.accepts_checkpoint_of(foreign)
+            assert now.goes_on_as(foreign, False) is None
+
+
+def test_an_event_time_cannot_be_changed_but_turned_on_and_off() -> None:
+    """A stored time means nothing under another event time. A checkpoint of a query that was not aligned has none, and
+    a query that is not aligned uses none."""
+    kafka = {"subscribe": "a"}
+    unaligned, by_timestamp, by_pointer = spec(kafka), spec(kafka, "timestamp"), spec(kafka, "/t")
+    assert by_pointer.goes_on_as(unaligned.fingerprint, False) == by_pointer.fingerprint
+    assert by_timestamp.goes_on_as(unaligned.fingerprint, False) == by_timestamp.fingerprint
+    assert unaligned.goes_on_as(by_pointer.fingerprint, True) == by_pointer.fingerprint
+    for now, then in (
+        (by_pointer, by_timestamp),
+        (by_timestamp, by_pointer),
+        (spec(kafka, "/u"), by_pointer),
+    ):
+        with pytest.raises(ForeignCheckpointError, match=r"has event times of .*scan\.watermark\.event-time"):
+            now.goes_on_as(then.fingerprint, True)
+    assert spec({"subscribe": "a,b"}, "/t").goes_on_as(unaligned.fingerprint, False) == by_pointer.fingerprint
 
 
 @pytest.mark.jvm

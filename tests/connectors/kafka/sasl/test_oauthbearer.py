@@ -192,6 +192,38 @@ def test_no_token_and_no_secret_is_logged(cloud: Cloud, caplog: pytest.LogCaptur
     assert SECRET not in caplog.text
 
 
+def test_a_query_of_spark_takes_tokens_of_a_function(
+    cloud: Cloud, spark: SparkSession, tmp_path: Path
+) -> None:
+    """The planning process and the task call a function of the user, in a module that Spark sends to them."""
+    cloud.broker.create_topic("of_a_function")
+    cloud.broker.write("of_a_function", [(0, 1000, None, b"x")] * 3)
+    flip27_stream.register(spark)
+    module, token, calls = (tmp_path / name for name in ("tokens_of_user.py", "token", "calls"))
+    token.write_text(cloud.signer.token())
+    module.write_text(
+        "import os, pathlib\n"
+        "def token():\n"
+        f"    with open({str(calls)!r}, 'a') as calls:\n"
+        "        calls.write(f'{os.getpid()}\\n')\n"
+        f"    return pathlib.Path({str(token)!r}).read_text()\n"
+    )
+    spark.sparkContext.addPyFile(str(module))
+    options = {
+        "kafka.bootstrap.servers": cloud.broker.secure.bootstrap_servers("SASL_PLAINTEXT"),
+        "subscribe": "of_a_function",
+        "startingOffsets": "earliest",
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "OAUTHBEARER",
+        "kafka.sasl.oauthbearer.token.provider": "tokens_of_user:token",
+    }
+    stream = spark.readStream.format("flip27_kafka").options(**options).load()
+    writer = stream.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    finish(writer.format("parquet").trigger(availableNow=True).start(str(tmp_path / "out")))
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 3
+    assert len(set(calls.read_text().split())) >= 2, "the planning process and a task"
+
+
 def test_a_query_of_spark_authenticates_with_tokens(
     cloud: Cloud, spark: SparkSession, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
