@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable
 
-from flip27_stream.connectors.files.backlog.digest import BucketMismatch, IncompleteBucket, Rest
+from flip27_stream.connectors.files.backlog.digest import BucketMismatch, FileSetDigest, IncompleteBucket
 from flip27_stream.connectors.files.storage.found_file import FoundFile, time_text
 from flip27_stream.errors import DataLossError
 
@@ -35,7 +35,7 @@ class MissingFilesAtStart:
         back: list[FoundFile] = []
         for bucket in self._buckets if appeared else ():
             inside = [file for file in appeared if bucket.has(file)]
-            if inside and Rest.of(inside) == bucket.files:
+            if inside and FileSetDigest.of(inside) == bucket.files:
                 back += inside
             elif inside:
                 log.warning(

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from flip27_stream.connectors.kafka.client.answer_deadlines import AnswerDeadlines
-from flip27_stream.connectors.kafka.client.calls import Call, wait_for_news
+from flip27_stream.connectors.kafka.client.calls import Call, wait_for_answers
 from flip27_stream.connectors.kafka.client.cluster import Cluster
 from flip27_stream.connectors.kafka.client.fetch_round import FetchRound
 from flip27_stream.connectors.kafka.client.offset_round import Answers, Asked, OffsetRound
@@ -181,7 +181,7 @@ class KafkaClient:
         connections = self._cluster.connections
         call, deadline = Call(connections, node, lambda: request), time.monotonic() + seconds
         while not call.is_done and time.monotonic() < deadline:
-            wait_for_news(connections, [call], deadline)
+            wait_for_answers(connections, [call], deadline)
         if isinstance(call.error, AuthenticationError):
             raise call.error
         return call.answer

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from flip27_stream.connectors.kafka.client.calls import Call, wait_for_news
+from flip27_stream.connectors.kafka.client.calls import Call, wait_for_answers
 from flip27_stream.connectors.kafka.connections.broker_connections import BrokerConnections
 from flip27_stream.errors import AuthenticationError
 from flip27_stream.running_time import turns
@@ -68,7 +68,7 @@ class FirstAnswer:
                 self._calls.append(Call(self._connections, self._waiting.pop(0), self._request))
                 next_at = now + head_start
             until = now + turn_s
-            wait_for_news(self._connections, self._calls, min(next_at, until) if self._waiting else until)
+            wait_for_answers(self._connections, self._calls, min(next_at, until) if self._waiting else until)
         return None
 
     def _response(self) -> Any | None:

@@ -17,7 +17,7 @@ from flip27_stream.connectors.pulsar.options.option_list import (
     SUPPORTED_OPTIONS,
     WITHOUT_EFFECT,
 )
-from flip27_stream.connectors.pulsar.options.start import Place, StartPosition
+from flip27_stream.connectors.pulsar.options.start import StartKind, StartPosition
 from flip27_stream.connectors.pulsar.options.topic_names import full_name
 from flip27_stream.errors import OptionError
 from flip27_stream.options.given import given_options
@@ -136,8 +136,8 @@ def _start(given: Given, *, bounded: bool) -> StartPosition:
         raise OptionError("Set one of the options 'startingOffsets' and 'startingTime', not both.")
     start = names.STARTING_OFFSETS.get(given) or names.STARTING_TIME.get(given)
     if start is None:
-        return StartPosition(Place.EARLIEST if bounded else Place.LATEST)
-    if bounded and start.otherwise is Place.LATEST and not start.by_topic:
+        return StartPosition(StartKind.EARLIEST if bounded else StartKind.LATEST)
+    if bounded and start.otherwise is StartKind.LATEST and not start.by_topic:
         raise names.STARTING_OFFSETS.wrong(
             "latest", "A batch read has nothing to read then. Allowed: earliest, JSON."
         )

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.types import ArrayType, StructType, VariantType
 
 from flip27_stream.api import Boundedness, ReadLimits
-from flip27_stream.connectors.files.backlog.digest import Bucket, Rest
+from flip27_stream.connectors.files.backlog.digest import Bucket, FileSetDigest
 from flip27_stream.connectors.files.backlog.processed_files import Frontier, ProcessedFilesState
 from flip27_stream.connectors.files.delta.delta_state import DeltaStart, DeltaState
 from flip27_stream.connectors.files.options.source_options import parse_file_options
@@ -115,7 +115,7 @@ STATES: list[FilesState] = [
         (MARK,),
         (MARK,),
         7,
-        Rest(3, 2**64 - 1),
+        FileSetDigest(3, 2**64 - 1),
         (MARK,),
     ),
     DeltaState(),
