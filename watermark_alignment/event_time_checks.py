@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from flip27_stream.event_time.units import UNITS
 from watermark_alignment.formatting import event_time as event_time_text
 from watermark_alignment.options import EVENT_TIME, EVENT_TIME_UNIT
 
-UNITS: Final = ("s", "ms", "us", "ns")
 _YEAR_1980_MS: Final = 315_532_800_000
 """The earliest time that a number in another unit is taken for. A thousand times as much is after the year 9999, so a
 right time of any year is taken for no such number, except times of January 1970."""
