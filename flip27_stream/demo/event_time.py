@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
@@ -14,10 +13,6 @@ if TYPE_CHECKING:
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
-
-
-def now() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def parse(text: str) -> int:
