@@ -90,6 +90,14 @@ def any_text(what: str = "text") -> Kind[str]:
     return Kind(what, lambda given, option: given)
 
 
+def json_value(text: str) -> Any:
+    """Returns the value of a JSON text; ``None`` if it is not JSON, or is nested too deeply for Python's parser."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
 def json_object(text: str, option: str, example: str) -> dict[str, Any]:
     """Returns the JSON object in a text.
 
@@ -101,10 +109,7 @@ def json_object(text: str, option: str, example: str) -> dict[str, Any]:
     Raises:
         OptionError: The text is not a JSON object.
     """
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = None
+    value = json_value(text)
     if not isinstance(value, dict):
         raise OptionError.of(option, text, example)
     return value

@@ -51,6 +51,7 @@ def test_names_are_in_any_case_and_paths_may_be_several() -> None:
     [
         ({"path": ""}, "'path' must be set"),
         ({"paths": "[1]"}, r"'paths'.*JSON array"),
+        ({"paths": "[" * 100_000}, r"'paths'.*JSON array"),
         ({"paths": '["/a", "s3://b/c"]'}, "several file systems"),
         ({"files.format": "avro"}, r"'files.format'.*'avro'.*parquet"),
         ({"maxFilesPerTrigger": "0"}, r"'maxFilesPerTrigger'.*'0'.*from 1"),

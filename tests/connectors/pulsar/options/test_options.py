@@ -133,7 +133,14 @@ def test_options_without_effect_are_warned_of(caplog: pytest.LogCaptureFixture) 
 
 @pytest.mark.parametrize(
     ("method", "params"),
-    [("token", "token:s3cret"), ("tls", "s3cret"), ("basic", "s3cret"), ("oauth2", "s3cret")],
+    [
+        ("token", "token:s3cret"),
+        ("tls", "s3cret"),
+        ("basic", "s3cret"),
+        ("oauth2", "s3cret"),
+        ("oauth2", '{"s3cret":' + 100_000 * "["),
+    ],
+    ids=["token", "tls", "basic", "oauth2", "oauth2, nested too deeply"],
 )
 def test_secrets_are_not_shown(method: str, params: str) -> None:
     given = {**GIVEN, "pulsar.client.authPluginClassName": method, "pulsar.client.authParams": params}
