@@ -8,9 +8,9 @@ greatest event time is that of one of them. So the delay that is computed here i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
+from flip27_stream.options.iso_times import epoch_ms, parse_iso_time
 from flip27_stream.time_text import time_text
 from watermark_alignment.formatting import duration, name
 from watermark_alignment.monitoring.findings import Finding
@@ -146,8 +146,5 @@ def _remedy(least: int, greatest: int, least_read: int, most_read: int) -> str:
 
 def _ms(timestamp: str | None) -> int | None:
     """Returns the milliseconds since the epoch of a time in Spark's progress, or ``None`` if it is not a time."""
-    try:
-        at = datetime.fromisoformat(str(timestamp).replace("Z", "+00:00"))
-    except ValueError:
-        return None
-    return round(at.timestamp() * 1000)
+    time = parse_iso_time(timestamp or "")
+    return None if time is None else epoch_ms(time)
