@@ -87,7 +87,7 @@ def test_metadata_that_came_during_a_suspension_is_used(
         call.answer = "brokers"
 
     monkeypatch.setattr(first_answer, "Call", lambda *_: call)
-    monkeypatch.setattr(first_answer, "wait_for_news", wait)
+    monkeypatch.setattr(first_answer, "wait_for_answers", wait)
     replace_time(monkeypatch, first_answer.__name__, monotonic=clock)
     question = FirstAnswer(SimpleNamespace(nodes=lambda: [1]), lambda: None, lambda *_: True)  # type: ignore[arg-type]
     assert question.get(60) == "brokers"

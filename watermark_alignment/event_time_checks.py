@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from watermark_alignment.formatting import event_time as event_time_text
+from flip27_stream.event_time.units import UNITS
+from flip27_stream.time_text import time_text
 from watermark_alignment.options import EVENT_TIME, EVENT_TIME_UNIT
 
-UNITS: Final = ("s", "ms", "us", "ns")
 _YEAR_1980_MS: Final = 315_532_800_000
 """The earliest time that a number in another unit is taken for. A thousand times as much is after the year 9999, so a
 right time of any year is taken for no such number, except times of January 1970."""
@@ -47,7 +47,7 @@ def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], no
     present = range(_YEAR_2000_MS, now + _DAY_MS + 1)
     if all(_is_no_time(time, _near(now + _DAY_MS), unit) for time in times):
         return (
-            f"Event times are in January 1970: {event_time_text(times[0])} is read from source {source} by "
+            f"Event times are in January 1970: {time_text(times[0])} is read from source {source} by "
             f"{EVENT_TIME.name} '{event_time}'. If these are numbers, they are no present times in "
             f"{_NAMES[unit]} or in any other unit: perhaps they are counters. Name the place of the event time "
             f"({EVENT_TIME.name})."
@@ -58,9 +58,7 @@ def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], no
         return None
     place = UNITS.index(unit) + off
     factor = f"1{',000' * abs(off)} times too {'great' if off > 0 else 'small'}"
-    what = (
-        f"{event_time_text(found[off][0])} is read from source {source} by {EVENT_TIME.name} '{event_time}'"
-    )
+    what = f"{time_text(found[off][0])} is read from source {source} by {EVENT_TIME.name} '{event_time}'"
     if len(found) > 1:
         return (
             f"Some event times are {factor}: {what}, and other records have another unit. Make producers write one "
@@ -95,7 +93,7 @@ def _years_if_not(present: range, times: Sequence[int]) -> str:
     """Returns the years of ``times``, such as "years 1995 to 1997"; "" if one of the times is in ``present``."""
     if any(time in present for time in times):
         return ""
-    first, last = (event_time_text(time)[:4] for time in (min(times), max(times)))
+    first, last = (time_text(time)[:4] for time in (min(times), max(times)))
     return f"year {first}" if first == last else f"years {first} to {last}"
 
 

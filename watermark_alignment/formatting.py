@@ -1,8 +1,7 @@
-"""Formats values as text for people: names, event times, durations."""
+"""Formats values as text for people: names, durations, sizes."""
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from typing import Final
 
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
@@ -23,19 +22,6 @@ def name(given: str) -> str:
     return "".join(
         sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in given
     )
-
-
-def event_time(ms: int) -> str:
-    """Returns the date and time of an event time (UTC, to the second).
-
-    Args:
-        ms: Milliseconds since the epoch. A time outside of the years 1 to 9999 is shown as a number.
-    """
-    try:
-        at = datetime.fromtimestamp(ms / 1000, tz=timezone.utc)
-    except (ValueError, OverflowError, OSError):
-        return f"{ms} ms"
-    return at.isoformat(sep=" ", timespec="seconds").removesuffix("+00:00")
 
 
 def duration(ms: int) -> str:

@@ -83,7 +83,7 @@ class Disruptions:
 
     def _kill(self, target: str, pick: float) -> Done | None:
         if target == "broker":
-            return self._out_with_broker("kill", pick)
+            return self._disrupt_broker("kill", pick)
         if target == "driver":
             return self._kill_driver(pick)
         found = self._picked(_ROLES[target], pick)
@@ -117,7 +117,7 @@ class Disruptions:
 
     def _stop(self, target: str, pick: float) -> Done | None:
         if target == "broker":
-            return self._out_with_broker("stop", pick)
+            return self._disrupt_broker("stop", pick)
         found = self._picked(_ROLES[target], pick)
         if found is None:
             return None
@@ -126,7 +126,7 @@ class Disruptions:
         _send(signal.SIGSTOP, pids)
         return Done(f"stop {target} {pid} of {name}", lambda: _send(signal.SIGCONT, pids))
 
-    def _out_with_broker(self, how: str, pick: float) -> Done | None:
+    def _disrupt_broker(self, how: str, pick: float) -> Done | None:
         """Kills or stops a broker. Only one is out at a time, since two of three are needed."""
         cluster = self._environment.cluster
         if "broker" in self._out:

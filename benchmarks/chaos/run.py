@@ -24,6 +24,7 @@ from benchmarks.soak.load import DISORDER_MS
 from benchmarks.soak.sink import Sink
 from benchmarks.soak.watch import CollectedRows, Group
 from benchmarks.support.folders import temporary_folder
+from flip27_stream.wall_clock import now_ms
 
 _TICK_S, _LOOK_S, _ROWS_S = 0.1, 4.0, 30.0
 _START_S, _PROGRESS_S, _COMPLETE_S = 300.0, 60.0, 240.0
@@ -122,7 +123,7 @@ class Chaos:
                     raise ChaosError(f"A member of the group read nothing within {_START_S:g} s.\n{words}")
                 self._look(every_s=1.0)
                 time.sleep(_TICK_S)
-        self._since_ms = _now_ms()
+        self._since_ms = now_ms()
         self._say("the queries run")
 
     def _have_published(self, time_ms: int) -> bool:
@@ -195,7 +196,7 @@ class Chaos:
 
     def _drift_ms(self) -> float:
         """Returns the greatest drift (ms) since the previous comparison. A drift above the limit is a finding."""
-        now = _now_ms()
+        now = now_ms()
         self._rows.look()
         self._group.look()  # the drift of rows is computed from the entries published when they were recorded
         seen = self._rows.seen()
@@ -260,7 +261,3 @@ def _folder(kept: Path | None) -> Iterator[Path]:
         return
     with temporary_folder("flip27-chaos-") as removed:
         yield Path(removed)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -10,13 +10,14 @@ idleness behind the others.
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from kafka import KafkaProducer
+
+from flip27_stream.wall_clock import now_ms
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -156,7 +157,7 @@ class Load:
         """Begins to write to one more topic."""
         for partition in range(partitions):
             chance = random.Random(f"{self._seed} {topic} {partition}")
-            self._feeds[topic, partition] = Feed(chance, _now(), self._long_silence_s)
+            self._feeds[topic, partition] = Feed(chance, now_ms(), self._long_silence_s)
 
     def remove(self, topic: str) -> None:
         """Ends writing to a topic."""
@@ -170,7 +171,7 @@ class Load:
         """Writes one record of the latest event time to every partition, and returns that time (ms) when the broker
         has all of them.
         """
-        time_ms = max(_now(), *(feed.newest for feed in self._feeds.values()))
+        time_ms = max(now_ms(), *(feed.newest for feed in self._feeds.values()))
         for place, feed in self._feeds.items():
             self._send(place, feed, feed.one(time_ms))
         self._producer.flush()
@@ -179,7 +180,7 @@ class Load:
 
     def go_on(self) -> None:
         """Writes the records that are due."""
-        now = _now()
+        now = now_ms()
         for place, feed in self._feeds.items():
             self._send(place, feed, feed.due(now))
         self._raise_errors()
@@ -195,7 +196,3 @@ class Load:
     def _raise_errors(self) -> None:
         if self._errors:
             raise self._errors[0]
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

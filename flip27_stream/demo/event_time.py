@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from flip27_stream.options.iso_times import epoch_ms, parse_iso_time
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,13 +17,11 @@ MINUTE = 60_000
 HOUR = 60 * MINUTE
 
 
-def now() -> int:
-    return time.time_ns() // 1_000_000
-
-
 def parse(text: str) -> int:
     """Returns the event time of a timestamp in a query's progress."""
-    return int(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000)
+    time = parse_iso_time(text)
+    assert time is not None, text
+    return epoch_ms(time)
 
 
 def clock(event_time: int) -> str:

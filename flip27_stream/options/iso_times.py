@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import Final
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+from flip27_stream.time_text import EPOCH
+
 _HOUR, _MINUTE = "(?:[01][0-9]|2[0-3])", "[0-5][0-9]"
 _TIME: Final = rf"{_HOUR}(?::{_MINUTE}(?::{_MINUTE}(?P<fraction>\.[0-9]{{1,9}})?)?)?"
 _OFFSET: Final = rf"[+-]{_HOUR}:{_MINUTE}(?::{_MINUTE}(?:\.[0-9]{{6}})?)?"
@@ -44,4 +45,4 @@ def parse_iso_time(text: str) -> datetime | None:
 
 def epoch_ms(time: datetime) -> int:
     """Returns the whole milliseconds since the epoch of a time with a time zone, rounded down."""
-    return (time - _EPOCH) // timedelta(milliseconds=1)
+    return (time - EPOCH) // timedelta(milliseconds=1)

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
+from urllib.parse import SplitResult, urlsplit
 
 from flip27_stream.errors import OptionError
 from flip27_stream.options.durations import parse_duration, parse_duration_or_ms, parse_unit
@@ -17,6 +18,7 @@ MOST_INT: Final = 2**31 - 1
 MOST_LONG: Final = 2**63 - 1
 
 _WHOLE: Final = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+_URL_CHARACTERS: Final = re.compile(r"[\x21-\x7e]+")
 
 
 def whole(least: int = 1, most: int = MOST_LONG) -> Kind[int]:
@@ -90,6 +92,14 @@ def any_text(what: str = "text") -> Kind[str]:
     return Kind(what, lambda given, option: given)
 
 
+def json_value(text: str) -> Any:
+    """Returns the value of a JSON text; ``None`` if it is not JSON, or is nested too deeply for Python's parser."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
 def json_object(text: str, option: str, example: str) -> dict[str, Any]:
     """Returns the JSON object in a text.
 
@@ -101,13 +111,20 @@ def json_object(text: str, option: str, example: str) -> dict[str, Any]:
     Raises:
         OptionError: The text is not a JSON object.
     """
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = None
+    value = json_value(text)
     if not isinstance(value, dict):
         raise OptionError.of(option, text, example)
     return value
+
+
+def http_url(text: str) -> SplitResult | None:
+    """Returns the parts of a URL with http or https; ``None`` for other texts and for characters that URLs encode."""
+    try:
+        parts = urlsplit(text)
+        has_server = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return None
+    return parts if has_server and _URL_CHARACTERS.fullmatch(text) else None
 
 
 def _parse_text(text: str, option: str) -> str:

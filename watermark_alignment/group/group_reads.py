@@ -54,7 +54,7 @@ class GroupReads:
         view = self.view
         for version, entry in entries:
             view = view.after(version, entry, readable_ms)
-        view = view.without_the_dead(self.own.key, readable_ms, self.own.timeout_ms)
+        view = view.without_expired_members(self.own.key, readable_ms, self.own.timeout_ms)
         counts = self._counts if is_behind else written
         return replace(
             self,

@@ -242,7 +242,7 @@ class GroupView:
             seen = SeenEntry(entry, version, version, now)
         return GroupView({**self.members, entry.key: seen})
 
-    def without_the_dead(self, own: Key, now: int, timeout_ms: int) -> GroupView:
+    def without_expired_members(self, own: Key, now: int, timeout_ms: int) -> GroupView:
         """Returns the view without the members that were silent for twice the timeout.
 
         The timeout is ``timeout_ms``, or the member's own timeout if that is longer.

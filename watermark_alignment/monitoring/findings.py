@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from watermark_alignment.formatting import duration, event_time, name
+from flip27_stream.time_text import time_text
+from watermark_alignment.formatting import duration, name
 from watermark_alignment.monitoring.status import SplitMetrics, Status, Wait
 from watermark_alignment.table.recordings import Member
 
@@ -54,7 +55,7 @@ def stalls(status: Status, lineages: Collection[str], now: int, longer_than_ms: 
 def _stall(wait: Wait, silence: int, status: Status) -> Finding:
     holder = wait.holder
     whose = "its source" if holder.member == wait.member else f"source {_called(status, wait.member)}"
-    since = f" at event time {event_time(holder.watermark)}" if holder.watermark is not None else ""
+    since = f" at event time {time_text(holder.watermark)}" if holder.watermark is not None else ""
     return Finding(
         ("stall", holder.group, holder.source, holder.split),
         f"Split {name(holder.split)} of source {_called(status, holder.member)} stalls group "

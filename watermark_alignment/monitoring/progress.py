@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from flip27_stream.time_text import time_text
 from offsets import FORMAT_VERSION, MARKER
-from watermark_alignment.formatting import duration, event_time
+from watermark_alignment.formatting import duration
 from watermark_alignment.table.offsets_behind import OffsetsBehind
 
 
@@ -50,7 +51,7 @@ class SourceProgress:
         if not self.read_max:
             return text
         least, greatest = min(self.read_max), max(self.read_max)
-        return f"{text}, now between {event_time(least)} and {event_time(greatest)}"
+        return f"{text}, now between {time_text(least)} and {time_text(greatest)}"
 
 
 def our_sources(progress: Mapping[str, Any]) -> list[SourceProgress]:

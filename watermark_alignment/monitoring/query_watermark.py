@@ -8,10 +8,11 @@ greatest event time is that of one of them. So the delay that is computed here i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
-from watermark_alignment.formatting import duration, event_time, name
+from flip27_stream.options.iso_times import epoch_ms, parse_iso_time
+from flip27_stream.time_text import time_text
+from watermark_alignment.formatting import duration, name
 from watermark_alignment.monitoring.findings import Finding
 from watermark_alignment.monitoring.progress import SourceProgress, name_of
 from watermark_alignment.table.batch_note import BatchNote
@@ -103,9 +104,9 @@ class QueryWatermark:
                 yield Finding(
                     ("column", self._query),
                     f"withWatermark in {self._query} uses another event time than alignment does: in batch {batch:,} "
-                    f"Spark's event times are from {event_time(least)} to {event_time(greatest)}, while the records "
-                    f"that were read have event times from {event_time(min(least_read))} to "
-                    f"{event_time(max(most_read))} by scan.watermark.event-time ({columns}). So alignment does not "
+                    f"Spark's event times are from {time_text(least)} to {time_text(greatest)}, while the records "
+                    f"that were read have event times from {time_text(min(least_read))} to "
+                    f"{time_text(max(most_read))} by scan.watermark.event-time ({columns}). So alignment does not "
                     "keep rows from being dropped as late. "
                     + _remedy(least, greatest, min(least_read), max(most_read)),
                 )
@@ -145,8 +146,5 @@ def _remedy(least: int, greatest: int, least_read: int, most_read: int) -> str:
 
 def _ms(timestamp: str | None) -> int | None:
     """Returns the milliseconds since the epoch of a time in Spark's progress, or ``None`` if it is not a time."""
-    try:
-        at = datetime.fromisoformat(str(timestamp).replace("Z", "+00:00"))
-    except ValueError:
-        return None
-    return round(at.timestamp() * 1000)
+    time = parse_iso_time(timestamp or "")
+    return None if time is None else epoch_ms(time)

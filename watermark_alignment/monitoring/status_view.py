@@ -12,7 +12,8 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from watermark_alignment.formatting import duration, event_time, name
+from flip27_stream.time_text import time_text
+from watermark_alignment.formatting import duration, name
 from watermark_alignment.group.member_info import MemberInfo
 from watermark_alignment.monitoring.status import SplitMetrics, Status, Wait
 from watermark_alignment.states import SplitStatus
@@ -138,7 +139,7 @@ def _cells(split: SplitMetrics, info: MemberInfo, now: int) -> list[Text]:
     return [
         Text(f"  {name(split.split)}"),
         Text(str(split.status), style=_COLOURS[split.status]),
-        Text(_UNKNOWN if split.watermark is None else event_time(split.watermark)),
+        Text(_UNKNOWN if split.watermark is None else time_text(split.watermark)),
         Text(_UNKNOWN if split.drift is None else duration(split.drift), style="bold red" if above else ""),
         Text(_UNKNOWN if split.lag is None else duration(split.lag)),
         Text(_UNKNOWN if split.rows_per_second is None else f"{split.rows_per_second:,.0f}"),

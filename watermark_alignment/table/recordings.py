@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, QueryBuilder
 
 from flip27_stream.errors import AlignmentError, shortened
+from flip27_stream.time_text import EPOCH
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.split_rows import SCHEMA
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable, equals
@@ -23,7 +24,6 @@ from watermark_alignment.table.split_watermark_table import SplitWatermarkTable,
 _FEWEST_COMMITS = 200
 LOG_REACH_MS = 900_000
 """The age (ms) up to which commits in the log of a table are read: tables of this project keep them as long."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _NEWEST = (
     'SELECT "group", source, max(recorded_at) AS at, last_value(batch ORDER BY recorded_at, batch) AS batch '
     "FROM recordings"
@@ -219,4 +219,4 @@ def _is_in(member: Member, batches: range) -> str:
 
 
 def _iso(micros: int) -> str:
-    return (_EPOCH + timedelta(microseconds=micros)).isoformat(timespec="microseconds")
+    return (EPOCH + timedelta(microseconds=micros)).isoformat(timespec="microseconds")

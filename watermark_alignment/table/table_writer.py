@@ -11,6 +11,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from flip27_stream.errors import ConnectorError
+from flip27_stream.exponential_backoff import doubled_pause
 from flip27_stream.threads import start
 from watermark_alignment.table.maintenance import Maintenance
 from watermark_alignment.table.pending_commits import PendingCommit, PendingCommits
@@ -56,7 +57,7 @@ class TableWriter:
             self._maintenance = Maintenance(table)
         self._pending = PendingCommits(capacity, max_bytes)
         self._is_failing = False
-        self._retry_s = _FIRST_RETRY_S
+        self._failures = 0
         self._due: list[int] = []
         self._changed = threading.Condition()
         self._is_urgent = False
@@ -191,7 +192,7 @@ class TableWriter:
             recovered, self._is_failing = self._is_failing, False
             self._pending.done(commit)
             self._is_urgent = self._is_urgent and bool(self._pending)
-            self._retry_s = _FIRST_RETRY_S
+            self._failures = 0
             tells = self._pending.dropped.number >= (1 if recovered else self._pending.capacity)
             dropped = self._pending.take_dropped() if tells else None
             self._changed.notify_all()
@@ -209,7 +210,8 @@ class TableWriter:
         with self._changed:
             self._is_failing = True
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._closing or self._is_urgent, self._retry_s)
-            self._retry_s = _FIRST_RETRY_S if self._is_urgent else min(self._retry_s * 2, _LAST_RETRY_S)
+            retry_s = doubled_pause(_FIRST_RETRY_S, _LAST_RETRY_S, self._failures)
+            self._changed.wait_for(lambda: self._closing or self._is_urgent, retry_s)
+            self._failures = 0 if self._is_urgent else self._failures + 1
             self._is_urgent = False
             return not self._closing

@@ -15,10 +15,11 @@ from flip27_stream.api import InputStatus, ReaderOutput, SourceReader, SourceRea
 from flip27_stream.connectors.files.formats.file_format import FileFormat, MalformedRecord, written_anew
 from flip27_stream.connectors.files.formats.rows import read_rows
 from flip27_stream.connectors.files.split import FileSplit
-from flip27_stream.connectors.files.storage.found_file import FoundFile, time_text
+from flip27_stream.connectors.files.storage.found_file import FoundFile
 from flip27_stream.connectors.files.tolerance import UNREADABLE, Tolerance, metric_of
 from flip27_stream.errors import Flip27Error
 from flip27_stream.reader import Records
+from flip27_stream.time_text import time_text
 
 log = logging.getLogger(__name__)
 
@@ -158,5 +159,5 @@ def _check_time(split: FileSplit, status: os.stat_result, what: str) -> None:
     """
     found = FoundFile.of(split.path, status.st_mtime_ns, status.st_size)
     if found.modified != split.modified:
-        before, now = time_text(split.modified), time_text(found.modified)
-        raise written_anew(what, f"had modification time {before}", f"has {now}")
+        before, now = (time_text(each, "milliseconds") for each in (split.modified, found.modified))
+        raise written_anew(what, f"had modification time {before} UTC", f"has {now} UTC")

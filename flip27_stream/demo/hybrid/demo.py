@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from flip27_stream.demo import event_time, windowed_count
+from flip27_stream.demo import windowed_count
 from flip27_stream.demo.command import DemoResources
 from flip27_stream.demo.display import Screen
 from flip27_stream.demo.event_time import MINUTE, clock
@@ -13,6 +13,7 @@ from flip27_stream.demo.hybrid import display, picture
 from flip27_stream.demo.hybrid.clicks import Clicks
 from flip27_stream.demo.hybrid.query import FORMAT, HybridRun, clicks_source
 from flip27_stream.demo.windowed_count import DELAY, WINDOW
+from flip27_stream.wall_clock import now_ms
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -26,7 +27,7 @@ def run_demo(resources: DemoResources) -> bool:
     Raises:
         StreamingQueryException: The query failed.
     """
-    clicks = Clicks.make("clicks", resources.folder / "history", resources.records, event_time.now())
+    clicks = Clicks.make("clicks", resources.folder / "history", resources.records, now_ms())
     resources.console.print(f"Writing {clicks.rows:,} records ...")
     clicks.write_table()
     clicks.write_topic(resources.broker)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from flip27_stream.demo import event_time
 from flip27_stream.demo.command import DemoResources
 from flip27_stream.demo.comparison import ALIGNED, BUILT_IN, compare
 from flip27_stream.demo.event_time import MINUTE, clock
 from flip27_stream.demo.join import display, picture
 from flip27_stream.demo.join.query import DELAY, MAX_DRIFT, JoinRun
 from flip27_stream.demo.join.shop import ORDERS, PAID_WITHIN, PAYMENTS, Shop
+from flip27_stream.wall_clock import now_ms
 
 
 def run_demo(resources: DemoResources) -> bool:
@@ -19,7 +19,7 @@ def run_demo(resources: DemoResources) -> bool:
     Raises:
         StreamingQueryException: A query failed.
     """
-    shop = Shop.skewed(resources.records, resources.rows_per_batch, event_time.now())
+    shop = Shop.skewed(resources.records, resources.rows_per_batch, now_ms())
     resources.console.print(f"Writing {shop.rows:,} records ...")
     shop.write(resources.broker)
     _describe(resources, shop)

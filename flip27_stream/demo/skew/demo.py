@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from flip27_stream.demo import event_time
 from flip27_stream.demo.command import DemoResources
 from flip27_stream.demo.comparison import ALIGNED, BUILT_IN, compare
 from flip27_stream.demo.event_time import MINUTE, clock
@@ -12,6 +11,7 @@ from flip27_stream.demo.skew import display, picture
 from flip27_stream.demo.skew.backlog import SkewedTopic
 from flip27_stream.demo.skew.query import MAX_DRIFT, TOPIC, SkewRun
 from flip27_stream.demo.windowed_count import DELAY, WINDOW
+from flip27_stream.wall_clock import now_ms
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 
@@ -21,7 +21,7 @@ def run_demo(resources: DemoResources) -> bool:
     Raises:
         StreamingQueryException: A query failed.
     """
-    backlog = SkewedTopic.skewed(TOPIC, resources.records, event_time.now())
+    backlog = SkewedTopic.skewed(TOPIC, resources.records, now_ms())
     resources.console.print(f"Writing {backlog.rows:,} records to {len(backlog.splits)} partitions ...")
     backlog.write(resources.broker)
     _describe(resources, backlog)

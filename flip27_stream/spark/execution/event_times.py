@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
 from enum import Enum
 from typing import Any
 
@@ -13,9 +12,8 @@ import pyarrow as pa
 from flip27_stream.api import RecordTimestampAssigner, TimestampAssigner
 from flip27_stream.errors import ImplausibleEventTimeError
 from flip27_stream.event_time.samples import sample_of
+from flip27_stream.time_text import time_text
 from watermark_alignment.event_time_checks import steps_off
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class ImplausibleEventTimes(Enum):
@@ -164,7 +162,4 @@ def _unit_hint(event_time: int, until: int, is_timestamp: bool) -> str:
 
 
 def _text(event_time: int) -> str:
-    try:
-        return (_EPOCH + timedelta(milliseconds=event_time)).isoformat(timespec="milliseconds")
-    except OverflowError:
-        return f"{event_time} ms"
+    return time_text(event_time, "milliseconds")

@@ -10,6 +10,7 @@ import socket
 import time
 from dataclasses import dataclass
 
+from flip27_stream.exponential_backoff import doubled_pause
 from flip27_stream.spark.reporting.report_channel import (
     BUSY,
     GREETING,
@@ -35,18 +36,19 @@ class _BusyError(Exception):
 
 
 @dataclass
-class _BackOff:
+class _Backoff:
     """The pause of tasks after a listener could not be reached: 0.5 s, then doubled up to 30 s."""
 
-    wait_s: float = _FIRST_WAIT_S
+    failures: int = 0
     until: float = 0.0
 
     def failed(self) -> None:
-        self.until = time.monotonic() + _jittered(self.wait_s)
-        self.wait_s = min(2 * self.wait_s, _LONGEST_WAIT_S)
+        wait_s = doubled_pause(_FIRST_WAIT_S, _LONGEST_WAIT_S, self.failures)
+        self.until = time.monotonic() + _jittered(wait_s)
+        self.failures += 1
 
 
-_unreachable: dict[ReportAddress, _BackOff] = {}
+_unreachable: dict[ReportAddress, _Backoff] = {}
 
 
 def send_report(address: ReportAddress, report: TaskReport) -> bool:
@@ -58,8 +60,8 @@ def send_report(address: ReportAddress, report: TaskReport) -> bool:
     Returns:
         Whether the listener has received the report.
     """
-    back_off = _unreachable.get(address)
-    if back_off is not None and back_off.until > time.monotonic():
+    backoff = _unreachable.get(address)
+    if backoff is not None and backoff.until > time.monotonic():
         return False
     text = report.to_bytes()
     if len(text) > MAX_MESSAGE:
@@ -68,7 +70,7 @@ def send_report(address: ReportAddress, report: TaskReport) -> bool:
     try:
         _deliver_with_retries(address, text)
     except (OSError, UnicodeError, _BusyError) as e:  # UnicodeError: of an invalid host name
-        _unreachable.setdefault(address, _BackOff()).failed()
+        _unreachable.setdefault(address, _Backoff()).failed()
         log.info("No report could be sent to %s:%d: %s", address.host, address.port, e)
         return False
     _unreachable.pop(address, None)

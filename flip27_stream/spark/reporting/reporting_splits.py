@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from flip27_stream.api.planned_range import RangeKey
+from flip27_stream.exponential_backoff import doubled_pause
 from flip27_stream.spark.reporting.reports import TaskReport
 
 SILENT_BATCHES = 3
@@ -47,10 +48,10 @@ class _Silence:
     read_at: int = 0
 
     @property
-    def pause_ms(self) -> int:
+    def pause_ms(self) -> float:
         """The time (ms) for which the split is not read, because without reports its lead would stay unnoticed."""
-        doubled = min(self.batches - SILENT_BATCHES, 10)
-        return 0 if doubled < 0 else min(_FIRST_PAUSE_MS * 2**doubled, _LONGEST_PAUSE_MS)
+        further = self.batches - SILENT_BATCHES
+        return doubled_pause(_FIRST_PAUSE_MS, _LONGEST_PAUSE_MS, further) if further >= 0 else 0
 
 
 class ReportCheck:

@@ -21,16 +21,7 @@ RECORDS = 23
 
 
 class Checks(ABC):
-    """A group of checks of one source.
-
-    Attributes:
-        strategy: How event time is found in the source's rows, for the checks of alignment.
-        unit_ms: The event time (ms) that the smallest part of a split spans; 0 if a split can be divided at any record.
-        splits_finish: Whether a split that is read to its end gets no more records, like a file, and so holds back no
-            other split.
-        large_split: A number of records that a reader needs several fetches for.
-        gives_up_within_s: The longest time (s) that a query may retry before it fails.
-    """
+    """A group of checks of one source. The attributes are described at ``SourceConformanceSuite``."""
 
     strategy: WatermarkStrategy = WatermarkStrategy()
     unit_ms: int = 0

@@ -58,7 +58,7 @@ class Pipe:
         Raises:
             ConnectionCutError: A fault or one of the sides has ended the connection.
         """
-        async with _meanwhile(self._take()):
+        async with _BackgroundTask(self._take()):
             while data := await self._next():
                 await self._give(data)
         with suppress(OSError):
@@ -184,7 +184,7 @@ class LinkConnection:
         closed.close()
 
 
-class _meanwhile:  # noqa: N801
+class _BackgroundTask:
     """Runs a coroutine during the block, and cancels it at the end."""
 
     def __init__(self, beside: Coroutine[Any, Any, None]) -> None:

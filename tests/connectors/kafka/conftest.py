@@ -7,8 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from flip27_stream import exponential_backoff
 from flip27_stream.connectors.kafka.client import answer_deadlines, calls, first_answer
-from flip27_stream.connectors.kafka.connections import broker_connections, exponential_backoff
+from flip27_stream.connectors.kafka.connections import broker_connections
 from flip27_stream.connectors.kafka.split import TopicPartition
 from tests.connectors.kafka.support.fake_cluster_client import SECOND
 

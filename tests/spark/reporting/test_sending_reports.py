@@ -95,7 +95,7 @@ def test_the_pause_before_an_unreachable_listener_is_tried_grows(
 
 def test_a_new_query_at_the_same_port_is_tried_at_once(listener: ReportListener) -> None:
     former = replace(listener.address, key=b"of a query that has ended")
-    report_sender._unreachable[former] = report_sender._BackOff(until=float("inf"))
+    report_sender._unreachable[former] = report_sender._Backoff(until=float("inf"))
     assert is_alive(listener)
 
 

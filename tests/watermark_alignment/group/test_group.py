@@ -72,11 +72,11 @@ def test_a_member_that_was_taken_for_dead_counts_again() -> None:
 
 def test_dead_members_are_forgotten_and_the_own_entry_is_not() -> None:
     view = seen(ME, entry("a", 10), now=0).after(9, entry("b", 10), 2 * TIMEOUT)
-    kept = view.without_the_dead(ME.key, 2 * TIMEOUT, TIMEOUT)
+    kept = view.without_expired_members(ME.key, 2 * TIMEOUT, TIMEOUT)
     assert {source for source, _ in kept.members} == {"me", "a", "b"}
-    kept = view.without_the_dead(ME.key, 2 * TIMEOUT + 1, TIMEOUT)
+    kept = view.without_expired_members(ME.key, 2 * TIMEOUT + 1, TIMEOUT)
     assert {source for source, _ in kept.members} == {"me", "b"}
-    assert kept.without_the_dead(ME.key, 2 * TIMEOUT + 1, TIMEOUT) is kept
+    assert kept.without_expired_members(ME.key, 2 * TIMEOUT + 1, TIMEOUT) is kept
 
 
 def test_the_slowest_member_is_named() -> None:
@@ -258,6 +258,6 @@ def test_al_08_the_floor_is_that_of_the_newest_entries_whatever_came_before(rng:
             timeout_ms=rng.choice([1, TIMEOUT]),
         )
         newest[source] = now, told
-        view = view.after(version, told, now).without_the_dead(ME.key, now, TIMEOUT)
+        view = view.after(version, told, now).without_expired_members(ME.key, now, TIMEOUT)
         alive = [e for at, e in newest.values() if not e.left and now - at <= TIMEOUT]
         assert floor(view, now) == min((e.watermark for e in alive if e.watermark is not None), default=None)

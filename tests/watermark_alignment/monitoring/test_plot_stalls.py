@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from deltalake import DeltaTable
 from matplotlib.collections import PolyCollection, QuadMesh
 from matplotlib.figure import Figure
 
+from flip27_stream.wall_clock import now_ms
 from tests.watermark_alignment.support.past_table import MAX_DRIFT_MS, PastTable, alive, note, waiting
 from tests.watermark_alignment.support.plots import drawn, legend, millis, titles
 from tests.watermark_alignment.support.table_rows import split_rows
@@ -38,7 +38,7 @@ def table(tmp_path: Path) -> PastTable:
 
 @pytest.fixture
 def now() -> int:
-    return time.time_ns() // 1_000_000
+    return now_ms()
 
 
 def strip(figure: Figure, split: int) -> Strip:

@@ -9,7 +9,8 @@ from itertools import product
 
 import pytest
 
-from watermark_alignment.event_time_checks import UNITS, wrong_unit
+from flip27_stream.event_time.units import UNITS
+from watermark_alignment.event_time_checks import wrong_unit
 
 PER_SECOND = {"s": 1, "ms": 1000, "us": 10**6, "ns": 10**9}
 DAY_MS = 86_400_000

@@ -31,7 +31,7 @@ _TICK_S = 0.1
 
 @dataclass
 class Seat:
-    """One member: its source, the times of its plans, and its knowledge of the others.
+    """One member: its source, the times of its plans, and its view of the others.
 
     Attributes:
         member: The source.

@@ -16,13 +16,13 @@ from watermark_alignment.group.member_info import MemberInfo, members_in
 from watermark_alignment.monitoring.plotting.timeline import (
     SHORTEST_GAP,
     Pause,
+    SourceTimes,
     Span,
-    Told,
     begins,
     clipped,
     joined,
     longest_usual,
-    told,
+    source_times,
     usual_interval,
 )
 from watermark_alignment.monitoring.source_names import named_by_splits, source_names
@@ -208,20 +208,20 @@ def read_runs(
     rows = recordings.rows({m: _range(newest[m], batches) for m in members})
     runs = [_run(member, names[member], _of(rows, member), infos.get(member)) for member in members]
     return [
-        _informed(run, told(commits, run.member, run.splits, run.batches.tolist(), now), infos, now)
+        _informed(run, source_times(commits, run.member, run.splits, run.batches.tolist(), now), infos, now)
         for run in runs
     ]
 
 
-def _informed(run: SourceRun, told: Told, infos: Mapping[Member, MemberInfo], now: int) -> SourceRun:
-    """Returns the run with what its source told, at the time ``now`` (ms since the epoch)."""
+def _informed(run: SourceRun, times: SourceTimes, infos: Mapping[Member, MemberInfo], now: int) -> SourceRun:
+    """Returns the run with the times of its source, at the time ``now`` (ms since the epoch)."""
     recorded_at = int(run.times[-1].astype("datetime64[ms]").astype(np.int64))
     return replace(
         run,
-        pauses=told.pauses,
-        lives=told.lives,
-        starts=told.starts,
-        plans=told.plans,
+        pauses=times.pauses,
+        lives=times.lives,
+        starts=times.starts,
+        plans=times.plans,
         is_there=is_there(run.member, infos, recorded_at, now),
         now=np.datetime64(now, "ms"),
     )

@@ -53,8 +53,8 @@ class Pause(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Told:
-    """What the entries of one source tell about its times.
+class SourceTimes:
+    """The times of one source, by its entries.
 
     Attributes:
         starts: The times at which its query was started, in order.
@@ -69,14 +69,14 @@ class Told:
     pauses: Sequence[Pause]
 
 
-def told(
+def source_times(
     commits: Iterable[Mapping[str, Any]],
     member: Member,
     splits: Sequence[str],
     batches: Sequence[int],
     now: int,
-) -> Told:
-    """Returns what the log of a table tells about a source.
+) -> SourceTimes:
+    """Returns the times of a source, by the log of a table.
 
     The log covers about a quarter of an hour. Each entry says when its run began, and since when splits wait, so what
     lasts until now is known from its beginning. What ended before is unknown.
@@ -92,7 +92,7 @@ def told(
     entries.reverse()
     runs = _runs(entries, now)
     began = sorted({entry.began for _, entry in entries})
-    return Told(
+    return SourceTimes(
         starts=np.array(began, "datetime64[ms]").astype("datetime64[us]"),
         plans=_plans(entries, batches),
         lives=_lives(runs),

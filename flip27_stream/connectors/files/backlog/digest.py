@@ -26,8 +26,8 @@ class Bucket(NamedTuple):
     digest: int
 
 
-class Rest(NamedTuple):
-    """The number and the digest of those files of a bounded source that are not processed yet.
+class FileSetDigest(NamedTuple):
+    """The number and the digest of files, such as those of a bounded source that are not processed yet.
 
     Attributes:
         files: The number of files.
@@ -38,13 +38,13 @@ class Rest(NamedTuple):
     digest: int
 
     @classmethod
-    def of(cls, files: Collection[FoundFile]) -> Rest:
+    def of(cls, files: Collection[FoundFile]) -> FileSetDigest:
         """Returns the number and the digest of ``files``."""
         return cls(len(files), _exclusive_or(map(identity, files)))
 
-    def without(self, file: FoundFile) -> Rest:
+    def without(self, file: FoundFile) -> FileSetDigest:
         """Returns the number and the digest after ``file`` is removed."""
-        return Rest(max(self.files - 1, 0), self.digest ^ identity(file))
+        return FileSetDigest(max(self.files - 1, 0), self.digest ^ identity(file))
 
     def are_among(self, files: Collection[FoundFile]) -> bool:
         """Returns whether ``files`` contain all of these files.
@@ -52,7 +52,7 @@ class Rest(NamedTuple):
         With more files in ``files`` the answer is true, without a check. With an equal number the digests are
         compared. With fewer it is false.
         """
-        return len(files) > self.files or Rest.of(files) == self
+        return len(files) > self.files or FileSetDigest.of(files) == self
 
 
 class Digest:
@@ -117,7 +117,7 @@ class Digest:
                 unproven.append(BucketMismatch(max(since, 0), bucket.until, bucket.files, len(there)))
                 appeared = ()
             if len(there) < bucket.files:
-                missing = Rest(bucket.files - len(there), bucket.digest ^ seen)
+                missing = FileSetDigest(bucket.files - len(there), bucket.digest ^ seen)
                 incomplete.append(IncompleteBucket(since, bucket.until, missing))
             since = bucket.until
             unknown += [hashes[h] for h in appeared]
@@ -170,7 +170,7 @@ class IncompleteBucket(NamedTuple):
 
     after: int
     until: int
-    files: Rest
+    files: FileSetDigest
 
     def has(self, file: FoundFile) -> bool:
         """Returns whether the modification time of a file lies in the bucket."""

@@ -247,12 +247,12 @@ class ListedFiles(Backlog[ListingChanges, ProcessedFilesState]):
         for file in new:
             queue = self._generation if self._processed.in_generation(file.path) else self._others
             queue.add(self._waiting(file, times.get(file.path)))
-        self._processed.settle(self._unprocessed)
+        self._processed.close_generation(self._unprocessed)
         self._open_generation(generations)
         rest = self._processed.rest
         self._is_complete = rest is None or rest.are_among(self._unprocessed()) or not self._awaits_more()
         if self._is_complete:
-            self._processed.settle_rest(self._unprocessed())
+            self._processed.record_unprocessed(self._unprocessed())
 
     def _lose(self, file: FoundFile) -> None:
         waiting = self._generation.discard(file.path) or self._others.discard(file.path)

@@ -29,7 +29,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from flip27_stream.connectors.files.backlog.digest import Bucket, Digest, Rest
+from flip27_stream.connectors.files.backlog.digest import Bucket, Digest, FileSetDigest
 from flip27_stream.connectors.files.backlog.marks import NAME_BYTES, GoneFiles, mark_of, name_of
 from flip27_stream.connectors.files.backlog.unmarked_files import MissingFilesAtStart, report_mismatches
 from flip27_stream.connectors.files.storage.found_file import FoundFile
@@ -87,7 +87,7 @@ class ProcessedFilesState:
     recent: tuple[bytes, ...] = ()
     late: tuple[bytes, ...] = ()
     last: int | None = None
-    rest: Rest | None = None
+    rest: FileSetDigest | None = None
     gone: tuple[bytes, ...] = ()
 
     @property
@@ -235,7 +235,7 @@ class ProcessedFiles:
             self._files[file.path] = file
             *before, active = self._state.frontiers
             self._state = replace(self._state, frontiers=(*before, active.moved(key)))
-            self.settle(unprocessed)
+            self.close_generation(unprocessed)
             return
         self._late.pop(file.path, None)
         self._remember(file, mark_of(file))
@@ -284,18 +284,18 @@ class ProcessedFiles:
         """Returns the files of a bounded source: those up to the greatest modification time in its first listing."""
         if self._state.last is None:
             last = max((file.modified for file in found), default=-1)
-            self._state = replace(self._state, last=last, rest=Rest.of(found))
+            self._state = replace(self._state, last=last, rest=FileSetDigest.of(found))
         last = self._state.last or 0
         return [file for file in found if file.modified <= last]
 
     @property
-    def rest(self) -> Rest | None:
+    def rest(self) -> FileSetDigest | None:
         """The files of a bounded source that are not processed, or ``None`` if they are unknown (older checkpoints)."""
         return self._state.rest
 
-    def settle_rest(self, unprocessed: Collection[FoundFile]) -> None:
+    def record_unprocessed(self, unprocessed: Collection[FoundFile]) -> None:
         """Records the files that a bounded source must still read; some may have been added to its first listing."""
-        rest = Rest.of(unprocessed)
+        rest = FileSetDigest.of(unprocessed)
         if self._state.rest not in (None, rest):
             self._state = replace(self._state, rest=rest)
             self._changed = True
@@ -329,7 +329,7 @@ class ProcessedFiles:
         if not self._members and len(members) > self._window // 2:
             self._start_generation(members)
 
-    def settle(self, unprocessed: Callable[[], Iterable[FoundFile]]) -> None:
+    def close_generation(self, unprocessed: Callable[[], Iterable[FoundFile]]) -> None:
         """Closes the open generation if all its files are processed. The cut then moves up."""
         if self._state.until is None or self._members:
             return

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable
 
-from flip27_stream.connectors.files.backlog.digest import BucketMismatch, IncompleteBucket, Rest
-from flip27_stream.connectors.files.storage.found_file import FoundFile, time_text
+from flip27_stream.connectors.files.backlog.digest import BucketMismatch, FileSetDigest, IncompleteBucket
+from flip27_stream.connectors.files.storage.found_file import FoundFile
 from flip27_stream.errors import DataLossError
+from flip27_stream.time_text import time_text
 
 log = logging.getLogger(__name__)
 
@@ -35,16 +36,16 @@ class MissingFilesAtStart:
         back: list[FoundFile] = []
         for bucket in self._buckets if appeared else ():
             inside = [file for file in appeared if bucket.has(file)]
-            if inside and Rest.of(inside) == bucket.files:
+            if inside and FileSetDigest.of(inside) == bucket.files:
                 back += inside
             elif inside:
                 log.warning(
-                    "%d files modified after %s and up to %s have appeared, %s among them. %d files of these times had "
-                    "been read and were missing when the query started. The files that have appeared may be some of "
-                    "these: they are read, perhaps a second time",
+                    "%d files modified after %s and up to %s (UTC) have appeared, %s among them. %d files of these "
+                    "times had been read and were missing when the query started. The files that have appeared may be "
+                    "some of these: they are read, perhaps a second time",
                     len(inside),
-                    time_text(max(bucket.after, 0)),
-                    time_text(bucket.until),
+                    time_text(max(bucket.after, 0), "milliseconds"),
+                    time_text(bucket.until, "milliseconds"),
                     inside[0].path,
                     bucket.files.files,
                 )
@@ -59,7 +60,8 @@ def report_mismatches(mismatches: Iterable[BucketMismatch], *, fail: bool) -> No
         DataLossError: Files were certainly added, and ``fail`` is set.
     """
     for after, until, count, there in mismatches:
-        which = f"modified after {time_text(after)} and up to {time_text(until)}"
+        since, last = (time_text(each, "milliseconds") for each in (after, until))
+        which = f"modified after {since} and up to {last} (UTC)"
         if there < count:
             log.warning(
                 "Of %d files %s, which were read, %d have disappeared since the last run. Files that were added "

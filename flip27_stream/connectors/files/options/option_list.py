@@ -5,7 +5,6 @@ Names are those of Spark, Delta or Flink, if one of them has the option.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from typing import Any, Final
@@ -16,15 +15,12 @@ from flip27_stream.connectors.files.delta.delta_times import parse_time
 from flip27_stream.connectors.files.options.format_options import FORMAT_OPTIONS
 from flip27_stream.connectors.files.storage.glob import glob_regex
 from flip27_stream.errors import OptionError
-from flip27_stream.options.kinds import BOOLEAN, DURATION_OR_NEVER, any_text, one_of, whole, words
+from flip27_stream.options.kinds import BOOLEAN, DURATION_OR_NEVER, any_text, json_value, one_of, whole, words
 from flip27_stream.options.option import Kind, Option, canonical_names
 
 
 def _paths(text: str, option: str) -> list[str]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
+    found = json_value(text)
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
         raise OptionError.of(option, text, 'Expected a JSON array such as ["/data/a", "/data/b"].')
     return found

@@ -7,7 +7,7 @@ from binascii import Error as NotBase64
 from collections.abc import Iterable, Sequence
 
 from flip27_stream.api import JsonValue, SimpleVersionedSerializer
-from flip27_stream.connectors.files.backlog.digest import Bucket, Rest
+from flip27_stream.connectors.files.backlog.digest import Bucket, FileSetDigest
 from flip27_stream.connectors.files.backlog.marks import MARK_BYTES
 from flip27_stream.connectors.files.backlog.processed_files import Frontier, ProcessedFilesState
 from flip27_stream.connectors.files.delta.delta_state import DeltaState
@@ -101,19 +101,19 @@ def _buckets(data: Iterable[object]) -> tuple[Bucket, ...]:
     return tuple(buckets)
 
 
-def _others(data: Sequence[object]) -> tuple[Marks, Marks, int | None, Rest | None, Marks]:
+def _others(data: Sequence[object]) -> tuple[Marks, Marks, int | None, FileSetDigest | None, Marks]:
     match data:
         case [str(recent), str(late), int() | None as last, list() | None as rest, str(gone)]:
             return _marks(recent), _marks(late), last, _rest(rest), _marks(gone)
     raise ValueError(data)
 
 
-def _rest(data: list[object] | None) -> Rest | None:
+def _rest(data: list[object] | None) -> FileSetDigest | None:
     match data:
         case None:
             return None
         case [int(files), str(digest)]:
-            return Rest(files, int(digest, 16))
+            return FileSetDigest(files, int(digest, 16))
     raise ValueError(data)
 
 

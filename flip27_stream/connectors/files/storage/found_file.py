@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from typing import Final, NamedTuple
 
 
@@ -45,8 +44,3 @@ def is_hidden_name(name: str) -> bool:
     The name begins with a dot or an underscore (but ``_column=value`` is a partition), or the file is being copied.
     """
     return (name[0] in "._" and (name[0] == "." or "=" not in name)) or name.endswith(BEING_COPIED)
-
-
-def time_text(modified: int) -> str:
-    """Returns a modification time (ms) in the form of ISO 8601, for messages."""
-    return datetime.fromtimestamp(modified / 1000, timezone.utc).isoformat(timespec="milliseconds")

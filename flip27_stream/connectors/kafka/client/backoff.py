@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flip27_stream.connectors.kafka.connections.exponential_backoff import exponential_backoff
+from flip27_stream.exponential_backoff import exponential_backoff
 
 _MOST_S = 1.0
 

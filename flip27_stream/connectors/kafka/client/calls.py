@@ -133,7 +133,7 @@ class CallsInFlight:
         }
 
 
-def wait_for_news(connections: BrokerConnections, calls: Collection[Call], until: float) -> None:
+def wait_for_answers(connections: BrokerConnections, calls: Collection[Call], until: float) -> None:
     """Waits until something is sent or received, but not after ``until`` (monotonic seconds).
 
     Calls whose broker has been silent for too long are sent again.

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from flip27_stream.connectors.kafka.client.answer_deadlines import AnswerDeadlines
-from flip27_stream.connectors.kafka.client.calls import Call, wait_for_news
+from flip27_stream.connectors.kafka.client.calls import Call, wait_for_answers
 from flip27_stream.connectors.kafka.client.cluster import Cluster
 from flip27_stream.connectors.kafka.client.fetch_round import FetchRound
 from flip27_stream.connectors.kafka.client.offset_round import Answers, Asked, OffsetRound
@@ -95,16 +96,10 @@ class KafkaClient:
         Raises:
             ConnectorError: A broker refused the request.
         """
-        try:
+        with _repeated_if_unreachable():
             found = self._ask(rounds, read_committed, late=late_answers)
-        except AuthenticationError:
-            raise
-        except UnreachableError as error:
-            log.warning(
-                "No broker says which brokers lead the partitions; the request is repeated: %s", error
-            )
-            return [{} for _ in rounds]
-        return [{tp: answer for tp, answer in each.items() if answer is not None} for each in found]
+            return [{tp: answer for tp, answer in each.items() if answer is not None} for each in found]
+        return [{} for _ in rounds]
 
     def offsets(
         self, wanted: Mapping[TopicPartition, int], *, read_committed: bool
@@ -142,16 +137,9 @@ class KafkaClient:
             max_bytes: The greatest size of each response, in bytes.
         """
         fetches = FetchRound(self._rounds, read_committed=read_committed, max_bytes=max_bytes)
-        try:
-            with self._lock:
-                return fetches.run(wanted)
-        except AuthenticationError:
-            raise
-        except UnreachableError as error:
-            log.warning(
-                "No broker says which brokers lead the partitions; the request is repeated: %s", error
-            )
-            return {}
+        with _repeated_if_unreachable(), self._lock:
+            return fetches.run(wanted)
+        return {}
 
     # The methods below are for callers that keep requests in flight themselves. They are not thread-safe.
 
@@ -181,7 +169,7 @@ class KafkaClient:
         connections = self._cluster.connections
         call, deadline = Call(connections, node, lambda: request), time.monotonic() + seconds
         while not call.is_done and time.monotonic() < deadline:
-            wait_for_news(connections, [call], deadline)
+            wait_for_answers(connections, [call], deadline)
         if isinstance(call.error, AuthenticationError):
             raise call.error
         return call.answer
@@ -214,3 +202,12 @@ class KafkaClient:
             return OffsetRound(self._rounds, read_committed=read_committed, late=late, within_s=within_s).run(
                 rounds
             )
+
+
+@contextmanager
+def _repeated_if_unreachable() -> Iterator[None]:
+    """Logs a warning in place of the error that no broker answers, for a request that the caller repeats."""
+    try:
+        yield
+    except UnreachableError as error:
+        log.warning("No broker says which brokers lead the partitions; the request is repeated: %s", error)

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from flip27_stream.connectors.kafka.client.calls import Call, wait_for_news
+from flip27_stream.connectors.kafka.client.calls import Call, wait_for_answers
 from flip27_stream.connectors.kafka.connections.broker_connections import BrokerConnections
 from flip27_stream.errors import AuthenticationError
+from flip27_stream.exponential_backoff import doubled_pause
 from flip27_stream.running_time import turns
 
 _HEAD_START_S = 1.0
@@ -38,7 +39,7 @@ class FirstAnswer:
         self._connections = connections
         self._request = request
         self._accepts = accepts
-        self._pause_s = _PAUSE_S
+        self._repeats = 0
         self._calls: list[Call] = []
         self._waiting = connections.nodes()
         self._untried = set(self._waiting)
@@ -60,7 +61,7 @@ class FirstAnswer:
             if (response := self._response()) is not None:
                 return response
             if len(self._calls) < asked:
-                next_at = min(next_at, now + self._pause_s)
+                next_at = min(next_at, now + doubled_pause(_PAUSE_S, _MOST_PAUSE_S, self._repeats))
             if not (self._calls or self._untried or has_called):
                 has_called = True
                 when_all_failed()
@@ -68,7 +69,7 @@ class FirstAnswer:
                 self._calls.append(Call(self._connections, self._waiting.pop(0), self._request))
                 next_at = now + head_start
             until = now + turn_s
-            wait_for_news(self._connections, self._calls, min(next_at, until) if self._waiting else until)
+            wait_for_answers(self._connections, self._calls, min(next_at, until) if self._waiting else until)
         return None
 
     def _response(self) -> Any | None:
@@ -78,9 +79,7 @@ class FirstAnswer:
             if isinstance(call.error, AuthenticationError):
                 raise call.error
             if call.is_done:
-                self._pause_s = (
-                    _PAUSE_S if call.node in self._untried else min(2 * self._pause_s, _MOST_PAUSE_S)
-                )
+                self._repeats = 0 if call.node in self._untried else self._repeats + 1
                 self._calls.remove(call)
                 self._untried.discard(call.node)
                 self._waiting.append(call.node)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flip27_stream.connectors.kafka.client.answer_deadlines import AnswerDeadlines
-from flip27_stream.connectors.kafka.client.calls import Call, CallsInFlight, wait_for_news
+from flip27_stream.connectors.kafka.client.calls import Call, CallsInFlight, wait_for_answers
 from flip27_stream.connectors.kafka.client.cluster import Cluster
 from flip27_stream.connectors.kafka.split import TopicPartition
 
@@ -65,7 +65,7 @@ class RoundContext:
 
     def wait(self, calls: Collection[Call], until: float) -> None:
         """Waits until something is sent or received, but not after ``until`` (monotonic seconds)."""
-        wait_for_news(self.cluster.connections, calls, until)
+        wait_for_answers(self.cluster.connections, calls, until)
 
     def gave_up(self, tp: TopicPartition, waited: float) -> None:
         """Records that a round ended without an answer about a partition.

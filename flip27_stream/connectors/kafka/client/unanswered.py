@@ -27,7 +27,7 @@ class _UnansweredPartition:
     looks: int = 0
 
 
-class Unanswered:
+class UnansweredPartitions:
     """The check that a partition is not without an answer for longer than Spark's source would try.
 
     The time between two requests counts, but no more than half of the longest time: a micro-batch may run long, and the
@@ -41,7 +41,7 @@ class Unanswered:
     def __init__(self, longest_ms: int, why: Callable[[TopicPartition], str]) -> None:
         self._longest_s = longest_ms / 1000
         self._why = why
-        self._silences: dict[TopicPartition, _UnansweredPartition] = {}
+        self._unanswered: dict[TopicPartition, _UnansweredPartition] = {}
 
     def note(self, asked: Collection[TopicPartition], answered: Collection[TopicPartition]) -> None:
         """Records which partitions were asked for in one round of requests, and which were answered.
@@ -53,13 +53,13 @@ class Unanswered:
         """
         now = time.monotonic()
         oldest = now - self._longest_s
-        self._silences = {
+        self._unanswered = {
             tp: silence
-            for tp, silence in self._silences.items()
+            for tp, silence in self._unanswered.items()
             if tp not in answered and (tp in asked or silence.asked >= oldest)
         }
         for tp in [tp for tp in asked if tp not in answered]:
-            silence = self._silences.setdefault(tp, _UnansweredPartition(now))
+            silence = self._unanswered.setdefault(tp, _UnansweredPartition(now))
             silence.lasted_s += min(now - silence.asked, self._longest_s / (_LEAST_LOOKS - 1))
             silence.asked, silence.looks = now, silence.looks + 1
             if silence.looks >= _LEAST_LOOKS and silence.lasted_s >= self._longest_s:

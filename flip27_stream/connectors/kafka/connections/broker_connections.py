@@ -12,10 +12,10 @@ from kafka import errors as kafka_errors
 
 from flip27_stream.connectors.kafka.connections.broker_connection import BrokerConnection
 from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
-from flip27_stream.connectors.kafka.connections.exponential_backoff import exponential_backoff
 from flip27_stream.connectors.kafka.connections.transport_opener import TransportOpener
 from flip27_stream.connectors.kafka.kafka_python.event_loop import Future, NetworkSelector
 from flip27_stream.connectors.kafka.kafka_python.log_filter import quiet_kafka_python
+from flip27_stream.exponential_backoff import exponential_backoff
 
 quiet_kafka_python()
 

@@ -10,15 +10,14 @@ import socket
 import ssl
 from collections.abc import Iterable
 from contextlib import closing
-from typing import Any
 
 from kafka.errors import KafkaError
 
 from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.kafka_python.api_versions import ask_versions
+from flip27_stream.connectors.kafka.kafka_python.conversation import Conversation
 from flip27_stream.connectors.kafka.kafka_python.messages import (
     ApiVersionsRequest,
-    KafkaProtocol,
     SaslHandshakeRequest,
 )
 from flip27_stream.connectors.kafka.sasl.sasl_credentials import SaslCredentials
@@ -59,7 +58,7 @@ def _diagnose(options: ConnectionOptions, server: str) -> ConnectorError | None:
         except OSError as error:
             return tls_refusal(server, error) or _speaks_no_tls(server, security.protocol)
     with closing(connection):
-        conversation = _Conversation(connection)
+        conversation = Conversation(connection)
         try:
             if security.sasl is None:
                 return _wants_sasl(server, security.protocol, conversation)
@@ -73,26 +72,7 @@ def _diagnose(options: ConnectionOptions, server: str) -> ConnectorError | None:
             return None if context is not None else _speaks_tls(server, security.protocol)
 
 
-class _Conversation:
-    """Requests and responses over a blocking socket, one at a time."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-        self._protocol = KafkaProtocol(client_id="flip27-stream")
-
-    def ask(self, request: Any, version: int) -> Any:
-        request.API_VERSION = version
-        self._protocol.send_request(request)
-        self._connection.sendall(self._protocol.send_bytes())
-        while True:
-            data = self._connection.recv(65536)
-            if not data:
-                raise ConnectionResetError("the broker closed the connection")
-            for _, response in self._protocol.receive_bytes(data):
-                return response
-
-
-def _authenticate(server: str, sasl: SaslCredentials, conversation: _Conversation) -> ConnectorError | None:
+def _authenticate(server: str, sasl: SaslCredentials, conversation: Conversation) -> ConnectorError | None:
     versions = ask_versions(conversation.ask)
     try:
         run_sasl(sasl_steps(server, _host(server)[0], sasl, versions), conversation.ask, _no_raw_tokens)
@@ -107,7 +87,7 @@ def _no_raw_tokens(_: bytes) -> bytes:
     raise CredentialsUncheckedError("a broker before 1.0 does not report errors in credentials")
 
 
-def _wants_sasl(server: str, protocol: str, conversation: _Conversation) -> ConnectorError | None:
+def _wants_sasl(server: str, protocol: str, conversation: Conversation) -> ConnectorError | None:
     """Returns an error if the listener requires SASL.
 
     A listener without SASL answers a SaslHandshake with another error code.
@@ -146,7 +126,7 @@ def _silent(server: str) -> ConnectorError:
 
 def _speaks_no_tls(server: str, protocol: str) -> ConnectorError | None:
     with closing(_connect(server)) as plain:
-        _Conversation(plain).ask(ApiVersionsRequest(), 0)
+        Conversation(plain).ask(ApiVersionsRequest(), 0)
     return UnreachableError(
         f"The broker at {server} does not support TLS, but option {_PROTOCOL} is {protocol}. Set it to PLAINTEXT or "
         "SASL_PLAINTEXT, or give a port with TLS."

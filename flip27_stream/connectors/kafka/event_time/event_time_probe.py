@@ -24,6 +24,7 @@ from flip27_stream.connectors.kafka.records.record_batches import decode
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.connectors.kafka.values.rows import RowLayout, RowMaker, record_timestamps
 from flip27_stream.errors import CorruptRecordError
+from flip27_stream.exponential_backoff import doubled_pause
 
 _TIME_LIMIT_S = 5.0
 _ROUND_BYTES = 32 << 20
@@ -113,7 +114,9 @@ class EventTimeProbe:
         """
         pending = dict(wanted)
         deadline = time.monotonic() + _TIME_LIMIT_S
-        pause_s = 0.0
+        # A pause is at least that of other requests (``retry.backoff.ms``).
+        least_s = max(self._client.options.retry_backoff_ms, _LEAST_BACKOFF_MS) / 1000
+        unanswered = 0
         while pending:
             answers = self._client.fetch(pending, read_committed=self._read_committed, max_bytes=_ROUND_BYTES)
             done = take(answers)
@@ -124,21 +127,14 @@ class EventTimeProbe:
                 if tp in answers and not answers[tp].error and at.max_bytes < _ROUND_BYTES
             }
             as_before = {tp: at for tp, at in left.items() if tp not in with_larger_limit}
-            pause_s = self._longer(pause_s) if as_before else 0.0
+            pause_s = doubled_pause(least_s, _LONGEST_PAUSE_S, unanswered) if as_before else 0.0
+            unanswered = unanswered + 1 if as_before else 0
             if time.monotonic() + pause_s > deadline:
                 break
             time.sleep(pause_s)
             # A broker sends a batch larger than the limit only for the first partition of a request. So partitions
             # that need a greater limit come first.
             pending = {**with_larger_limit, **as_before}
-
-    def _longer(self, pause_s: float) -> float:
-        """Returns the pause (s) after the next round without an answer; ``pause_s`` is the pause after the last one.
-
-        The least pause is ``retry.backoff.ms``.
-        """
-        least_s = max(self._client.options.retry_backoff_ms, _LEAST_BACKOFF_MS) / 1000
-        return max(least_s, min(2 * pause_s, _LONGEST_PAUSE_S))
 
     @property
     def out_of_range(self) -> Set[TopicPartition]:

@@ -15,7 +15,7 @@ import numpy as np
 from flip27_stream.api import EventTimePositions, EventTimes, PositioningRequest, SplitRange
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.protocol import FetchFrom
-from flip27_stream.connectors.kafka.client.unanswered import Unanswered
+from flip27_stream.connectors.kafka.client.unanswered import UnansweredPartitions
 from flip27_stream.connectors.kafka.event_time.event_time_cache import EventTimeCache
 from flip27_stream.connectors.kafka.event_time.event_time_probe import EventTimeProbe
 from flip27_stream.connectors.kafka.event_time.header_positions import HeaderPositions
@@ -120,7 +120,7 @@ class PositionFinder:
         locator: Locator,
         *,
         read_committed: bool,
-        unanswered: Unanswered | None = None,
+        unanswered: UnansweredPartitions | None = None,
         by_headers: bool = False,
     ) -> None:
         self._client = client
@@ -258,7 +258,7 @@ class PositionFinder:
         } - self._probe.out_of_range
 
     def _note_unread(self) -> None:
-        """Reports to :class:`Unanswered` which partitions the fetches of the last plan could read."""
+        """Reports to :class:`UnansweredPartitions` which partitions the fetches of the last plan could read."""
         if self._unanswered is not None:
             self._unanswered.note(self._read, self._read - self._unread if self._unread else self._read)
         self._read, self._unread = set(), set()

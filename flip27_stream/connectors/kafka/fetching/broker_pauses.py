@@ -6,8 +6,8 @@ import logging
 import time
 
 from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
-from flip27_stream.connectors.kafka.connections.exponential_backoff import exponential_backoff
 from flip27_stream.connectors.kafka.kafka_python.throttling import LONGEST_THROTTLE_MS, throttled_for_long
+from flip27_stream.exponential_backoff import exponential_backoff
 
 log = logging.getLogger(__name__)
 

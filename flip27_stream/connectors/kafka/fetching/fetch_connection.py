@@ -18,7 +18,7 @@ import numpy as np
 from kafka.errors import IncompatibleBrokerVersion
 
 from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
-from flip27_stream.connectors.kafka.kafka_python.api_versions import ask_versions
+from flip27_stream.connectors.kafka.kafka_python.api_versions import ask_versions, version_of
 from flip27_stream.connectors.kafka.kafka_python.messages import decoded, encoded
 from flip27_stream.connectors.kafka.sasl.sasl_credentials import SaslCredentials
 from flip27_stream.connectors.kafka.sasl.sasl_steps import run_sasl, sasl_steps
@@ -131,7 +131,7 @@ class FetchConnection:
             ConnectorError: The broker supports no such version.
         """
         try:
-            return int(self.versions.api_version(request, min_version=least, max_version=most))
+            return version_of(request, self.versions, least, most)
         except IncompatibleBrokerVersion as error:
             raise ConnectorError(
                 f"Broker {self.name} supports no version of {request.name} from {least} to {most}; Kafka 0.11 and "

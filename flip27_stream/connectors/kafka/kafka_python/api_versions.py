@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -38,3 +39,18 @@ def ask_versions(ask: Ask) -> BrokerVersionData:
             kind = kafka_errors.for_code(response.error_code).__name__
             raise ConnectionAbortedError(f"the broker does not send the versions that it supports: {kind}")
         version = min(version - 1, spoken.get(ApiVersionsRequest.API_KEY, (0, 0))[1])
+
+
+def version_of(request: Any, versions: BrokerVersionData, least: int = 0, most: float = math.inf) -> int:
+    """Returns the greatest version of a request, within bounds, that a broker and kafka-python support.
+
+    Args:
+        request: The request, or its type.
+        versions: The versions of requests that the broker supports.
+        least: The least version.
+        most: The greatest version.
+
+    Raises:
+        IncompatibleBrokerVersion: There is no such version.
+    """
+    return int(versions.api_version(request, min_version=least, max_version=most))

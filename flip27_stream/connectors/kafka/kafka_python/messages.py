@@ -8,7 +8,6 @@ from kafka.cluster import collect_hosts, expand_to_canonical_bootstrap_hosts
 from kafka.protocol.broker_version_data import BrokerVersionData
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
-from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslBytesRequest, SaslHandshakeRequest
 
 __all__ = [
@@ -16,7 +15,6 @@ __all__ = [
     "BrokerVersionData",
     "FetchRequest",
     "FindCoordinatorRequest",
-    "KafkaProtocol",
     "ListOffsetsRequest",
     "MetadataRequest",
     "OffsetCommitRequest",

@@ -6,7 +6,6 @@ import functools
 import logging
 import re
 from collections.abc import Mapping
-from datetime import datetime, timezone
 from typing import Any, Final
 
 from flip27_stream.connectors.kafka.offsets_initializer import (
@@ -22,6 +21,7 @@ from flip27_stream.connectors.kafka.subscriber import KafkaSubscriber, TopicList
 from flip27_stream.errors import OptionError
 from flip27_stream.options.kinds import MOST_LONG, any_text, json_object, one_of, words
 from flip27_stream.options.option import Kind, Option
+from flip27_stream.time_text import time_text
 
 log = logging.getLogger(__name__)
 
@@ -50,12 +50,7 @@ def _times(text: str, option: str) -> dict[TopicPartition, int]:
 def _warn_of_seconds(option: str, time: int) -> None:
     """Logs a warning, once per process, about a time that is probably in seconds. Spark reads it as milliseconds."""
     if time in _SECONDS:
-        read, meant = (
-            datetime.fromtimestamp(s, tz=timezone.utc)
-            .isoformat(sep=" ", timespec="seconds")
-            .removesuffix("+00:00")
-            for s in (time / 1000, time)
-        )
+        read, meant = time_text(time), time_text(time * 1000)
         log.warning(
             "Option '%s' has the time %d, which is %s: it is in milliseconds. If you mean %s, write %d.",
             *(option, time, read, meant, time * 1000),

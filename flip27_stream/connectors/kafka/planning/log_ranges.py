@@ -11,7 +11,7 @@ from flip27_stream.api import SplitRange
 from flip27_stream.connector_base.data_loss import report_data_loss
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.protocol import TopicMetadata
-from flip27_stream.connectors.kafka.client.unanswered import Unanswered
+from flip27_stream.connectors.kafka.client.unanswered import UnansweredPartitions
 from flip27_stream.connectors.kafka.options.source_options import KafkaOptions
 from flip27_stream.connectors.kafka.planning.enumerator_state import KafkaEnumeratorState
 from flip27_stream.connectors.kafka.planning.topic_identity import IdentityChanges, TopicIdentities
@@ -88,10 +88,10 @@ class LogRanges:
         self._unanswered = self.unanswered(client, options)
 
     @staticmethod
-    def unanswered(client: KafkaClient, options: KafkaOptions) -> Unanswered:
+    def unanswered(client: KafkaClient, options: KafkaOptions) -> UnansweredPartitions:
         """Returns the check that fails if a partition gets no answer for as long as Spark's source tries."""
         longest_ms = options.fetch_retries * options.connection.api_timeout_ms
-        return Unanswered(longest_ms, lambda tp: client.why_silent(tp))
+        return UnansweredPartitions(longest_ms, lambda tp: client.why_silent(tp))
 
     @property
     def frozen(self) -> bool:
@@ -118,7 +118,8 @@ class LogRanges:
         Raises:
             DataLossError: Records at a position do not exist any more, and ``failOnDataLoss`` is set; or see
                 :meth:`_refuse_lost`.
-            UnreachableError: A partition has no leader that answers, or no broker answers, see :class:`Unanswered`.
+            UnreachableError: A partition has no leader that answers, or no broker answers, see
+                :class:`UnansweredPartitions`.
         """
         wanted = {s.topic_partition: s.starting_offset if p is None else p for s, p in positions.items()}
         changes = self._identities.changes(wanted, state, self.topics)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from flip27_stream.connectors.kafka.sasl.jaas import parse_jaas
 from flip27_stream.connectors.kafka.sasl.java_classes import java_class
@@ -17,7 +16,7 @@ from flip27_stream.connectors.kafka.tokens.token_cache import TokenProvider
 from flip27_stream.connectors.kafka.tokens.token_endpoint import TokenEndpoint
 from flip27_stream.connectors.kafka.tokens.token_function import TokenFunction
 from flip27_stream.errors import OptionError
-from flip27_stream.options.kinds import BOOLEAN, MOST_INT, any_text, whole
+from flip27_stream.options.kinds import BOOLEAN, MOST_INT, any_text, http_url, whole
 from flip27_stream.options.option import Kind, Option
 
 _JAAS: Final = "kafka.sasl.jaas.config"
@@ -33,7 +32,6 @@ _FUNCTION_INSTEAD: Final = (
     f"'{token_function.OPTION}'."
 )
 _RETRIEVERS: Final = (f"{_PACKAGE}DefaultJwtRetriever", f"{_PACKAGE}ClientCredentialsJwtRetriever")
-_URL_CHARACTERS: Final = re.compile(r"[\x21-\x7e]+")
 _EXTENSION: Final = "extension_"
 _EXTENSION_NAME: Final = re.compile(r"[A-Za-z]+")
 _EXTENSION_VALUE: Final = re.compile(r"[\x21-\x7e \t\r\n]+")
@@ -52,18 +50,8 @@ def token_url(provider: str) -> Kind[str]:
                 f"Option '{option}' names a file. Tokens are not read from files; read the file in a Python function, "
                 f"and name the function in option '{provider}'."
             )
-        try:
-            parts = urlsplit(text.strip())
-            well_formed = (
-                parts.scheme in ("http", "https")
-                and bool(parts.hostname)
-                and parts.port != 0
-                and "@" not in parts.netloc
-                and _URL_CHARACTERS.fullmatch(text.strip()) is not None
-            )
-        except ValueError:
-            well_formed = False
-        if not well_formed:
+        parts = http_url(text.strip())
+        if parts is None or "@" in parts.netloc:
             # A URL may have a secret in it, so it is not shown.
             raise OptionError(
                 f"Option '{option}' must be a URL such as https://login.example.com/oauth2/token, with no user name in "

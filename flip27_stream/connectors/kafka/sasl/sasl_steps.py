@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka import errors as kafka_errors
 
-from flip27_stream.connectors.kafka.kafka_python.api_versions import Ask
+from flip27_stream.connectors.kafka.kafka_python.api_versions import Ask, version_of
 from flip27_stream.connectors.kafka.kafka_python.connections import SaslSteps
 from flip27_stream.connectors.kafka.kafka_python.messages import (
     BrokerVersionData,
@@ -98,7 +98,7 @@ def run_sasl(steps: SaslSteps, ask: Ask, ask_raw: Callable[[bytes], bytes]) -> i
 
 def _version_of(request: Any, broker: str, versions: BrokerVersionData) -> int:
     try:
-        return int(versions.api_version(request))
+        return version_of(request, versions)
     except kafka_errors.IncompatibleBrokerVersion as error:
         raise AuthenticationError(
             f"The broker at {broker} supports no SASL at this port: {error}. Check option 'kafka.security.protocol'."

@@ -16,6 +16,7 @@ from flip27_stream.connectors.kafka.schema_registry.credentials import RegistryC
 from flip27_stream.connectors.kafka.tls.key_stores import TrustStore
 from flip27_stream.connectors.kafka.tls.ssl_options import SslOptions
 from flip27_stream.errors import AuthenticationError, ConnectorError, OptionError, UnreachableError
+from flip27_stream.exponential_backoff import doubled_pause
 from flip27_stream.http_calls import HttpRefusal, call
 
 PREFIX: Final = "value.schema.registry."
@@ -64,13 +65,13 @@ class SchemaRegistry:
             UnreachableError: The registry did not answer within the time limit.
         """
         deadline = time.monotonic() + self.timeout_ms / 1000
-        wait = _FIRST_WAIT_S
         urls = deque(f"{url}/{'/'.join(quote(part, safe='') for part in path)}" for url in self.urls)
         tried = 0
         while True:
             try:
                 return self._answer(urls[0], deadline)
             except OSError as error:
+                wait = doubled_pause(_FIRST_WAIT_S, _LONGEST_WAIT_S, tried // len(urls))
                 tried += 1
                 if time.monotonic() + wait >= deadline:
                     raise UnreachableError(
@@ -81,7 +82,6 @@ class SchemaRegistry:
             urls.rotate(-1)
             if tried % len(urls) == 0:
                 time.sleep(wait)
-                wait = min(2 * wait, _LONGEST_WAIT_S)
 
     def _answer(self, url: str, deadline: float) -> dict[str, Any]:
         given = self.credentials

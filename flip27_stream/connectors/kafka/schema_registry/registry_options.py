@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from flip27_stream.connectors.kafka.sasl.oauth_options import token_url
 from flip27_stream.connectors.kafka.sasl.oauthbearer import TOKEN_FORM
@@ -21,10 +20,9 @@ from flip27_stream.connectors.kafka.tokens.token_endpoint import TokenEndpoint
 from flip27_stream.connectors.kafka.tokens.token_function import TokenFunction
 from flip27_stream.errors import OptionError
 from flip27_stream.options.durations import parse_duration
-from flip27_stream.options.kinds import MOST_INT, any_text, text
+from flip27_stream.options.kinds import MOST_INT, any_text, http_url, text
 from flip27_stream.options.option import Kind, Option
 
-_CHARACTERS: Final = re.compile(r"[\x21-\x7e]+")
 _HEADER: Final = re.compile(r"[\w.,-]+", re.ASCII)
 
 
@@ -33,13 +31,9 @@ def _urls(text: str, option: str) -> tuple[str, ...]:
 
 
 def _url(url: str, option: str) -> str:
-    try:
-        parts = urlsplit(url)
-        well_formed = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        well_formed = False
+    parts = http_url(url)
     # A URL may have a secret in it, so it is not shown.
-    if not well_formed or parts.query or parts.fragment or not _CHARACTERS.fullmatch(url):
+    if parts is None or parts.query or parts.fragment:
         raise OptionError(
             f"Option '{option}' must be a URL such as https://registry.example.com, or several with commas between, "
             "without a query."

@@ -23,6 +23,7 @@ from flip27_stream.connectors.kinesis.client.shard_limits import ShardLimits
 from flip27_stream.connectors.kinesis.options.connection_options import KinesisConnectionOptions
 from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, iterator_type, sequence_number
 from flip27_stream.errors import AuthenticationError, ConnectorError, MissingTopicError, UnreachableError
+from flip27_stream.exponential_backoff import doubled_pause
 from flip27_stream.wall_clock import now_ms
 
 log = logging.getLogger(__name__)
@@ -287,8 +288,9 @@ class KinesisClient:
 
         method = getattr(boto or self._boto, xform_name(operation))
         deadline = time.monotonic() + self.request_timeout_s
-        wait, tried, silent = _FIRST_WAIT_S, 0, 0
+        tried = silent = 0
         while True:
+            wait = doubled_pause(_FIRST_WAIT_S, _LONGEST_WAIT_S, tried)
             tried += 1
             self.calls[operation] = self.calls.get(operation, 0) + 1
             failure = self._attempt(what, operation, lambda: method(**asked))
@@ -300,7 +302,6 @@ class KinesisClient:
             if tried == tries or time.monotonic() + wait > deadline:
                 raise self._unreachable(what, failure.why, tries) from failure.error
             time.sleep(random.uniform(0, wait))
-            wait = min(2 * wait, _LONGEST_WAIT_S)
             if shard:
                 self._shard_limits.wait(shard)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime, timezone
 
 from flip27_stream.api import SplitRange
 from flip27_stream.connector_base.data_loss import report_data_loss
@@ -14,6 +13,7 @@ from flip27_stream.connectors.kinesis.planning.enumerator_state import StreamSta
 from flip27_stream.connectors.kinesis.positions import described
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit
 from flip27_stream.errors import ConnectorError
+from flip27_stream.time_text import time_text
 
 log = logging.getLogger(__name__)
 
@@ -104,10 +104,9 @@ class LossReports:
         """
         where = f"{loss.split.split_id} from {described(loss.position)} on"
         if loss.is_late and loss.seen_at is not None:
-            seen_at = datetime.fromtimestamp(loss.seen_at / 1000, timezone.utc)
             what = (
                 f"Records of {where} may be lost: planning last read the shard at "
-                f"{seen_at.isoformat(timespec='seconds')}, and records that arrived soon after that time have expired, "
+                f"{time_text(loss.seen_at)} UTC, and records that arrived soon after that time have expired, "
                 "or are about to expire. It is unknown whether there were any. Choose a retention period that is "
                 "longer than the pauses of the query."
             )

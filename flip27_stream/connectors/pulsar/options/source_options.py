@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import Mapping
@@ -17,10 +16,11 @@ from flip27_stream.connectors.pulsar.options.option_list import (
     SUPPORTED_OPTIONS,
     WITHOUT_EFFECT,
 )
-from flip27_stream.connectors.pulsar.options.start import Place, StartPosition
+from flip27_stream.connectors.pulsar.options.start import StartKind, StartPosition
 from flip27_stream.connectors.pulsar.options.topic_names import full_name
 from flip27_stream.errors import OptionError
 from flip27_stream.options.given import given_options
+from flip27_stream.options.kinds import json_value
 from flip27_stream.options.known_options import check_known, check_supported
 
 log = logging.getLogger(__name__)
@@ -136,8 +136,8 @@ def _start(given: Given, *, bounded: bool) -> StartPosition:
         raise OptionError("Set one of the options 'startingOffsets' and 'startingTime', not both.")
     start = names.STARTING_OFFSETS.get(given) or names.STARTING_TIME.get(given)
     if start is None:
-        return StartPosition(Place.EARLIEST if bounded else Place.LATEST)
-    if bounded and start.otherwise is Place.LATEST and not start.by_topic:
+        return StartPosition(StartKind.EARLIEST if bounded else StartKind.LATEST)
+    if bounded and start.otherwise is StartKind.LATEST and not start.by_topic:
         raise names.STARTING_OFFSETS.wrong(
             "latest", "A batch read has nothing to read then. Allowed: earliest, JSON."
         )
@@ -179,13 +179,9 @@ def _check_params(method: str, params: str) -> None:
         raise OptionError(
             f"Option 'pulsar.client.authPluginClassName' ({method}) needs option 'pulsar.client.authParams'."
         )
-    if params.lstrip().startswith("{") or method == "oauth2":
-        try:
-            is_object = isinstance(json.loads(params), dict)
-        except ValueError:
-            is_object = False
-        if not is_object:
-            raise names.AUTH_PARAMS.wrong(params, "It must be a JSON object.")
+    is_json = params.lstrip().startswith("{") or method == "oauth2"
+    if is_json and not isinstance(json_value(params), dict):
+        raise names.AUTH_PARAMS.wrong(params, "It must be a JSON object.")
     missing = [name for name in _PARAMS.get(method, ()) if name not in params]
     if missing:
         raise names.AUTH_PARAMS.wrong(params, f"It must have {' and '.join(missing)}.")

@@ -23,7 +23,7 @@ _ID = re.compile(r"(\d{1,19}):(\d{1,19})(?::(-?\d{1,9}))?", re.ASCII)
 _LEDGER, _ENTRY, _INDEX = 1, 2, 4
 
 
-class Place(Enum):
+class StartKind(Enum):
     """The start positions of a partition that need no message id and no time."""
 
     EARLIEST = "earliest"
@@ -37,7 +37,7 @@ class AtTime:
     moment: int
 
 
-Begin = Place | AtTime | int
+Begin = StartKind | AtTime | int
 """The place where reading of a partition begins. A number is the position of a message."""
 
 
@@ -50,7 +50,7 @@ class StartPosition:
         by_topic: The start positions of partitions, by the full name of the partition or of its topic.
     """
 
-    otherwise: Begin = Place.LATEST
+    otherwise: Begin = StartKind.LATEST
     by_topic: Mapping[str, Begin] = field(default_factory=dict)
 
     def of(self, partition: str) -> Begin:
@@ -67,7 +67,7 @@ def parse_starting_offsets(text: str, name: str) -> StartPosition:
     """
     word = text.strip().lower()
     if word in ("earliest", "latest"):
-        return StartPosition(Place(word))
+        return StartPosition(StartKind(word))
     given = json_object(text, name, _ALLOWED)
     return StartPosition(
         by_topic={full_name(topic, name): _begin(value, text, name) for topic, value in given.items()}
@@ -90,7 +90,7 @@ def parse_starting_time(text: str, name: str) -> StartPosition:
 
 def _begin(value: object, text: str, name: str) -> Begin:
     if isinstance(value, str) and value.lower() in ("earliest", "latest"):
-        return Place(value.lower())
+        return StartKind(value.lower())
     if isinstance(value, str) and (found := _ID.fullmatch(value)):
         return position_at(int(found[1]), int(found[2]), int(found[3] or 0))
     if isinstance(value, list) and (parts := _parts(value)) is not None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from flip27_stream.api import SplitRange
 from flip27_stream.connectors.pulsar.client.client import PulsarClient, Tip
-from flip27_stream.connectors.pulsar.options.start import AtTime, Begin, Place
+from flip27_stream.connectors.pulsar.options.start import AtTime, Begin, StartKind
 from flip27_stream.connectors.pulsar.planning.ledgers import Ledgers
 from flip27_stream.connectors.pulsar.planning.scan import Scan
 from flip27_stream.connectors.pulsar.positions import (
@@ -73,7 +73,7 @@ class PartitionLog:
 
     def begin(self, begin: Begin) -> int:
         """Returns the position where a new query begins."""
-        if begin is Place.EARLIEST:
+        if begin is StartKind.EARLIEST:
             return EARLIEST
         if isinstance(begin, int):
             return begin

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.types import ArrayType, StructType, VariantType
 
 from flip27_stream.api import Boundedness, ReadLimits
-from flip27_stream.connectors.files.backlog.digest import Bucket, Rest
+from flip27_stream.connectors.files.backlog.digest import Bucket, FileSetDigest
 from flip27_stream.connectors.files.backlog.processed_files import Frontier, ProcessedFilesState
 from flip27_stream.connectors.files.delta.delta_state import DeltaStart, DeltaState
 from flip27_stream.connectors.files.options.source_options import parse_file_options
@@ -51,6 +51,7 @@ def test_names_are_in_any_case_and_paths_may_be_several() -> None:
     [
         ({"path": ""}, "'path' must be set"),
         ({"paths": "[1]"}, r"'paths'.*JSON array"),
+        ({"paths": "[" * 100_000}, r"'paths'.*JSON array"),
         ({"paths": '["/a", "s3://b/c"]'}, "several file systems"),
         ({"files.format": "avro"}, r"'files.format'.*'avro'.*parquet"),
         ({"maxFilesPerTrigger": "0"}, r"'maxFilesPerTrigger'.*'0'.*from 1"),
@@ -119,7 +120,7 @@ STATES: list[FilesState] = [
         (MARK,),
         (MARK,),
         7,
-        Rest(3, 2**64 - 1),
+        FileSetDigest(3, 2**64 - 1),
         (MARK,),
     ),
     DeltaState(),

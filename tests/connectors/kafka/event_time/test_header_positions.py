@@ -16,7 +16,7 @@ from flip27_stream.connectors.kafka.client.protocol import (
     FetchFrom,
     OffsetAndTimestamp,
 )
-from flip27_stream.connectors.kafka.client.unanswered import Unanswered
+from flip27_stream.connectors.kafka.client.unanswered import UnansweredPartitions
 from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.event_time import event_time_probe, undecoded_logs
 from flip27_stream.connectors.kafka.event_time.event_time_probe import EventTimeProbe
@@ -137,7 +137,9 @@ class Broker:
         return next(found, OffsetAndTimestamp(-1, -1))
 
 
-def finder(broker: Any, *, by_headers: bool, unanswered: Unanswered | None = None) -> PositionFinder:
+def finder(
+    broker: Any, *, by_headers: bool, unanswered: UnansweredPartitions | None = None
+) -> PositionFinder:
     probe = EventTimeProbe(broker, RecordTimestampAssigner(), read_committed=True)
     return PositionFinder(
         broker,
@@ -218,7 +220,9 @@ def test_only_partitions_without_an_answer_count_as_unanswered(monkeypatch: pyte
     monkeypatch.setattr(event_time_probe, "_TIME_LIMIT_S", 0)
     heard, silent = TopicPartition("t", 0), TopicPartition("t", 1)
     log = [LogBatch(n, n, v2([BatchRow(n, n, None, b"v")]), []) for n in range(4)]
-    maker = finder(Broker({heard: log, silent: []}, 1), by_headers=True, unanswered=Unanswered(0, str))
+    maker = finder(
+        Broker({heard: log, silent: []}, 1), by_headers=True, unanswered=UnansweredPartitions(0, str)
+    )
 
     def plan(*ranges: tuple[TopicPartition, int]) -> set[str]:
         partitions = {str(tp): tp for tp, _ in ranges}

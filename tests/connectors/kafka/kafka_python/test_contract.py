@@ -71,6 +71,11 @@ SIGNATURES = {
     "kafka.net.transport.KafkaTCPTransport._sock_recv": (),
     "kafka.net.transport.KafkaTCPTransport.abort": ("error",),
     "kafka.net.transport.KafkaTCPTransport.close": (),
+    "kafka.protocol.api_header.RequestHeader.get_response_class": (),
+    "kafka.protocol.api_message.ApiMessage.decode": ("data", "version", "header", "framed"),
+    "kafka.protocol.api_message.ApiMessage.encode": ("version", "header", "framed"),
+    "kafka.protocol.api_message.ApiMessage.with_header": ("correlation_id", "client_id"),
+    "kafka.protocol.broker_version_data.BrokerVersionData.__init__": ("broker_version", "api_versions"),
     "kafka.protocol.broker_version_data.BrokerVersionData.api_version": (
         "operation",
         "min_version",
@@ -107,6 +112,7 @@ ATTRIBUTES = {
         "last_activity",
         "last_read",
     ),
+    "kafka.protocol.api_message.ApiMessage": ("API_VERSION", "header"),
     "kafka.protocol.parser.KafkaProtocol": ("_max_frame_size",),
     "kafka.version": ("__version__",),
     "kafka.codec": ("gzip_encode", "lz4_encode", "snappy_encode", "zstd_encode"),
@@ -122,6 +128,7 @@ ATTRIBUTES = {
         "OffsetFetchRequest",
     ),
     "kafka.protocol.metadata": ("ApiVersionsRequest", "FindCoordinatorRequest", "MetadataRequest"),
+    "kafka.protocol.metadata.ApiVersionsRequest": ("API_KEY", "max_version", "name"),
     "kafka.protocol.sasl": ("SaslAuthenticateRequest", "SaslBytesRequest", "SaslHandshakeRequest"),
 }
 """Attributes that are read or set. Those of an instance are looked for in the source of its class."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections import Counter
 from typing import Any
 
@@ -14,18 +13,14 @@ from flip27_stream.connectors.kinesis.planning import enumerator
 from flip27_stream.connectors.kinesis.planning.timed_enumerator import TimedKinesisSourceEnumerator
 from flip27_stream.errors import DataLossError
 from flip27_stream.testing.source_query import SourceQuery
+from flip27_stream.wall_clock import now_ms
 from tests.connectors.kinesis.support.answers import error
 from tests.connectors.kinesis.support.kit import numbers_of
 from tests.connectors.kinesis.support.memory_service import MemoryService, MemoryShard, numbered_records
 
 
-def now() -> int:
-    """Returns the present time (ms)."""
-    return time.time_ns() // 1_000_000
-
-
 def records(first: int, count: int) -> list[tuple[int, int]]:
-    return numbered_records(count, now() - 60_000, first=first)
+    return numbered_records(count, now_ms() - 60_000, first=first)
 
 
 def first_page_empty() -> Any:
@@ -44,8 +39,8 @@ def first_page_empty() -> Any:
 def looked_at(offset: dict[str, Any], hours: int) -> dict[str, Any]:
     """Returns an offset as if planning had last looked at the shards ``hours`` ago; the retention period is 24."""
     version, state = offset["enumerator"]
-    assert abs(state["seen"] - now()) < 60_000
-    return {**offset, "enumerator": [version, {**state, "seen": now() - hours * 3_600_000}]}
+    assert abs(state["seen"] - now_ms()) < 60_000
+    return {**offset, "enumerator": [version, {**state, "seen": now_ms() - hours * 3_600_000}]}
 
 
 @pytest.mark.parametrize("begins_empty", [False, True])
@@ -86,7 +81,7 @@ def test_the_time_of_the_last_look_is_renewed_once_an_hour() -> None:
     with service.running():
         with SourceQuery(service.source()) as query:
             query.run(10)
-            (_, state), began = query.offset["enumerator"], now()
+            (_, state), began = query.offset["enumerator"], now_ms()
             assert query.next_batch() is None
         with SourceQuery(service.source(), looked_at(query.offset, 2), available_now=True) as resumed:
             planned = resumed.next_batch()
@@ -103,7 +98,7 @@ def test_the_time_of_the_last_look_is_renewed_once_an_hour() -> None:
 def test_a_cut_whose_next_record_is_not_known_is_remembered() -> None:
     """Pages have one record, so planning cannot count up to the limit. Then the record before the cut expires, and
     nobody can say whether the one behind it has expired, too."""
-    service = MemoryService(a=MemoryShard(numbered_records(100, now() - 60_000, 1000)))
+    service = MemoryService(a=MemoryShard(numbered_records(100, now_ms() - 60_000, 1000)))
 
     def short_pages(operation: str, asked: dict[str, Any]) -> Any:
         asked |= {"Limit": 1} if operation == "GetRecords" else {}
@@ -266,7 +261,7 @@ def test_a_shard_that_expires_before_a_new_query_looks_at_it() -> None:
         source = service.source(initialPosition="latest", failOnDataLoss="false")
         with SourceQuery(source) as query:
             assert query.run(0) == []
-            service.shards["b"].records += numbered_records(3, time.time_ns() // 1_000_000 + 60_000)
+            service.shards["b"].records += numbered_records(3, now_ms() + 60_000)
             assert numbers_of(query.run(3)) == [0, 1, 2]
             assert set(query.offset["splits"]) == {"clicks/b"}
 
@@ -311,7 +306,7 @@ def test_records_that_expire_between_two_pages_of_a_task_are_data_loss(
     hours: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The retention period is 24 hours. Nothing more is asked where it leaves more than an hour."""
-    first_time = now() - hours * 3_600_000 + 600_000
+    first_time = now_ms() - hours * 3_600_000 + 600_000
     service = MemoryService(a=MemoryShard(numbered_records(20, first_time)))
     tolerant = service.source(failOnDataLoss="false", maxRecordsPerFetch="5")
     with service.running(), SourceQuery(tolerant) as query, caplog.at_level(logging.WARNING):

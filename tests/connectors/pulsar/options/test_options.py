@@ -12,7 +12,7 @@ import pytest
 from flip27_stream.connectors.pulsar import PulsarSource, PulsarSourceFactory
 from flip27_stream.connectors.pulsar.options.option_list import OPTIONS, REFUSED, WITHOUT_EFFECT
 from flip27_stream.connectors.pulsar.options.source_options import TopicPattern, parse_pulsar_options
-from flip27_stream.connectors.pulsar.options.start import AtTime, Place
+from flip27_stream.connectors.pulsar.options.start import AtTime, StartKind
 from flip27_stream.connectors.pulsar.positions import position_at
 from flip27_stream.errors import OptionError
 from flip27_stream.spark.session.redaction import SECRETS
@@ -80,17 +80,17 @@ def test_starting_positions_are_parsed() -> None:
     def begin(partition: str = FULL, **more: str) -> object:
         return parse_pulsar_options({**GIVEN, **more}).start.of(partition)
 
-    assert begin() is Place.LATEST
-    assert begin(startingOffsets="Earliest") is Place.EARLIEST
-    assert parse_pulsar_options(GIVEN, bounded=True).start.otherwise is Place.EARLIEST
+    assert begin() is StartKind.LATEST
+    assert begin(startingOffsets="Earliest") is StartKind.EARLIEST
+    assert parse_pulsar_options(GIVEN, bounded=True).start.otherwise is StartKind.EARLIEST
     assert begin(startingTime="1700000000000") == AtTime(1_700_000_000_000)
     assert begin(startingTime='{"clicks": 5}') == AtTime(5)
     offsets = (
         '{"clicks": "earliest", "clicks-partition-1": "12:5", "clicks-partition-2": [8, 12, 16, 5, 32, 3]}'
     )
     found = [begin(f"{FULL}-partition-{i}", startingOffsets=offsets) for i in range(3)]
-    assert found == [Place.EARLIEST, position_at(12, 5), position_at(12, 5, 3)]
-    assert begin("persistent://public/default/other", startingOffsets=offsets) is Place.LATEST
+    assert found == [StartKind.EARLIEST, position_at(12, 5), position_at(12, 5, 3)]
+    assert begin("persistent://public/default/other", startingOffsets=offsets) is StartKind.LATEST
 
 
 def test_message_ids_of_the_client_are_parsed() -> None:
@@ -133,7 +133,14 @@ def test_options_without_effect_are_warned_of(caplog: pytest.LogCaptureFixture) 
 
 @pytest.mark.parametrize(
     ("method", "params"),
-    [("token", "token:s3cret"), ("tls", "s3cret"), ("basic", "s3cret"), ("oauth2", "s3cret")],
+    [
+        ("token", "token:s3cret"),
+        ("tls", "s3cret"),
+        ("basic", "s3cret"),
+        ("oauth2", "s3cret"),
+        ("oauth2", '{"s3cret":' + 100_000 * "["),
+    ],
+    ids=["token", "tls", "basic", "oauth2", "oauth2, nested too deeply"],
 )
 def test_secrets_are_not_shown(method: str, params: str) -> None:
     given = {**GIVEN, "pulsar.client.authPluginClassName": method, "pulsar.client.authParams": params}

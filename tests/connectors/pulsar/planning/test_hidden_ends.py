@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from flip27_stream.api import SplitRange
-from flip27_stream.connectors.pulsar.options.start import Place
+from flip27_stream.connectors.pulsar.options.start import StartKind
 from flip27_stream.connectors.pulsar.planning.enumerator import PulsarSourceEnumerator
 from flip27_stream.connectors.pulsar.planning.partition_log import LostLedger, PartitionLog
 from flip27_stream.connectors.pulsar.positions import position_at
@@ -99,7 +99,7 @@ def test_a_query_that_began_behind_a_hidden_entry_goes_on(restarts: bool) -> Non
     partition = MemoryPartition([MessageAsId(10, 3)], MessageAsId(20, 0))
     told: list[LostLedger] = []
     log = PartitionLog(partition, "clicks", told.append)  # type: ignore[arg-type]
-    begin = log.begin(Place.LATEST)
+    begin = log.begin(StartKind.LATEST)
     assert log.look(begin, None) == SplitRange(begin, begin, rows=0)
     partition.messages, partition.hidden = [MessageAsId(10, 3), MessageAsId(21, 0)], None
     if restarts:

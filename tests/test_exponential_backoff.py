@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from flip27_stream.connectors.kafka.connections.exponential_backoff import exponential_backoff
+from flip27_stream.exponential_backoff import doubled_pause, exponential_backoff
 
 
-@pytest.mark.usefixtures("no_jitter")
 @pytest.mark.parametrize(
     ("least", "most", "pauses"),
     [
@@ -18,10 +17,11 @@ from flip27_stream.connectors.kafka.connections.exponential_backoff import expon
     ],
 )
 def test_pauses_double_up_to_the_greatest(least: float, most: float, pauses: list[float]) -> None:
-    assert [exponential_backoff(least, most, failures) for failures in range(5)] == pauses
+    assert [doubled_pause(least, most, failures) for failures in range(5)] == pauses
 
 
 def test_very_many_failures_do_not_overflow() -> None:
+    assert doubled_pause(50, 1000, 10**9) == 1000
     assert exponential_backoff(50, 1000, 10**9) <= 1200
 
 
