@@ -32,8 +32,10 @@ _NAMES: Final = (
     "awsStsRegion",
 )
 _WITHOUT_EFFECT: Final = ("awsAddDefaultProviders", "awsDebugCreds", "awsMaxBackOffTimeMs", "awsMaxRetries")
-"""The options of the login module without effect: no other credentials than those named are ever tried, Java's log is
-not written, and boto3 has retries of its own."""
+"""The options of the login module without effect.
+
+No other credentials than those named are ever tried, Java's log is not written, and boto3 has retries of its own.
+"""
 _REGION_PROVIDER: Final = "awsMskRegionProvider"
 _TIMEOUT_S: Final = 5
 
@@ -47,8 +49,7 @@ def _handler(text: str, option: str) -> str:
             option,
             text,
             f"This source has no Java client, and has its own implementation of class {_HANDLER_CLASS}; name that "
-            "class or "
-            "leave the option out.",
+            "class or leave the option out.",
         )
     return name
 

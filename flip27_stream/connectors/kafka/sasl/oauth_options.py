@@ -51,9 +51,8 @@ def _java_class(*names: str) -> Kind[str]:
                 option,
                 text,
                 f"This source has no Java client, and has its own implementation of class {' or '.join(names)}; name "
-                "that "
-                "class or leave the option out. For tokens of another kind, leave the option out and name a Python "
-                f"function in option '{token_function.OPTION}'.",
+                "that class or leave the option out. For tokens of another kind, leave the option out and name a "
+                f"Python function in option '{token_function.OPTION}'.",
             )
         return name
 
