@@ -26,6 +26,7 @@ from flip27_stream.api.enumerator import CheckpointT
 from flip27_stream.api.serializer import JsonValue, SimpleVersionedSerializer
 from flip27_stream.api.split import SplitT
 from flip27_stream.errors import (
+    CheckpointError,
     CorruptCheckpointError,
     ForeignCheckpointError,
     NewerCheckpointError,
@@ -40,8 +41,10 @@ MARKER: Final = "flip27"
 """The key by which offsets of this package are recognised; its value is the format version."""
 
 INITIAL: Final[dict[str, JsonValue]] = {MARKER: 1, "offset": "initial"}
-"""The constant that ``initialOffset()`` returns. Spark does not log it, so the offset of batch 0 has the
-position at which each split begins."""
+"""The constant that ``initialOffset()`` returns.
+
+Spark does not log it, so the offset of batch 0 has the position at which each split begins.
+"""
 
 _KEYS: Final = frozenset(
     [MARKER, "batch", "enumerator", "lineage", "plausible_until", "source", "split_version", "splits"]
@@ -274,7 +277,8 @@ def _deserialize(
     except NewerCheckpointError:
         raise
     except Exception as error:
-        expected = f"one of version {version} ({type(error).__name__}: {error})"
+        why = str(error) if isinstance(error, CheckpointError) else f"{type(error).__name__}: {error}"
+        expected = f"what version {version} writes: {why.rstrip('.')}"
         raise _corrupt(field, data, expected, split_id) from error
 
 

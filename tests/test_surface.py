@@ -39,7 +39,7 @@ def test_the_model_has_the_names_of_flip_27() -> None:
     assert context | {"send_event_to_source_reader"} <= set(dir(api.SplitEnumeratorContext))
 
 
-def test_the_former_name_of_the_bound_on_plausible_times_is_read() -> None:
+def test_the_second_name_of_the_bound_on_plausible_times_is_read() -> None:
     assert api.PositioningRequest(plausible_until=5).latest_plausible == 5
 
 

@@ -1,4 +1,7 @@
-"""Checks for mistakes about event time that make alignment ineffective. Pure: no clock, no I/O, no Spark."""
+"""Checks for mistakes about event time that make alignment ineffective.
+
+The module has no clock, no I/O and no Spark.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,11 @@ from flip27_stream.time_text import time_text
 from watermark_alignment.options import EVENT_TIME, EVENT_TIME_UNIT
 
 _YEAR_1980_MS: Final = 315_532_800_000
-"""The earliest time that a number in another unit is taken for. A thousand times as much is after the year 9999, so a
-right time of any year is taken for no such number, except times of January 1970."""
+"""The earliest time that a number in another unit is taken for.
+
+A thousand times as much is after the year 9999, so a right time of any year is taken for no such number, except times
+of January 1970.
+"""
 _YEAR_2000_MS: Final = 946_684_800_000
 _YEAR_2050_MS: Final = 2_524_608_000_000
 _DAY_MS: Final = 86_400_000

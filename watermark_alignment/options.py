@@ -1,4 +1,7 @@
-"""The options of watermark alignment, with the names of FLIP-296: meanings, defaults and parsing. Pure."""
+"""The options of watermark alignment, with the names of FLIP-296: meanings, defaults and parsing.
+
+The module does no I/O.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The location of a split-watermark table as a text: its forms, and what to write in place of a wrong one. Pure."""
+"""The location of a split-watermark table as a text: its forms, and what to write in place of a wrong one.
+
+The module does no I/O.
+"""
 
 from __future__ import annotations
 

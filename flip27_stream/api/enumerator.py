@@ -340,7 +340,7 @@ class PositioningRequest:
 
     @property
     def latest_plausible(self) -> int | None:
-        """Equal to :attr:`plausible_until`. The attribute had this name before, so older sources may read it."""
+        """A second name of :attr:`plausible_until`, for sources that were written before the first release."""
         return self.plausible_until
 
 

@@ -77,7 +77,7 @@ class SplitDiscovery(Generic[FoundT]):
 
     def _on_discovery(self, found: FoundT, error: BaseException | None) -> None:
         if isinstance(error, ConnectorError) and not isinstance(error, AuthenticationError):
-            self._log.warning("Looking for new %s failed; it will be tried again: %s", self._things, error)
+            self._log.warning("Looking for new %s failed; it is tried again: %s", self._things, error)
         elif error is not None:
             raise error
         elif self._is_initial_done and not self.frozen:

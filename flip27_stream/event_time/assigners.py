@@ -1,7 +1,7 @@
 """The timestamp assigners of option ``scan.watermark.event-time``: a column, a JSON pointer or a function.
 
-A JSON pointer (RFC 6901) refers to the column ``value``. Event times are int64 milliseconds since the epoch; a null or
-negative number means that the record has no event time.
+A JSON pointer (RFC 6901) refers to the source's column of documents. Event times are int64 milliseconds since the
+epoch; a null or negative number means that the record has no event time.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def timestamp_assigner(
     if (column := _column(spec, schema)) is not None:
         if not _is_time(column.type):
             wrong = f"column '{column.name}' is {column.type}, not timestamp or int64"
-            raise _refused(option, spec, wrong, schema)
+            raise _refused(option, spec, wrong, schema, value_column)
         if unit is not None and pa.types.is_timestamp(column.type):
             raise OptionError(
                 f"Option '{option}.unit' has no effect: event time is column '{column.name}', a timestamp, which has a "
@@ -69,8 +69,8 @@ def timestamp_assigner(
     if spec.startswith("/"):
         return _pointer_assigner(spec, schema, option, value_column, unit or MILLISECONDS)
     if ":" in spec:
-        return _function_assigner(spec, schema, option, unit or MILLISECONDS)
-    raise _refused(option, spec, "there is no such column", schema)
+        return _function_assigner(spec, schema, option, value_column, unit or MILLISECONDS)
+    raise _refused(option, spec, "there is no such column", schema, value_column)
 
 
 @dataclass(frozen=True)
@@ -159,34 +159,29 @@ def _pointer_assigner(
     spec: str, schema: pa.Schema, option: str, document_column: str, unit: str
 ) -> TimestampAssigner:
     if document_column not in schema.names:
-        raise _refused(option, spec, f"a JSON pointer needs a column '{document_column}'", schema)
+        wrong = f"a JSON pointer needs a column '{document_column}'"
+        raise _refused(option, spec, wrong, schema, document_column)
     kind = schema.field(document_column).type
     if not any(is_kind(kind) for is_kind in (pa.types.is_binary, pa.types.is_string)):
-        raise _refused(
-            option,
-            spec,
-            f"a JSON pointer needs '{document_column}' to be binary or string, not {kind}",
-            schema,
-        )
+        wrong = f"a JSON pointer needs '{document_column}' to be binary or string, not {kind}"
+        raise _refused(option, spec, wrong, schema, document_column)
     try:
         return JsonTimestampAssigner(JsonPointer(spec, unit), document_column)
     except ValueError as error:
-        raise _refused(option, spec, str(error), schema) from error
+        raise _refused(option, spec, str(error), schema, document_column) from error
 
 
-def _function_assigner(spec: str, schema: pa.Schema, option: str, unit: str) -> TimestampAssigner:
+def _function_assigner(
+    spec: str, schema: pa.Schema, option: str, document_column: str, unit: str
+) -> TimestampAssigner:
     try:
         function = _load(spec)
     except Exception as error:
         wrong = f"the function cannot be imported ({type(error).__name__}: {error})"
-        raise _refused(option, spec, wrong, schema) from error
+        raise _refused(option, spec, wrong, schema, document_column) from error
     if not callable(function):
-        raise _refused(
-            option,
-            spec,
-            f"the name refers to an object of type {type(function).__name__}, not a function",
-            schema,
-        )
+        wrong = f"the name refers to an object of type {type(function).__name__}, not a function"
+        raise _refused(option, spec, wrong, schema, document_column)
     return FunctionTimestampAssigner(spec, unit)
 
 
@@ -197,12 +192,12 @@ def _load(spec: str) -> Callable[[pa.RecordBatch], Any]:
     return function
 
 
-def _refused(option: str, spec: str, wrong: str, schema: pa.Schema) -> OptionError:
+def _refused(option: str, spec: str, wrong: str, schema: pa.Schema, document_column: str) -> OptionError:
     columns = listed({column.name: f"{column.name} ({column.type})" for column in schema}, spec)
     return OptionError.of(
         option,
         spec,
-        f"Expected a timestamp or int64 column, a JSON pointer into 'value' such as '/event/time', or "
+        f"Expected a timestamp or int64 column, a JSON pointer into '{document_column}' such as '/event/time', or "
         f"'module:function'; {wrong}. Columns: {columns}.",
     )
 

@@ -45,10 +45,7 @@ class DataclassSerializer(SimpleVersionedSerializer[T]):
         return self._cls(**{name: _from_json(value) for name, value in data.items()})
 
     def _corrupt(self, why: str) -> CorruptCheckpointError:
-        return CorruptCheckpointError(
-            f"A {self._cls.__name__} in the checkpoint is corrupt: {why}. Restore the checkpoint from a copy, or use "
-            "another checkpointLocation."
-        )
+        return CorruptCheckpointError(f"A {self._cls.__name__} in the checkpoint is corrupt: {why}.")
 
 
 def _to_json(value: Any) -> JsonValue:

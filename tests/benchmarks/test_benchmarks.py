@@ -74,7 +74,7 @@ def test_a_mark_is_met_at_its_limit(figure: float, least: bool, most: bool) -> N
 
 
 def test_cpu_time_is_read_again_when_a_process_ends_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its time passes to its parent, so that it would be missed or counted twice."""
+    """The time of a process that ends passes to its parent, so that it would be missed or counted twice."""
     spark, planner = 10, 11
     running = iter([[spark, planner], [spark, planner], [spark], [spark], [spark]])
     now: list[list[int]] = []
@@ -97,7 +97,7 @@ def test_cpu_time_is_read_again_when_a_process_ends_meanwhile(monkeypatch: pytes
 
 
 def test_a_planner_that_has_just_ended_is_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until its parent takes its time over, it has no command line by which it could be told."""
+    """A process that has ended, and for which its parent has not waited, has no command line to recognise it by."""
     spark, daemon, worker, planner = 10, 11, 12, 13
     tree = {spark: [daemon, worker, planner], daemon: [worker]}
     lines = {daemon: "python\0-m\0pyspark.daemon", worker: "", planner: ""}

@@ -67,7 +67,7 @@ def test_later_error_is_logged_unless_credentials_are_refused(caplog: pytest.Log
     _, (initial, later) = started([])
     initial("first", None)
     later(None, UnreachableError("No answer."))
-    assert caplog.messages == ["Looking for new shards failed; it will be tried again: No answer."]
+    assert caplog.messages == ["Looking for new shards failed; it is tried again: No answer."]
     with pytest.raises(AuthenticationError):
         later(None, AuthenticationError("Refused."))
 

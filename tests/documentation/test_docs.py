@@ -317,37 +317,6 @@ def test_files_that_pages_name_exist(page: Path) -> None:
         assert name in MODULE_FILES, f"{page.name} names {name}"
 
 
-def test_the_map_has_every_package_and_its_tests() -> None:
-    """The map has every package, tests for each of its rows, and every folder with tests."""
-    contributing = (ROOT / "CONTRIBUTING.md").read_text()
-    packages = {
-        init.parent.relative_to(ROOT).as_posix()
-        for package in ("flip27_stream", "offsets", "watermark_alignment")
-        for init in (ROOT / package).rglob("__init__.py")
-    }
-    folders = {path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py")}
-    missing = [name for name in sorted(packages | folders - {"tests"}) if f"`{name}`" not in contributing]
-    assert missing == []
-    rows = re.findall(r"^\| `([\w/]+)`.* \| ([^|]*) \|$", contributing, re.MULTILINE)
-    assert len(rows) > 50
-    assert [name for name, tests in rows if not re.fullmatch(r"(`tests/[^`]+`(, )?)+", tests)] == []
-
-
-def test_the_tests_of_a_package_use_it() -> None:
-    """Of the tests that the map names for a package, some use it, or import from the package that has it."""
-    contributing = (ROOT / "CONTRIBUTING.md").read_text()
-    rows = re.findall(r"^\| `([\w/]+)`.* \| ([^|]*) \|$", contributing, re.MULTILINE)
-    unused = []
-    for package, named in rows:
-        paths = [ROOT / path for path in re.findall(r"`(tests/[^`]+)`", named)]
-        modules = [module for path in paths for module in ([path] if path.is_file() else path.rglob("*.py"))]
-        name = package.replace("/", ".")
-        use = re.compile(rf"{name}\b|from {name.rpartition('.')[0]} import")
-        if not any(use.search(module.read_text()) for module in modules):
-            unused.append(package)
-    assert unused == []
-
-
 def is_there(path: str) -> bool:
     """Returns whether there is a package or module at ``path``."""
     module = ROOT / path

@@ -174,6 +174,12 @@ def test_a_json_pointer_needs_a_value_that_may_be_json(column: tuple[str, pa.Dat
         timestamp_assigner("/time", pa.schema([column]))
 
 
+def test_an_error_names_the_column_of_documents_of_the_source() -> None:
+    for spec in ("timestmp", "/a~2", "json:no_such_function"):
+        with pytest.raises(OptionError, match="a JSON pointer into 'data' such as"):
+            timestamp_assigner(spec, pa.schema([("data", pa.binary())]), value_column="data")
+
+
 def test_a_timestamp_has_a_unit_of_its_own() -> None:
     with pytest.raises(OptionError, match=r"unit' has no effect: .*declare the column as bigint"):
         timestamp_assigner("timestamp", SCHEMA, unit="s")

@@ -36,7 +36,7 @@ def test_op_01_an_unknown_option_is_named_with_the_nearest(name: str, hint: str)
 
 
 def test_an_option_of_the_sink_is_said_to_belong_to_it() -> None:
-    """No option of a source is similar to it, so the five nearest would mislead."""
+    """No option of a source is similar to ``checkpointLocation``, so the five nearest would mislead."""
     with pytest.raises(
         OptionError, match=r"^Unknown option 'checkpointLocation'\. It belongs to writeStream\.$"
     ):

@@ -1,4 +1,7 @@
-"""The state of a member's reads of its group. Pure: the entries that were read, and the times, are arguments."""
+"""The state of a member's reads of its group.
+
+The module is pure: the entries that were read, and the times, are arguments.
+"""
 
 from __future__ import annotations
 

@@ -190,8 +190,7 @@ class StatusListener(StreamingQueryListener):
         return status
 
     def _described(self, source: SourceProgress) -> SourceProgress:
-        """Returns the progress with the name of the source and the bytes that it is behind, as far as the table has
-        them."""
+        """Returns the progress with the name of the source and the bytes that it is behind, if the table has them."""
         return replace(
             source,
             source=self._names.get(source.lineage, source.source),

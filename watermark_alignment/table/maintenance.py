@@ -262,7 +262,7 @@ def _has_own_schema(store: PyFileSystem, path: str) -> bool:
     """Returns whether a file is a whole Parquet file with the columns of a split-watermark table."""
     try:
         with store.open_input_file(path) as data:
-            return pq.read_schema(data).names == SCHEMA.names
+            return bool(pq.read_schema(data).names == SCHEMA.names)
     except (OSError, pa.ArrowInvalid):
         return False
 

@@ -250,8 +250,7 @@ def infer_schema(options: FileOptions) -> pa.Schema:
     if not paths:
         raise OptionError(
             f"No file from which to take the columns is in {', '.join(options.listing.paths)} (option 'path'). Give "
-            "the "
-            "columns with .schema(...)."
+            "the columns with .schema(...)."
         )
     chosen = file_format(options.format, options.format_options)
     in_file = chosen.schema(options.listing.storage.filesystem(), min(paths))

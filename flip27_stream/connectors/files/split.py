@@ -111,6 +111,6 @@ def _value(pair: JsonValue, data: JsonValue) -> tuple[str, str | None]:
 
 def _corrupt(data: JsonValue) -> CorruptCheckpointError:
     return CorruptCheckpointError(
-        f"A file split is stored as ['path@modified+size', length, partition values, deletion vector], not as "
-        f"{data!r:.200}."
+        f"The file split {data!r:.200} is corrupt: expected ['path@modified+size', length, partition values, "
+        "deletion vector]."
     )

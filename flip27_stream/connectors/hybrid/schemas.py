@@ -9,8 +9,10 @@ import pyarrow as pa
 from flip27_stream.errors import OptionError, RecordFormatError
 
 Converter = Callable[[pa.RecordBatch], pa.RecordBatch]
-"""The type of a function that converts the rows of a source into rows of the hybrid source. It may drop rows, and must
-be picklable."""
+"""The type of a function that converts the rows of a source into rows of the hybrid source.
+
+It may drop rows, and must be picklable.
+"""
 
 
 def common_schema(schema: pa.Schema) -> pa.Schema:

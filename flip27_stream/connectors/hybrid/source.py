@@ -275,8 +275,7 @@ def _assigner(event_time: str | None, source: AnySource | None) -> TimestampAssi
         raise OptionError(
             f"event_time '{event_time}' cannot be checked: the columns of this source are unknown, because its "
             "factory raised an error when it was called on trial with end position 0. Let the factory also return a "
-            "source "
-            "for end position 0."
+            "source for end position 0."
         )
     return timestamp_assigner(event_time, source.schema, "event_time")
 

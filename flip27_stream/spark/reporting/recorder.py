@@ -210,8 +210,7 @@ class BatchRecorder:
             log.warning(
                 "No task has reported in %d batches: watermarks are planned, not observed. Alignment uses only the "
                 "event times that planning finds, and out-of-order records are not noticed. Let executors reach the "
-                "driver at "
-                "spark.driver.host.",
+                "driver at spark.driver.host.",
                 _SILENT_BATCHES,
             )
 

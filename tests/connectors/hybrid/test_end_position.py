@@ -1,4 +1,4 @@
-"""The end position of a history of files, as the next source is told it; limits and order of its batches. No JVM."""
+"""The end position of a history of files, as the next source gets it; limits and order of its batches. No JVM."""
 
 from __future__ import annotations
 

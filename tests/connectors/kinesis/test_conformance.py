@@ -138,7 +138,7 @@ def network(own_server: KinesisServer) -> Iterator[FaultyNetwork]:
 
 
 class TestKinesisBehindAFaultyNetwork(ReadingChecks, RestartChecks, EventTimeChecks, RunningChecks):
-    """While answers come late and connections are cut, for which the name of the test is the seed."""
+    """The checks run while answers come late and connections are cut, for which the name of the test is the seed."""
 
     large_split = 500
 

@@ -127,7 +127,7 @@ class TestPulsarTimesInTheValue(EventTimeChecks):
 
 
 class TestPulsarBehindAFaultyNetwork(ReadingChecks, RestartChecks, EventTimeChecks, RunningChecks):
-    """While answers come late and connections are cut, for which the name of the test is the seed."""
+    """The checks run while answers come late and connections are cut, for which the name of the test is the seed."""
 
     large_split = 5000
 

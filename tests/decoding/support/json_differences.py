@@ -1,4 +1,4 @@
-"""The JSON documents that are not decoded as by Spark, grouped by the rows of the tables in ``docs/columns.md``."""
+"""The JSON documents that this project decodes differently from Spark, by the rows of tables in ``docs/columns.md``."""
 
 from __future__ import annotations
 

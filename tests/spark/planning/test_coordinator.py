@@ -27,7 +27,7 @@ def test_a_fast_split_waits_for_a_slow_one(make: Callable[..., DrivenQuery]) -> 
 
 
 def test_all_mappings_of_a_plan_have_the_order_of_split_ids(make: Callable[..., DrivenQuery]) -> None:
-    """Whatever the order in which splits are found: otherwise each would be looked up in each mapping."""
+    """Mappings are sorted, whatever order splits are found in. Otherwise each would be looked up in each mapping."""
     query = make({"c": [100], "a": [100]})
     query.step()
     query.world.logs["b"] = [100]

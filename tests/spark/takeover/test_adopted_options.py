@@ -64,7 +64,7 @@ def until_read(run: Collected, count: int) -> Collected:
 
 
 def test_a_query_that_runs_continuously_waits_for_offsets(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """``minOffsetsPerTrigger`` and ``maxTriggerDelay`` under a plain processing-time trigger."""
+    """The query has ``minOffsetsPerTrigger`` and ``maxTriggerDelay``, and a plain processing-time trigger."""
     name = topic(2)
     fill(queries, name, 2, 5)
     asked = {"minOffsetsPerTrigger": "10", "maxTriggerDelay": "3s"}

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +12,7 @@ from flip27_stream.errors import ConnectorError
 from flip27_stream.testing import KafkaBroker, wait_until
 from flip27_stream.testing.kafka.node import answers_api_versions
 from tests.spark.support.processes import alive
+from tests.testing.support.killed_parents import killed_parent
 from tests.testing.support.reading import read
 
 pytestmark = pytest.mark.jvm
@@ -122,12 +119,6 @@ def test_a_broker_dies_with_the_process_that_started_it() -> None:
             print(broker.pid, broker._home, flush=True)
             sys.stdin.read()
     """
-    parent = subprocess.Popen(
-        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    with parent:
-        assert parent.stdout is not None
-        pid, home = parent.stdout.readline().split()
+    with killed_parent(script) as (pid, home):
         assert alive(int(pid))
-        os.kill(parent.pid, signal.SIGKILL)
     wait_until(lambda: not alive(int(pid)) and not Path(home).exists(), "the broker's end")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from flip27_stream.testing import KafkaCluster, wait_until
 from tests.spark.support.processes import alive
+from tests.testing.support.killed_parents import killed_parent
 from tests.testing.support.reading import read
 
 pytestmark = pytest.mark.jvm
@@ -64,14 +61,8 @@ def test_a_cluster_dies_with_the_process_that_started_it() -> None:
             print(cluster._home, cluster.pid(1), cluster.pid(2), flush=True)
             sys.stdin.read()
     """
-    parent = subprocess.Popen(
-        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    with parent:
-        assert parent.stdout is not None
-        home, *pids = parent.stdout.readline().split()
+    with killed_parent(script) as (home, *pids):
         assert all(alive(int(pid)) for pid in pids)
-        os.kill(parent.pid, signal.SIGKILL)
     wait_until(
         lambda: not any(alive(int(pid)) for pid in pids) and not Path(home).exists(), "the cluster's end"
     )

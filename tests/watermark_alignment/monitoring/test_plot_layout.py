@@ -13,11 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from tests.watermark_alignment.support.group_entries import entry
-from tests.watermark_alignment.support.plots import drawn, legend, millis, titles
+from tests.watermark_alignment.support.plots import drawn, fill_before_a_wait, legend, millis, titles
 from tests.watermark_alignment.support.table_rows import START_MS, split_rows
 from watermark_alignment.formatting import duration
-from watermark_alignment.group.group_log import KEY as MEMBER
 from watermark_alignment.monitoring.plotting.plot import plot
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
@@ -119,13 +117,7 @@ def test_the_first_of_a_month_has_its_day(table: SplitWatermarkTable) -> None:
 def test_the_picture_of_a_stall_names_who_is_waited_for(table: SplitWatermarkTable) -> None:
     """The borders between the strips go on through the stall, also if it is longer than the run."""
     now = time.time_ns() // 1_000_000 - 1000
-    for batch in range(3):
-        rows = [replace(row, recorded_at=now - 2000 + batch * 1000) for row in split_rows(batch)]
-        table.append("clicks/1", batch, rows, {})
-    stalled = entry("clicks", group="web", waiting=3, held_by="clicks-0", timeout_ms=60_000)
-    stalled = replace(stalled, waits=("clicks-0",), waits_all_but=True)
-    for told in (stalled, stalled.again()):
-        table.note({MEMBER: told.to_text()})
+    fill_before_a_wait(table, now)
     figure = plot(table, max_drift="5 minutes")
     panel, strips = figure.axes
     assert [text.get_text() for text in panel.texts] == [

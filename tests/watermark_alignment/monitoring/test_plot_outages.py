@@ -13,7 +13,7 @@ from matplotlib.collections import PolyCollection, QuadMesh
 from matplotlib.figure import Figure
 
 from tests.watermark_alignment.support.group_entries import entry
-from tests.watermark_alignment.support.plots import drawn, legend, millis
+from tests.watermark_alignment.support.plots import drawn, fill_before_a_wait, legend, millis
 from tests.watermark_alignment.support.table_rows import START_MS, split_rows
 from watermark_alignment.group.group_log import KEY as MEMBER
 from watermark_alignment.group.group_view import Entry
@@ -116,14 +116,7 @@ def test_waiting_splits_are_drawn_after_the_newest_batch(table: SplitWatermarkTa
     """Splits that wait are drawn as paused after the newest batch: the source publishes that they wait, while no
     batch runs and no row is written.
     """
-    now = time.time_ns() // 1_000_000
-    for batch in range(3):
-        rows = [replace(row, recorded_at=now - 2000 + batch * 1000) for row in split_rows(batch)]
-        table.append("clicks/1", batch, rows, {})
-    stalled = entry("clicks", group="web", waiting=3, held_by="clicks-0", timeout_ms=60_000)
-    stalled = replace(stalled, waits=("clicks-0",), waits_all_but=True)
-    for told in (stalled, stalled.again()):
-        table.note({MEMBER: told.to_text()})
+    fill_before_a_wait(table, time.time_ns() // 1_000_000)
     figure = plot(table)
     panel, strips = figure.axes
     assert "paused" in legend(figure)

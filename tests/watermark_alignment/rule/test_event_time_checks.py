@@ -42,7 +42,7 @@ def warning(*times: int, unit: str = "ms", now: int = NOW) -> str | None:
 @pytest.mark.parametrize("now", CLOCKS)
 @pytest.mark.parametrize("unit", UNITS)
 def test_no_right_date_is_called_wrong(unit: str, now: int) -> None:
-    """Not alone, not beside another right date, and not beside 0 for an unknown time."""
+    """A right date is accepted alone, beside another right date, and beside 0 for an unknown time."""
     right = [read(seconds, unit, unit) for seconds in dates(1980, 2035)]
     assert {warning(time, unit=unit, now=now) for time in right} == {None}
     assert {warning(0, *pair, unit=unit, now=now) for pair in product(right[::25], repeat=2)} == {None}
@@ -50,7 +50,7 @@ def test_no_right_date_is_called_wrong(unit: str, now: int) -> None:
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_no_other_date_after_january_1970_is_called_wrong(unit: str) -> None:
-    """Neither the earliest ones nor the last day of the year 9999, which stands for "never" in many systems."""
+    """The earliest dates are accepted, and the last day of the year 9999, which stands for "never" in many systems."""
     days = [of(1970, 2), *dates(1971, 1979), *dates(2036, 2100), of(9999, 12, 31)]
     assert {warning(read(seconds, unit, unit), unit=unit) for seconds in days} == {None}
 
@@ -91,7 +91,7 @@ def test_history_that_reaches_the_present_has_no_condition() -> None:
 
 @pytest.mark.parametrize("days", [4, 6, 10, 22, 28])
 def test_a_time_of_january_1970_beside_right_times_is_no_other_unit(days: int) -> None:
-    """Such as the time since a device was started. It would be seconds only in the years 1980 to 1999, or in the
+    """A device may write the time since it was started. It would be seconds only in the years 1980 to 1999, or in the
     future.
     """
     assert warning(days * DAY_MS, NOW) is None

@@ -172,8 +172,7 @@ class ListedFiles(Backlog[ListingChanges, ProcessedFilesState]):
         some = "some" if rest is None else str(rest.files)
         text = (
             f"{some.capitalize()} of the files of the first listing are not read yet, and not all of them were found "
-            "within "
-            f"{_TIME_LIMIT_S:g} s: files were deleted or overwritten."
+            f"within {_TIME_LIMIT_S:g} s: files were deleted or overwritten."
         )
         if not self._statistics.tolerance.missing:
             raise DataLossError(

@@ -180,9 +180,8 @@ class DeltaLog:
         more = f", with those up to version {last}," if last > first else ""
         return DataLossError(
             f"Version {first} of the Delta table {self.uri}{more} is no longer in its log, so the rows that it added "
-            "cannot be "
-            "read. Start the query with a new checkpoint, or set option failOnDataLoss to false to go on without these "
-            "rows; keep logs (delta.logRetentionDuration) for longer than a query is stopped."
+            "cannot be read. Start the query with a new checkpoint, or set option failOnDataLoss to false to go on "
+            "without these rows; keep logs (delta.logRetentionDuration) for longer than a query is stopped."
         )
 
     def _name(self, version: int) -> str:

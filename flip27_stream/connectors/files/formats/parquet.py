@@ -183,16 +183,16 @@ def _time_column(parquet: pq.ParquetFile, column: str, path: str) -> _TimeColumn
     return found
 
 
-def _leaf(schema: pq.ParquetSchema, name: str, guess: int) -> int:
-    """Returns the index of the values of a column without nested fields.
+def _leaf(schema: pq.ParquetSchema, name: str, likely_index: int) -> int:
+    """Returns the index, among the leaf columns of a file, of a column without nested fields.
 
     Args:
         schema: The schema of the file.
         name: The name of the column.
-        guess: The index of the column, which is also that of its values if no column is nested.
+        likely_index: The index of the column among all columns, which is the same if no column before it is nested.
     """
-    if schema.column(guess).path == name:
-        return guess
+    if schema.column(likely_index).path == name:
+        return likely_index
     return next(i for i in range(len(schema)) if schema.column(i).path == name)
 
 

@@ -135,7 +135,7 @@ class ColumnMapping:
         match data:
             case {"by": "id" | "name" as by, "columns": dict(columns)}:
                 return cls(by == "id", _fields_from_json(columns))
-        raise ValueError(data)
+        raise ValueError(f"not a column mapping: {data!r}")
 
 
 class _Names:
@@ -265,5 +265,5 @@ def _fields_from_json(data: Mapping[object, object]) -> Fields:
             case [str(physical), int(number), dict(inner)]:
                 found[str(name)] = MappedColumn(physical, number, _fields_from_json(inner))
             case _:
-                raise ValueError(stored)
+                raise ValueError(f"not a mapped column: {stored!r}")
     return found

@@ -136,7 +136,7 @@ class DeletionVector:
         match data:
             case [str() | None as path, str(inline), int(offset), int(size), int(rows)]:
                 return cls(path, inline, offset, size, rows)
-        raise ValueError(data)
+        raise ValueError(f"not a deletion vector: {data!r}")
 
 
 def _decoded(text: str) -> bytes:

@@ -105,8 +105,8 @@ MODIFIED: Final = Option(
     "files.modified",
     one_of({word.value: word for word in ModifiedFiles}),
     "ignore",
-    "What happens to a file that changed after it was read: it is not read again, with a warning; it is read "
-    "again; or the query fails.",
+    "What happens to a file that changed after it was read. `ignore`: it is not read again, with a warning; `read`: "
+    "it is read again; `fail`: the query fails.",
 )
 MONITOR_INTERVAL: Final = Option(
     "source.monitor-interval",

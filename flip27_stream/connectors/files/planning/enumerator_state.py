@@ -86,7 +86,7 @@ def _frontiers(data: Iterable[object]) -> tuple[Frontier, ...]:
             case [str() | None as by, int(time), str(path)]:
                 frontiers.append(Frontier(by, (time, path)))
             case _:
-                raise ValueError(one)
+                raise ValueError(f"not a frontier: {one!r}")
     return tuple(frontiers)
 
 
@@ -97,7 +97,7 @@ def _buckets(data: Iterable[object]) -> tuple[Bucket, ...]:
             case [int(until), int(files), str(digest)]:
                 buckets.append(Bucket(until, files, int(digest, 16)))
             case _:
-                raise ValueError(one)
+                raise ValueError(f"not a bucket: {one!r}")
     return tuple(buckets)
 
 
@@ -120,5 +120,5 @@ def _rest(data: list[object] | None) -> FileSetDigest | None:
 def _marks(text: str) -> Marks:
     data = b64decode(text, validate=True)
     if len(data) % MARK_BYTES:
-        raise ValueError(text)
+        raise ValueError(f"not a list of marks: {text!r}")
     return tuple(data[i : i + MARK_BYTES] for i in range(0, len(data), MARK_BYTES))

@@ -147,9 +147,8 @@ class SourceEndRecorder:
         if len(self._end.tail) > _MOST_SPLITS:
             raise ConnectorError(
                 f"More than {_MOST_SPLITS} splits of a source would have to be read again for the next source: they "
-                "have, "
-                "or may have, rows within the overlap. Sort the source by event time, choose a shorter overlap, or "
-                "name the column of event time."
+                "have, or may have, rows within the overlap. Sort the source by event time, choose a shorter overlap, "
+                "or name the column of event time."
                 if self._end.ends is None
                 else f"For more than {_MOST_SPLITS} splits of a source no task reported the positions of rows, which "
                 "an exact seam needs. Let tasks reach the driver (spark.driver.host), or read fewer files at once."

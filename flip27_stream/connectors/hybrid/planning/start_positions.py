@@ -57,8 +57,7 @@ def _is_another_log(split: HybridSourceSplit, known: int, end: int) -> DataLossE
         f"Split {split.split_id} ends at position {end}, but the previous source has rows of it up to {known - 1}. "
         "Either the split was created again after it was copied, and its records cannot be distinguished from the "
         "copied records; or its last records are not visible yet, and a restart of the query helps. To read all "
-        "records of the split, "
-        "add the source without an overlap."
+        "records of the split, add the source without an overlap."
     )
 
 

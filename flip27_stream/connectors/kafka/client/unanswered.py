@@ -66,6 +66,5 @@ class UnansweredPartitions:
                 raise UnreachableError(
                     f"There was no answer about {tp} for {silence.lasted_s:.0f} s: {self._why(tp)}. Check that the "
                     "broker runs without errors and that this machine can reach it, or raise options "
-                    "'fetchOffset.numRetries' "
-                    "and 'kafka.default.api.timeout.ms', whose product is the longest time."
+                    "'fetchOffset.numRetries' and 'kafka.default.api.timeout.ms', whose product is the longest time."
                 )

@@ -119,8 +119,7 @@ def _speaks_tls(server: str, protocol: str) -> ConnectorError | None:
 def _silent(server: str) -> ConnectorError:
     return UnreachableError(
         f"The broker at {server} accepts connections, but does not answer a TLS handshake. Check options {_PROTOCOL} "
-        "and "
-        "'kafka.bootstrap.servers', and that the broker runs without errors."
+        "and 'kafka.bootstrap.servers', and that the broker runs without errors."
     )
 
 

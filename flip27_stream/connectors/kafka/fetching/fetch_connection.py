@@ -135,8 +135,7 @@ class FetchConnection:
         except IncompatibleBrokerVersion as error:
             raise ConnectorError(
                 f"Broker {self.name} supports no version of {request.name} from {least} to {most}; Kafka 0.11 and "
-                "later "
-                f"are supported. ({error})"
+                f"later are supported. ({error})"
             ) from error
 
     def send(self, request: Any, version: int, largest: int = _LARGEST_GREETING) -> None:

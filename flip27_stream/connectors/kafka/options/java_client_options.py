@@ -109,9 +109,8 @@ MAX_IDLE: Final = Option(
     "kafka.connections.max.idle.ms",
     whole(-1, MOST_INT),
     "540000",
-    "Connections that are idle for longer than this are not used again. -1: never. Set it below the time after "
-    "which your "
-    "network forgets connections (Azure: 4 minutes).",
+    "Connections that are idle for longer than this are not used again. -1: never. Set it below the time after which "
+    "your network forgets connections (Azure: 4 minutes).",
 )
 FETCH_MAX_WAIT: Final = Option(
     "kafka.fetch.max.wait.ms",

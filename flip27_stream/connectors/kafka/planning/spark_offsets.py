@@ -76,10 +76,9 @@ def warn_of_skipped_records(options: KafkaOptions, starts: Offsets) -> None:
     if pattern and isinstance(options.starting_offsets, Latest) and skipped:
         log.warning(
             "Partitions %s begin at their end, since startingOffsets is latest: the records in them are not read. "
-            "This is "
-            "right for a new query. If this query goes on from a checkpoint of Spark's Kafka source, which would read "
-            "them from their beginning, stop it, restore the copy of its checkpointLocation, and set option "
-            "'startingOffsets' to earliest.",
+            "This is right for a new query. If this query goes on from a checkpoint of Spark's Kafka source, which "
+            "would read them from their beginning, stop it, restore the copy of its checkpointLocation, and set "
+            "option 'startingOffsets' to earliest.",
             shortened(", ".join(map(str, skipped))),
         )
 

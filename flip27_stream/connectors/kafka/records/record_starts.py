@@ -40,7 +40,7 @@ def find_records(buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Int64s
     Args:
         buffer: The decompressed records.
         spans: The first byte and the end of each batch in ``buffer``.
-        counts: The number of records of each batch; none is 0.
+        counts: The number of records of each batch; no count is 0.
 
     Raises:
         MalformedError: The records cannot be in the spans, or their lengths do not fill them.

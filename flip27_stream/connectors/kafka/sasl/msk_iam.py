@@ -32,8 +32,10 @@ _NAMES: Final = (
     "awsStsRegion",
 )
 _WITHOUT_EFFECT: Final = ("awsAddDefaultProviders", "awsDebugCreds", "awsMaxBackOffTimeMs", "awsMaxRetries")
-"""The options of the login module without effect: no other credentials than those named are ever tried, Java's log is
-not written, and boto3 has retries of its own."""
+"""The options of the login module without effect.
+
+No other credentials than those named are ever tried, Java's log is not written, and boto3 has retries of its own.
+"""
 _REGION_PROVIDER: Final = "awsMskRegionProvider"
 _TIMEOUT_S: Final = 5
 

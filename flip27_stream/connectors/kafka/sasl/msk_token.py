@@ -45,9 +45,8 @@ class MskToken:
         if region is None:
             raise AuthenticationError(
                 "A token for Amazon MSK needs the AWS region of the brokers, which is unknown: neither the names in "
-                "option "
-                "'kafka.bootstrap.servers' nor AWS's settings have a region. Set AWS_REGION on the "
-                "driver and on the executors."
+                "option 'kafka.bootstrap.servers' nor AWS's settings have a region. Set AWS_REGION on the driver and "
+                "on the executors."
             )
         request = AWSRequest(
             "GET", f"https://kafka.{region}.amazonaws.com/", params={"Action": "kafka-cluster:Connect"}

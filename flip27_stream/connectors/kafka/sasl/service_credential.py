@@ -95,12 +95,15 @@ def parse_service_credential(options: Mapping[str, str]) -> OAuthBearer | MskIam
             f"Option '{CREDENTIAL.name}' is not supported for Managed Service for Apache Kafka of Google Cloud: its "
             f"brokers accept only tokens of their own form. {_INSTEAD}"
         )
-    protocol = options.get("kafka.security.protocol", "SASL_SSL").strip().upper()
     other = next((option for option in sorted(options) if option.startswith("kafka.sasl.")), None)
-    if other is not None or protocol != "SASL_SSL":
+    if other is not None:
         raise OptionError(
-            f"Options '{CREDENTIAL.name}' and '{other or 'kafka.security.protocol'}' cannot be given together: the "
-            "service credential already determines the authentication."
+            f"Options '{CREDENTIAL.name}' and '{other}' cannot be given together: the service credential already "
+            "determines the authentication."
+        )
+    if options.get("kafka.security.protocol", "SASL_SSL").strip().upper() != "SASL_SSL":
+        raise OptionError(
+            f"With option '{CREDENTIAL.name}', option 'kafka.security.protocol' must be SASL_SSL, or be left out."
         )
     if credential_providers() is None:
         raise OptionError(f"Option '{CREDENTIAL.name}' needs a {MISSING} {_INSTEAD}")

@@ -51,8 +51,7 @@ class TokenFunction:
             # The text of the error may have a secret in it.
             raise AuthenticationError(
                 f"The token provider {self.name} of option '{self.option}' failed with {type(error).__name__}. Call "
-                "the "
-                "function on the driver and on an executor to see the error."
+                "the function on the driver and on an executor to see the error."
             ) from None
         value, expiry = (
             (found[0], found[1]) if isinstance(found, tuple) and len(found) >= 2 else (found, None)

@@ -134,8 +134,7 @@ class RowMaker:
             raise RecordFormatError(
                 f"The record of {self._partition} at offset {records.offsets[row]} has the timestamp "
                 f"{records.timestamps[row]} ms, which does not fit a column of type timestamp. Correct its producer; "
-                "to "
-                "read the other columns of such records, give a schema without 'timestamp'."
+                "to read the other columns of such records, give a schema without 'timestamp'."
             )
         return _wrap(_TIMESTAMP, records.timestamps * 1000)
 

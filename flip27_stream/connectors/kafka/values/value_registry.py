@@ -21,8 +21,7 @@ log = logging.getLogger(__name__)
 
 _NO_FRAME: Final = (
     "the value does not begin with a zero byte and a schema id (ids in headers of records are not read: set "
-    "value.schema.id."
-    "serializer of its producer to PrefixSchemaIdSerializer)"
+    "value.schema.id.serializer of its producer to PrefixSchemaIdSerializer)"
 )
 _MOST_WARNINGS: Final = 100
 _WARNED: set[tuple[SchemaRegistry, int]] = set()

@@ -112,7 +112,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
     def _on_registration(self, _: None, error: BaseException | None) -> None:
         """Raises ``error`` unless it is temporary; until the next check, tasks poll shards they cannot subscribe to."""
         if isinstance(error, UnreachableError):
-            log.warning("The registration of consumers was not checked; it will be tried again: %s", error)
+            log.warning("The registration of consumers was not checked; it is tried again: %s", error)
         elif error is not None:
             raise error
 

@@ -175,6 +175,5 @@ def _ids(data: JsonValue) -> frozenset[str]:
 
 def _corrupt(data: JsonValue) -> CorruptCheckpointError:
     return CorruptCheckpointError(
-        f"A Kinesis enumerator state is stored as an object of start, streams, seen and cut, not as {data!r}. Restore "
-        "the checkpoint from a copy, or use another checkpointLocation."
+        f"A Kinesis enumerator state is stored as an object of start, streams, seen and cut, not as {data!r}."
     )

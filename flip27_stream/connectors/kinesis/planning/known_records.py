@@ -1,4 +1,6 @@
-"""The known records of a shard, and estimates of the numbers of records between them. Pure: no clock, no I/O.
+"""The known records of a shard, and estimates of the numbers of records between them.
+
+The module has no clock and does no I/O.
 
 Planning has seen these records in pages and probes. The number of records between two of them is either counted, or
 estimated by the rate at which records arrive.

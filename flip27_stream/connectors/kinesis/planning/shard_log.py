@@ -21,8 +21,7 @@ _COUNTED = 1000
 """The greatest distance (records) of a cut that is found by counting. A greater distance is estimated."""
 _TAIL_BYTES = 1 << 20
 _PAGES, _STEPS = 1, 4
-"""In one plan, the greatest number of pages of the search for the end of a quiet shard, and of bisections before each
-page."""
+"""The most pages of the search for the end of a quiet shard in one plan, and the most bisections before each page."""
 _PAGES_TO_FREEZE, _STEPS_TO_FREEZE = 40, 40
 """The same numbers if the end must be found in this plan."""
 _HELD_S = 60.0

@@ -219,7 +219,7 @@ def test_few_late_files_are_found_among_many_files(late: int) -> None:
 
 @pytest.mark.parametrize("new", [0, 20])
 def test_files_without_a_mark_that_were_away_at_a_restart(new: int) -> None:
-    """Such as those of a folder that is a mount of its own. New files come meanwhile, and a restart follows."""
+    """The files of a mounted folder can be away at a restart. New files come meanwhile, and another restart follows."""
     folder = many(500)
     query = FolderQuery(folder, window=WINDOW)
     query.take_all()
@@ -239,7 +239,7 @@ def test_files_without_a_mark_that_were_away_at_a_restart(new: int) -> None:
 
 
 def test_files_that_may_be_those_that_were_away(caplog: pytest.LogCaptureFixture) -> None:
-    """Only some came back, and they cannot be told from new ones: they are read, and that is said."""
+    """Some files came back and look like new ones: they are read, with a warning."""
     folder = many(500)
     query = FolderQuery(folder, window=WINDOW)
     query.take_all()

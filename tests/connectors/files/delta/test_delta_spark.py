@@ -36,8 +36,9 @@ def new_rows(reading: FileQuery) -> Rows:
 
 
 def test_deletion_vectors_of_spark_are_applied(table: SparkTable) -> None:
-    """Deletion vectors of DELETE, UPDATE, MERGE, RESTORE, OPTIMIZE and REORG, with partitions, checkpoints, and
-    names to be escaped."""
+    """The vectors come from DELETE, UPDATE, MERGE, RESTORE, OPTIMIZE and REORG. The table has partitions, checkpoints,
+    and names to be escaped.
+    """
     table(
         "create table {t} (id long, ts timestamp, p string) using delta partitioned by (p) tblproperties "
         "('delta.enableDeletionVectors'='true', 'delta.checkpointInterval'='3')",

@@ -132,7 +132,7 @@ def test_batches_without_reports_are_read_again(monkeypatch: pytest.MonkeyPatch)
 def test_files_skipped_while_batches_are_read_again_are_warned_of(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Such as a file that is gone, with ``ignoreMissingFiles``: its rows were read before, and may be read twice."""
+    """A file that is gone is skipped with ``ignoreMissingFiles``; its rows were read before, and may be read twice."""
     monkeypatch.setattr(messages.SourceRangesRead, "event", lambda _: None)
     create = CopySource.create_reader
 

@@ -11,13 +11,8 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from kafka.protocol.consumer import (
-    ListOffsetsRequest,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-)
-from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
+from kafka.protocol.consumer import ListOffsetsRequest, OffsetCommitRequest, OffsetFetchRequest
+from kafka.protocol.metadata import FindCoordinatorRequest
 
 from flip27_stream.api import PositioningRequest
 from flip27_stream.connectors.kafka.client import answer_deadlines
@@ -34,6 +29,7 @@ from flip27_stream.connectors.kafka.planning.group_offsets import GroupCommitter
 from flip27_stream.connectors.kafka.split import LATEST
 from flip27_stream.errors import UnreachableError
 from tests.connectors.kafka.support import fake_cluster as fakes
+from tests.connectors.kafka.support.coordinator_answers import committed_offset, coordinator
 from tests.connectors.kafka.support.fake_cluster import FakeBroker, fake_cluster
 from tests.connectors.kafka.support.fake_cluster_client import (
     BRIEF,
@@ -125,25 +121,13 @@ def coordinated(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], int]]
     monkeypatch.setattr(fakes, "VERSIONS", fakes.VERSIONS | kinds)
 
     def committed(self: FakeBroker, asked: Any) -> Any:
-        topic = OffsetFetchResponse.OffsetFetchResponseTopic
-        partition = topic.OffsetFetchResponsePartition(
-            partition_index=0, committed_offset=5, committed_leader_epoch=-1, metadata="", error_code=0
-        )
-        topics = [topic(name="t", partitions=[partition])]
-        return OffsetFetchResponse(throttle_time_ms=0, topics=topics, error_code=0)
+        return committed_offset(5)
 
     monkeypatch.setattr(FakeBroker, "_OffsetFetchRequest", committed, raising=False)
 
     def with_errors(error: Callable[[], int]) -> None:
         def find(self: FakeBroker, asked: Any) -> Any:
-            return FindCoordinatorResponse(
-                throttle_time_ms=0,
-                error_code=error(),
-                error_message=None,
-                node_id=self.node,
-                host="127.0.0.1",
-                port=self.port,
-            )
+            return coordinator(self, error())
 
         monkeypatch.setattr(FakeBroker, "_FindCoordinatorRequest", find, raising=False)
 

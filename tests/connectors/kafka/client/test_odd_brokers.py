@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest, OffsetFetchResponse
-from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, FindCoordinatorResponse
+from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest
+from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest
 
 from flip27_stream.connectors.kafka import KafkaSource
 from flip27_stream.connectors.kafka.client import answer_deadlines, calls
@@ -30,6 +30,7 @@ from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitio
 from flip27_stream.errors import AuthenticationError, ConnectorError, UnreachableError
 from tests.connectors.kafka.support import fake_cluster as fakes
 from tests.connectors.kafka.support.batch_bytes import some_rows, v2
+from tests.connectors.kafka.support.coordinator_answers import committed_offset, coordinator
 from tests.connectors.kafka.support.fake_cluster import FakeBroker, FakeCluster, fake_cluster
 from tests.connectors.kafka.support.fetch_server import (
     OPTIONS,
@@ -356,23 +357,11 @@ def test_a_coordinator_that_joined_the_cluster_later_is_found(monkeypatch: pytes
         cluster.brokers.append(new)
 
         def find(self: FakeBroker, asked: Any) -> Any:
-            return FindCoordinatorResponse(
-                throttle_time_ms=0,
-                error_code=0,
-                error_message=None,
-                node_id=7,
-                host="127.0.0.1",
-                port=new.port,
-            )
+            return coordinator(new)
 
         def committed(self: FakeBroker, asked: Any) -> Any:
             assert self is new
-            topic = OffsetFetchResponse.OffsetFetchResponseTopic
-            partition = topic.OffsetFetchResponsePartition(
-                partition_index=0, committed_offset=5, committed_leader_epoch=-1, metadata="", error_code=0
-            )
-            topics = [topic(name="t", partitions=[partition])]
-            return OffsetFetchResponse(throttle_time_ms=0, topics=topics, error_code=0)
+            return committed_offset(5)
 
         monkeypatch.setattr(FakeBroker, "_FindCoordinatorRequest", find, raising=False)
         monkeypatch.setattr(FakeBroker, "_OffsetFetchRequest", committed, raising=False)

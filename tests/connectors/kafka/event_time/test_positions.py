@@ -181,7 +181,7 @@ def test_no_record_is_read_twice_over_several_plans(
 def test_records_without_an_event_time_are_read_once(
     locator: Locator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many they are: a plan does not read a long stretch of them again that an earlier plan has read."""
+    """A plan does not read a long stretch of such records again that an earlier plan has read."""
     monkeypatch.setattr(position_finder, "_CACHED_RECORDS", 10)
     log = [LogRecord(offset, -1) for offset in range(100)] + [LogRecord(100, 7)]
     tp = TopicPartition("t", 0)

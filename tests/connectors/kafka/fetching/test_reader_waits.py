@@ -184,7 +184,7 @@ def test_leader_that_sends_nothing_times_out(make_reader: MakeReader) -> None:
 def test_a_log_that_lost_its_end_after_the_plan_is_lost_data(
     make_reader: MakeReader, caplog: pytest.LogCaptureFixture, lenient: str
 ) -> None:
-    """Such as by an unclean leader election. A leader answers a fetch at the end of its log with nothing."""
+    """A log can lose its end in an unclean leader election. Its leader answers a fetch at its end with nothing."""
     cluster = SimulatedLeader(lambda wanted: {tp: FetchedPartition(0, b"", []) for tp in wanted})
     cluster.log_end = 0
     reader = make_reader(cluster, failOnDataLoss="false" if lenient == "true" else "true")

@@ -148,8 +148,9 @@ def test_a_runtime_without_service_credentials_is_an_error(modules: Callable[...
 def test_options_that_contradict_a_service_credential_are_refused(modules: Callable[..., None]) -> None:
     modules(service_credentials={"getServiceCredentialsProvider": AzureCredential})
     assert parsed(kafka_security_protocol="SASL_SSL").sasl is not None
+    with pytest.raises(OptionError, match=r"'kafka\.security\.protocol' must be SASL_SSL, or be left out"):
+        parsed(kafka_security_protocol="PLAINTEXT")
     for name, value in {
-        "kafka_security_protocol": "PLAINTEXT",
         "kafka_sasl_mechanism": "PLAIN",
         "kafka_sasl_jaas_config": "hush-hush",
     }.items():

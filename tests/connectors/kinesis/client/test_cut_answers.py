@@ -51,7 +51,7 @@ def server() -> Iterator[CuttingServer]:
     "missing", [1, len(BODY), len(BODY) + 2, len(BODY) + 24, len(ANSWER) - 17, len(ANSWER)]
 )
 def test_a_truncated_response_is_asked_for_again(server: CuttingServer, missing: int) -> None:
-    """In the body, behind the headers, in the headers, behind the status, and before it."""
+    """The response ends in the body, after the headers, in the headers, after the status line, or before it."""
     server.left = len(ANSWER) - missing
     options = KinesisConnectionOptions(
         region="us-east-1",

@@ -22,7 +22,7 @@ def busy_records() -> list[tuple[int, int]]:
 
 
 def silent(operation: str, asked: dict[str, Any]) -> Any:
-    """As the emulator kinesalite where there is no such record, or a service whose answer comes too late."""
+    """Answers as kinesalite does if there is no such record, and as a service does whose answer comes too late."""
     if asked.get("ShardIteratorType") == "AT_TIMESTAMP":
         raise ReadTimeoutError(endpoint_url="the service")
 

@@ -72,7 +72,7 @@ def test_a_run_that_ends_is_read_up_to_the_last_record_also_if_it_was_held_back(
 def test_the_end_of_a_shard_that_is_held_back_is_looked_for_again_after_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """So the number of records to come is known, however long the shard is held back."""
+    """The number of records to come stays known, however long the shard is held back."""
     monkeypatch.setattr(shard_log, "_HELD_S", 0)
     with MemoryService(a=a_busy_shard()).running() as service:
         log, records, known = busy_shard(service)

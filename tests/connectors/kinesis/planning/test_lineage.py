@@ -30,8 +30,11 @@ def records(first: int, count: int, first_time: int = NOW - 60_000) -> list[tupl
 @pytest.mark.parametrize("is_restarted", [False, True])
 @pytest.mark.parametrize("position", ["latest", f'{{"at_timestamp": {NOW - 1000}}}'], ids=["latest", "time"])
 def test_shards_that_are_found_later_begin_at_their_first_record(position: str, is_restarted: bool) -> None:
-    """KN-02, KN-03: whatever the option says. The driver's clock may be ahead of the service's, so the children's
-    records have arrival times before the start time. An unchanged listing assigns nothing."""
+    """KN-02, KN-03: the option does not count for them. An unchanged listing assigns nothing.
+
+    The driver's clock may be ahead of the service's, so the children's records have arrival times before the start
+    time.
+    """
     service = MemoryService(a=MemoryShard(records(0, 10)), b=MemoryShard(records(10, 10)))
     with service.running():
         source = service.source(initialPosition=position)

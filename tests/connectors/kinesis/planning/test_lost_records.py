@@ -76,7 +76,7 @@ def test_records_that_may_have_expired_since_the_last_look_are_data_loss(
 
 
 def test_the_time_of_the_last_look_is_renewed_once_an_hour() -> None:
-    """It makes an empty micro-batch, also where no record came."""
+    """The renewal makes an empty micro-batch, also where no record came."""
     service = MemoryService(a=MemoryShard(records(0, 10)), b=MemoryShard())
     with service.running():
         with SourceQuery(service.source()) as query:

@@ -94,7 +94,7 @@ def test_resharding_of_a_stopped_query_loses_no_record(server: KinesisServer, st
 
 
 def test_children_of_a_running_query_begin_at_their_first_record(server: KinesisServer, stream: str) -> None:
-    """KN-02: whatever the option says. An unchanged listing assigns nothing."""
+    """KN-02: the option does not count for them. An unchanged listing assigns nothing."""
     server.create_stream(stream, 2)
     writer = ShardWriter(server, stream)
     writer.put()

@@ -62,7 +62,7 @@ def check_reads(source: PulsarSource) -> None:
 
 @pytest.mark.parametrize("plugin", ["token", f"{_CLASSES}AuthenticationToken"])
 def test_a_token_authenticates(guarded: Guarded, tmp_path: Path, plugin: str) -> None:
-    """As text, or in a file."""
+    """The token is given as text or in a file."""
     token = guarded.token(READER)
     (tmp_path / "token").write_text(f"{token}\n")
     for params in (f"token:{token}", f"file://{tmp_path / 'token'}"):
@@ -83,7 +83,7 @@ def test_a_user_and_a_password_authenticate(guarded: Guarded) -> None:
 def test_an_issuer_of_oauth2_tokens_authenticates(
     guarded: Guarded, issuer: TokenIssuer, tmp_path: Path
 ) -> None:
-    """With the names of parameters that the Java client has, and those that pulsar-client has."""
+    """Parameters have the names of the Java client or of pulsar-client."""
     java = oauth2_params(issuer, tmp_path)
     other = {
         "issuer_url": java["issuerUrl"],
@@ -124,7 +124,9 @@ def test_an_error_names_the_right_that_a_role_lacks(guarded: Guarded) -> None:
 
 
 def test_wrong_credentials_are_named(guarded: Guarded, issuer: TokenIssuer, tmp_path: Path) -> None:
-    """A token that somebody else signed, no credentials, and a wrong password, also to an issuer of tokens."""
+    """The credentials are a token with another signature, none, and a wrong password for the server or for an issuer
+    of tokens.
+    """
     token = token_of("nobody", b"another key" * 3)
     basic = json.dumps({"userId": READER, "password": "wrong-one"})
     oauth2 = json.dumps(oauth2_params(issuer, tmp_path, "wrong-one"))

@@ -33,7 +33,7 @@ class Refusing(MemoryPartition):
 
 
 def test_a_subscription_that_stays_busy_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Not at each plan, of which there is one a second. Later plans move the cursor once they can."""
+    """The warning does not come at each plan, and there is one a second. Later plans move the cursor once they can."""
     partition = Refusing()
     logs = {"t": PartitionLog(partition, "t", print)}  # type: ignore[arg-type]
     cursors = Cursors(partition, "ours")  # type: ignore[arg-type]

@@ -36,7 +36,7 @@ def look(enumerator: PulsarSourceEnumerator, position: int = END) -> tuple[int, 
 def test_a_drained_query_warns_once(
     partition: MemoryPartition, caplog: pytest.LogCaptureFixture, more: dict[str, str]
 ) -> None:
-    """With a subscription, too: messages expire, and others may skip them."""
+    """A query with a subscription warns, too: messages expire, and others may skip them."""
     for enumerator in enumerators(partition, **more):
         assert look(enumerator) == (END, END)
         assert not caplog.text

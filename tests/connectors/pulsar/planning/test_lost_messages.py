@@ -132,7 +132,7 @@ def test_trimming_read_messages_is_no_loss(
 def test_a_restart_without_the_ledger_is_data_loss(
     pulsar_server: PulsarServer, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Though no message is left, for nobody can say whether the ledger had more."""
+    """No message is left, but nobody can say whether the ledger had more."""
     pulsar_server.create_topic(topic, 1)
     partition = f"{topic}-partition-0"
     pulsar_server.put(partition, numbers(0, 4))
@@ -158,8 +158,9 @@ def test_a_restart_without_the_ledger_is_data_loss(
 def test_the_server_does_not_tell_a_ledger_that_was_read_from_one_that_had_more(
     pulsar_server: PulsarServer, topic: str, comes: int
 ) -> None:
-    """The reason why a query that is started again fails, though all messages of the trimmed ledger may have been read.
-    Whatever pulsar-client or the admin API can ask has the same answer, once a message came or the topic was loaded.
+    """All that pulsar-client or the admin API can ask has the same answer, once a message came or the topic was loaded.
+
+    So a query that is started again fails, though all messages of the trimmed ledger may have been read.
     """
     answers = []
     for unread in (0, 3):

@@ -28,7 +28,7 @@ def transactional() -> Iterator[tuple[PulsarServer, Transactions]]:
 def test_only_committed_messages_are_read(
     transactional: tuple[PulsarServer, Transactions], topic: str
 ) -> None:
-    """Also where a marker, or an aborted message, is the last entry of the partition."""
+    """The last entry of the partition may be a marker or an aborted message."""
     server, java = transactional
     server.create_topic(topic, 1)
     partition = f"{topic}-partition-0"
@@ -68,7 +68,7 @@ def test_messages_after_an_open_transaction_wait(
 def test_a_batch_read_reads_all_messages_before_an_aborted_transaction(
     transactional: tuple[PulsarServer, Transactions], topic: str
 ) -> None:
-    """They are more than one look reads."""
+    """The messages are more than one look reads."""
     server, java = transactional
     server.create_topic(topic, 1)
     partition = f"{topic}-partition-0"

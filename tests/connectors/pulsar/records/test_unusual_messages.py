@@ -51,7 +51,7 @@ def test_an_encrypted_message_is_refused(
 
 @pytest.mark.parametrize("followed", [False, True])
 def test_a_chunked_message_is_refused(pulsar_server: PulsarServer, topic: str, *, followed: bool) -> None:
-    """In two entries; it is the last message of the topic, or another one follows."""
+    """The message has two entries; it is the last one of the topic, or another one follows."""
     pulsar_server.create_topic(topic, 1)
     name = put(pulsar_server, topic, bytes(6 << 20), chunking_enabled=True)
     if followed:
