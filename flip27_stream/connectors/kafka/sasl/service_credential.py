@@ -9,6 +9,7 @@ from typing import Final
 from flip27_stream.connectors.kafka.sasl.msk_iam import MskIam, region_in
 from flip27_stream.connectors.kafka.sasl.oauthbearer import OAuthBearer
 from flip27_stream.connectors.kafka.sasl.runtime_credentials import MISSING, credential_providers
+from flip27_stream.connectors.kafka.tokens.google_token import google_token
 from flip27_stream.connectors.kafka.tokens.token_cache import Token
 from flip27_stream.errors import AuthenticationError, OptionError
 from flip27_stream.options.kinds import text
@@ -26,7 +27,7 @@ SCOPE: Final = Option(
     text("text", "the scope of tokens"),
     None,
     "The scope of these tokens.",
-    default_words="that of the namespace of Event Hubs in `kafka.bootstrap.servers`",
+    default_words="that of the namespace of Event Hubs, or of Google Cloud, in `kafka.bootstrap.servers`",
 )
 OPTIONS: Final = (CREDENTIAL, SCOPE)
 
@@ -36,6 +37,7 @@ _EVENT_HUBS: Final = (
     ".servicebus.chinacloudapi.cn",
 )
 _GOOGLE: Final = ".cloud.goog"
+_GOOGLE_SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
 
 _INSTEAD: Final = "Name a function that returns tokens in option 'kafka.sasl.oauthbearer.token.provider'."
 
@@ -47,22 +49,27 @@ class ServiceCredential:
     Attributes:
         name: The name of the credential.
         scope: The scope of tokens.
+        of_google: Whether the tokens are for brokers of Google Cloud, which require a form of their own.
     """
 
     name: str
     scope: str
+    of_google: bool = False
 
     def fetch(self) -> Token:
         """Returns a new token.
 
         Raises:
             AuthenticationError: This process has no service credentials, or the credential gives no token.
-            OSError: The runtime raised it, because it cannot be reached now.
+            OSError: The runtime or the token service cannot be reached now.
         """
         providers = credential_providers()
         if providers is None:
             raise AuthenticationError(f"This process has no service credentials, as a {MISSING} {_INSTEAD}")
+        cloud = "Google Cloud" if self.of_google else "Azure"
         try:
+            if self.of_google:
+                return google_token(providers(self.name), self.scope)
             found = providers(self.name).get_token(self.scope)
             return Token(found.token, float(found.expires_on))
         except OSError:
@@ -71,7 +78,7 @@ class ServiceCredential:
             raise AuthenticationError(
                 f"The service credential '{self.name}' (option '{CREDENTIAL.name}') gives no token for the scope "
                 f"'{self.scope}': {type(error).__name__}. Check its name, the privilege ACCESS on it, and option "
-                f"'{SCOPE.name}'. Only credentials of Azure give tokens."
+                f"'{SCOPE.name}'. For these brokers it must be a credential of {cloud}."
             ) from None
 
 
@@ -90,11 +97,6 @@ def parse_service_credential(options: Mapping[str, str]) -> OAuthBearer | MskIam
         if SCOPE.is_given(options):
             raise OptionError(f"Option '{SCOPE.name}' needs option '{CREDENTIAL.name}'.")
         return None
-    if _first_host(options).endswith(_GOOGLE):
-        raise OptionError(
-            f"Option '{CREDENTIAL.name}' is not supported for Managed Service for Apache Kafka of Google Cloud: its "
-            f"brokers accept only tokens of their own form. {_INSTEAD}"
-        )
     other = next((option for option in sorted(options) if option.startswith("kafka.sasl.")), None)
     if other is not None:
         raise OptionError(
@@ -107,22 +109,23 @@ def parse_service_credential(options: Mapping[str, str]) -> OAuthBearer | MskIam
         )
     if credential_providers() is None:
         raise OptionError(f"Option '{CREDENTIAL.name}' needs a {MISSING} {_INSTEAD}")
-    if region_in(_first_host(options)) is not None and not SCOPE.is_given(options):
+    host = _first_host(options)
+    if region_in(host) is not None and not SCOPE.is_given(options):
         return MskIam(service_credential=name)
-    return OAuthBearer(
-        ServiceCredential(name, SCOPE.get(options) or _default_scope(options)), (), CREDENTIAL.name
-    )
+    scope = SCOPE.get(options) or _default_scope(host)
+    return OAuthBearer(ServiceCredential(name, scope, host.endswith(_GOOGLE)), (), CREDENTIAL.name)
 
 
 def _first_host(options: Mapping[str, str]) -> str:
     return options.get("kafka.bootstrap.servers", "").split(",")[0].strip().rpartition(":")[0]
 
 
-def _default_scope(options: Mapping[str, str]) -> str:
-    host = _first_host(options)
+def _default_scope(host: str) -> str:
+    if host.endswith(_GOOGLE):
+        return _GOOGLE_SCOPE
     if not host.endswith(_EVENT_HUBS):
         raise OptionError(
             f"Option '{CREDENTIAL.name}' needs option '{SCOPE.name}', unless option 'kafka.bootstrap.servers' is a "
-            "namespace of Azure Event Hubs, or names a broker of Amazon MSK."
+            "namespace of Azure Event Hubs, or names a broker of Amazon MSK or of Google Cloud."
         )
     return f"https://{host}/.default"

@@ -3,12 +3,16 @@ runtime of Databricks."""
 
 from __future__ import annotations
 
+import base64
 import json
 import pickle
+import re
 import sys
+import time
 from collections.abc import Callable
+from datetime import datetime
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import botocore.session
 import pytest
@@ -120,19 +124,84 @@ def test_a_missing_credential_of_aws_is_named(modules: Callable[..., None]) -> N
         modules()
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {},
-        {"databricks_serviceCredential_scope": "https://www.googleapis.com/auth/cloud-platform"},
-        {"kafka_sasl_mechanism": "OAUTHBEARER", "kafka_sasl_jaas_config": "OAuthBearerLoginModule required;"},
-    ],
-)
-def test_google_cloud_is_refused_by_name(modules: Callable[..., None], more: dict[str, str]) -> None:
-    """Google Cloud's brokers are refused, also with the other options that the page of Databricks shows."""
-    modules(service_credentials={"getServiceCredentialsProvider": AzureCredential})
-    with pytest.raises(OptionError, match=r"not supported for Managed Service .*token\.provider'"):
-        parsed(kafka_bootstrap_servers="bootstrap.c.us.managedkafka.p.cloud.goog:9092", **more)
+class GoogleCredential:
+    """The credentials of a service account, as google-auth has them."""
+
+    service_account_email = "sa@p.iam.gserviceaccount.com"
+    raises: ClassVar[type[Exception] | None] = None
+
+    def __init__(self, name: str) -> None:
+        self.name, self.scopes = name, [""]
+
+    def refresh(self, request: str) -> None:
+        if self.raises is not None:
+            raise self.raises("hush")
+        self.token = f"{request} for {self.name}, {self.scopes[0]}"
+        self.expiry = datetime(2033, 5, 18, 3, 33, 20)  # noqa: DTZ001 - google-auth has it in UTC, without a zone
+
+
+@pytest.fixture
+def google_auth(modules: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Returns the function of ``modules``, with a stand-in for package google-auth."""
+
+    def with_scopes(credentials: GoogleCredential, scopes: list[str]) -> GoogleCredential:
+        credentials.scopes = scopes
+        return credentials
+
+    contents: dict[str, dict[str, Any]] = {
+        "google": {},
+        "google.auth": {},
+        "google.auth.transport": {},
+        "google.auth.credentials": {"with_scopes_if_required": with_scopes},
+        "google.auth.exceptions": {"TransportError": type("TransportError", (Exception,), {})},
+        "google.auth.transport.requests": {"Request": lambda: "access"},
+    }
+    for name, content in contents.items():
+        module = ModuleType(name)
+        vars(module).update(content)
+        monkeypatch.setitem(sys.modules, name, module)
+    return modules
+
+
+GOOGLE = "bootstrap.c.us.managedkafka.p.cloud.goog:9092"
+GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+
+
+@pytest.mark.parametrize("more", [{}, {"databricks_serviceCredential_scope": GOOGLE_SCOPE}])
+def test_a_credential_of_google_cloud_gives_tokens_of_its_own_form(
+    google_auth: Callable[..., None], more: dict[str, str]
+) -> None:
+    """The example of Databricks' page for Google Cloud. The form of the token is that of Google's handler."""
+    google_auth(service_credentials={"getServiceCredentialsProvider": GoogleCredential})
+    sasl = pickle.loads(pickle.dumps(parsed(kafka_bootstrap_servers=GOOGLE, **more))).sasl
+    assert isinstance(sasl, OAuthBearer)
+    sent = sasl.exchange("broker").auth_bytes()
+    found = re.fullmatch(rb"n,,\x01auth=Bearer ([^\x01]+)\x01\x01", sent)
+    assert found is not None
+    header, claims, token = (base64.urlsafe_b64decode(part + b"==") for part in found[1].split(b"."))
+    assert json.loads(header) == {"typ": "JWT", "alg": "GOOG_OAUTH2_TOKEN"}
+    said = json.loads(claims)
+    assert abs(said.pop("iat") - time.time()) < 60
+    account = GoogleCredential.service_account_email
+    assert said == {"iss": "Google", "sub": account, "scope": "kafka", "exp": 2_000_000_000}
+    assert token.decode() == f"access for my-credential, {GOOGLE_SCOPE}"
+
+
+def test_a_credential_of_google_cloud_without_a_token_is_an_error(
+    google_auth: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    google_auth(service_credentials={"getServiceCredentialsProvider": GoogleCredential})
+    sasl = parsed(kafka_bootstrap_servers=GOOGLE, databricks_serviceCredential="of-google").sasl
+    assert sasl is not None
+    monkeypatch.setattr(GoogleCredential, "raises", ValueError)
+    with pytest.raises(
+        AuthenticationError, match=r"'of-google' .* must be a credential of Google Cloud"
+    ) as refused:
+        sasl.exchange("broker")
+    assert "hush" not in str(refused.value)
+    monkeypatch.setattr(GoogleCredential, "raises", sys.modules["google.auth.exceptions"].TransportError)
+    with pytest.raises(ConnectionError, match="Google's token service was not reached: TransportError"):
+        sasl.exchange("broker")
 
 
 def test_a_runtime_without_service_credentials_is_an_error(modules: Callable[..., None]) -> None:

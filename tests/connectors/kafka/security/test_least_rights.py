@@ -94,12 +94,20 @@ def test_reading_needs_read_on_the_topic(guarded: KafkaBroker, topic: str) -> No
     assert read_all(reading) == [topic] * 3
 
 
-def test_a_pattern_leaves_out_topics_without_the_right_to_describe(guarded: KafkaBroker, topic: str) -> None:
+def test_a_pattern_leaves_out_topics_without_the_right_to_describe(
+    guarded: KafkaBroker, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """If the pattern matches no other topic, a warning names the topics that this user sees."""
     other = f"{topic}-other"
     guarded.create_topic(other)
     allow(guarded, ResourceType.TOPIC, topic, ACLOperation.READ)
 
     assert read_all(source(guarded, {"subscribePattern": f"{topic}.*"})) == [topic] * 3
+    assert "No topic matches" not in caplog.text
+    assert read_all(source(guarded, {"subscribePattern": f"{topic}-.*"})) == []
+    (warning,) = [message for message in caplog.messages if message.startswith("No topic matches")]
+    assert f"option 'subscribePattern' ({topic}-.*), so the query reads nothing" in warning
+    assert other not in warning
 
 
 def test_committing_needs_read_on_the_group(
