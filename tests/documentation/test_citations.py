@@ -1,5 +1,6 @@
 """Every rule, invariant, fact and scenario that code, tests or docs cite is defined in ``docs/design``. Tests cite
-every scenario that has a counterpart here, but for a list of those that no test cites yet."""
+every scenario that has a counterpart here, but for a list of those that no test cites yet.
+"""
 
 from __future__ import annotations
 

@@ -132,14 +132,12 @@ def test_layout_is_sorted_integers_strings_and_nulls(codec: ShardCodec) -> None:
 
 
 def test_sk_35_stored_offset_of_format_version_1_is_read_for_ever(codec: ShardCodec) -> None:
-    """CO-11, SK-35: a stored offset of format version 1 is read. The fixture is a released format; never regenerate
-    it."""
+    """CO-11, SK-35: a stored offset of format version 1 is read. Never regenerate the fixture, a released format."""
     assert codec.from_json(json.loads(FIXTURE.read_text())) == _offset()
 
 
 def test_initial_is_a_constant_that_is_no_offset(codec: ShardCodec) -> None:
-    """The initial offset is a constant from which no offset is read. Spark asks for it several times and does not log
-    it (fact 5)."""
+    """The initial offset is a constant that has no offset. Spark asks for it several times, and never logs it (fact 5)."""
     assert codec.from_json(json.loads(json.dumps(INITIAL))) is None
     assert MARKER in INITIAL
 
@@ -177,8 +175,7 @@ def _shuffled(value: Any, rng: random.Random) -> Any:
 
 @given(offsets(), st.randoms(use_true_random=False))
 def test_py_12_equal_offsets_are_equal_text(offset: ShardOffset, rng: random.Random) -> None:
-    """PY-12: equal offsets have equal text, after a round trip and with any order of keys. Spark compares offsets as
-    text."""
+    """PY-12: equal offsets have equal text, after a round trip and with any order of keys: Spark compares texts."""
     codec = _codec()
     text = json.dumps(codec.to_json(offset))
     assert codec.from_json(json.loads(text)) == offset
@@ -275,7 +272,8 @@ def test_sk_35_and_hy_16_a_newer_version_is_refused(
 
 def test_begins_of_splits_are_format_version_2(codec: ShardCodec) -> None:
     """A document with the begins of splits in earlier offsets has format version 2. Documents without them stay
-    version 1, which older releases read."""
+    version 1, which older releases read.
+    """
     offset = _offset(earlier_begins={"views-1": (0, 11), "clicks-0": (7, 3)})
     document = codec.to_json(offset)
     assert (codec.to_json(_offset())[MARKER], document[MARKER], FORMAT_VERSION) == (1, 2, 2)
@@ -320,7 +318,8 @@ def test_an_offset_of_an_accepted_other_source_gets_the_fingerprint_to_go_on_wit
 )
 def test_an_offset_of_another_format_of_spark_is_not_called_corrupt(document: Any, said: str) -> None:
     """An offset of another format of Spark is refused as foreign, and not as corrupt. The file source, the Delta
-    source, and the formats rate and socket write such offsets."""
+    source, and the formats rate and socket write such offsets.
+    """
     with pytest.raises(ForeignCheckpointError, match="not written by a source of flip27-stream") as refused:
         OffsetCodec(FINGERPRINT, ShardSerializer(), NamesSerializer()).from_json(document)
     assert said in str(refused.value)
@@ -392,7 +391,8 @@ def test_a_float_in_a_state_is_not_written() -> None:
 
 def test_1000_partitions_of_a_long_topic_name_stay_below_120_kb(codec: ShardCodec) -> None:
     """The offset of 1000 partitions has less than 120 kB of text. The largest document is that of batch 0, where
-    every split has a begin, if all splits were seen at their ends."""
+    every split has a begin, if all splits were seen at their ends.
+    """
     names = [f"prod.eu-west-1.payments.transaction-authorised.v2-{number}" for number in range(1000)]
     now = 1_760_000_000_000
     splits = {name: SplitState(ShardSplit(name), 1_234_567_890, now, now) for name in names}

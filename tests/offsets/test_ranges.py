@@ -54,7 +54,8 @@ def test_a_recreated_split_may_begin_before_its_old_position() -> None:
 
 def test_py_14_nothing_is_read_between_an_offset_and_itself() -> None:
     """The batch between an offset and itself reads nothing. Spark may ask for it, and the rows of batch 0 must
-    not be read again."""
+    not be read again.
+    """
     offset = _offset(0, {"a": 7}, {"a": 0})
     assert ranges(offset, offset) == []
     assert ranges(None, None) == []
@@ -63,7 +64,8 @@ def test_py_14_nothing_is_read_between_an_offset_and_itself() -> None:
 @given(st.lists(st.dictionaries(st.sampled_from("abcde"), st.integers(0, 9)), min_size=1, max_size=8))
 def test_every_position_is_read_once_over_a_lineage(steps: list[dict[str, int]]) -> None:
     """PY-14, I1: successive batches read each position of a split once and in order, from its begin to its last
-    position. This holds whichever splits move in each batch."""
+    position. This holds whichever splits move in each batch.
+    """
     start: Offset[PlainSplit, None] | None = None
     positions: dict[str, int] = {}
     read: dict[str, int] = {}
@@ -111,7 +113,8 @@ def test_contradictory_offsets_are_refused(
 
 def test_with_gaps_in_the_log_a_batch_reaches_over_offsets_that_are_not_in_it() -> None:
     """A split that began between two logged offsets is read from where it began, whether it is new, has lost records
-    or was created again. Asynchronous progress tracking leaves such gaps between logged offsets."""
+    or was created again. Asynchronous progress tracking leaves such gaps between logged offsets.
+    """
     start = _offset(3, {"a": 7, "lost": 4, "again": 90, "old": 1})
     end = replace(
         _offset(9, {"a": 9, "new": 6, "lost": 20, "again": 200, "old": 8, "newest": 3}, {"newest": 1}),

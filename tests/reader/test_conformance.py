@@ -219,7 +219,8 @@ HOOKS: list[tuple[Check, str]] = [
 @pytest.mark.parametrize(("check", "hook"), HOOKS, ids=lambda v: getattr(v, "__name__", str(v)))
 def test_a_check_without_its_hook_says_that_it_was_not_made(check: Check, hook: str) -> None:
     """A check says that it was not made, if the external system lacks the hook for it. That is no fault of the
-    source, and no proof of its correctness either."""
+    source, and no proof of its correctness either.
+    """
     with pytest.raises(NotProvided, match=rf"^Not checked: .* MinimalSystem does not provide {hook}\(\)"):
         check(WithoutHooks())
 
@@ -235,7 +236,8 @@ def test_a_large_split_that_is_too_small_is_named() -> None:
 
 def test_an_enumerator_that_forgets_splits_fails_its_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """An enumerator that forgets its splits fails a check, because the coordinator refuses to assign a split twice
-    (CO-14)."""
+    (CO-14).
+    """
     with pytest.raises(ValueError, match="assigned already"):
         Faulty("assigns again after a restart").test_restart()
 

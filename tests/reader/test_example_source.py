@@ -134,7 +134,8 @@ def test_the_page_about_readers_shows_parts_of_the_example() -> None:
 def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
     """The code that counts lines and the code that reads them agree, so that no line is lost. Neither a lone CR nor
     another character at which ``str.splitlines`` cuts ends a line. A CR LF ends a line, and a line without an end is
-    not read yet."""
+    not read yet.
+    """
     breaks = "\r \x0b \x0c \x1c \x1d \x1e \x85 \u2028 \u2029"
     texts = [f"a{one}b" for one in breaks.split(" ")] + ["\r", "", " padded "]
     written = (

@@ -62,7 +62,8 @@ class WatchedCondition(threading.Condition):
 
 def test_availability_follows_the_queue() -> None:
     """The future of a queue is done once there is an element or a notice. After the last element was polled, a new
-    future waits."""
+    future waits.
+    """
     queue: HandOverQueue[int] = HandOverQueue(2)
     waiting = queue.availability()
     assert not waiting.done()
@@ -82,7 +83,8 @@ def test_availability_follows_the_queue() -> None:
 
 def producer_of(queue: HandOverQueue[int], put: list[bool]) -> threading.Thread:
     """Fills a queue of capacity 1. Returns a thread that waits for room in it and then adds the answer of ``put`` to
-    the list."""
+    the list.
+    """
     queue._changed = changed = WatchedCondition()
     queue.put(1)
     producer = threading.Thread(target=lambda: put.append(queue.put(2)), daemon=True)
@@ -135,7 +137,8 @@ def test_fetchers_run_ahead_by_no_more_than_the_queue_holds(capacity: int) -> No
 
 def test_sr11_a_fetcher_without_splits_is_idle() -> None:
     """SR-11: a fetcher without a split is idle, at first and again after the end of its split. Then the queue
-    notifies whoever waits."""
+    notifies whoever waits.
+    """
     queue: HandOverQueue[RecordsWithSplitIds] = HandOverQueue(9)
     exits = Exits()
     fetcher = SplitFetcher(NumbersReader(per_fetch=5), queue, exits.failed, exits.ended)
@@ -157,7 +160,8 @@ def test_sr11_a_fetcher_without_splits_is_idle() -> None:
 
 def test_sr11_a_reader_that_is_quicker_than_the_fetcher_hears_that_it_is_idle() -> None:
     """SR-11: a reader that takes the last records before the fetcher lets go of their split is notified once the
-    fetcher is idle. Otherwise the reader would wait for ever."""
+    fetcher is idle. Otherwise the reader would wait for ever.
+    """
 
     class Quick(HandOverQueue[RecordsWithSplitIds]):
         def put(self, element: RecordsWithSplitIds) -> bool:
@@ -189,7 +193,8 @@ def test_sr13_a_fetcher_that_waits_for_the_reader_can_be_closed() -> None:
 
 def test_sr15_a_split_reader_is_closed_only_after_its_last_records_were_emitted() -> None:
     """SR-15: a split reader is closed only after its last records were emitted, because they may lie in its
-    buffers."""
+    buffers.
+    """
     made = NumbersReader(per_fetch=5)
     reader = NumbersSourceReader(SingleThreadFetcherManager(lambda: made))
     output = TaskRows(SCHEMA)
@@ -218,7 +223,8 @@ def test_added_splits_wake_a_waiting_fetch() -> None:
 
 def test_closing_does_not_wait_for_a_fetch_that_is_stuck(caplog: pytest.LogCaptureFixture) -> None:
     """Closing a reader does not wait for a fetch that is stuck. A warning names the splits of the fetch, and what it
-    still brings is dropped."""
+    still brings is dropped.
+    """
     release = threading.Event()
     made = NumbersReader(on_fetch=lambda number: release.wait())
     manager = SingleThreadFetcherManager(lambda: made)

@@ -43,7 +43,8 @@ def test_plain_rows_become_record_batches() -> None:
 
 def test_record_batches_are_passed_unchanged() -> None:
     """A function may return rows, record batches and ``Records`` in turn. They keep their order, and record batches
-    pass unchanged."""
+    pass unchanged.
+    """
     columns = pa.RecordBatch.from_pydict({"value": [5, 6]}, schema=SCHEMA)
 
     def mixed(split: Numbers) -> Iterator[Any]:
@@ -59,7 +60,8 @@ def test_record_batches_are_passed_unchanged() -> None:
 
 def test_with_positions_the_range_is_kept_for_the_author() -> None:
     """If a function returns positions, only the records in the range are emitted. The function may begin before the
-    range and never end; it is closed."""
+    range and never end; it is closed.
+    """
     closed = threading.Event()
 
     def for_ever(split: Numbers) -> Iterator[Record]:
@@ -106,7 +108,8 @@ def test_a_long_list_of_rows_is_cut_into_batches() -> None:
 )
 def test_a_row_that_does_not_fit_is_named(row: Any, why: str) -> None:
     """The error of a row that does not fit the schema names the split, the number of the row and, if the row has one,
-    its position."""
+    its position.
+    """
     schema = pa.schema([pa.field("value", pa.int64(), nullable=False)])
     rows = [(0,), (1,), row, (3,)]
     with pytest.raises(
@@ -149,7 +152,8 @@ def test_errors_of_this_project_are_raised_unchanged() -> None:
 @pytest.mark.parametrize("positions", [[3, 2], [3, 3]])
 def test_positions_of_single_records_rise(positions: list[int]) -> None:
     """Positions of single records must rise. Rows that share a position must come as ``Records``, so that the end of
-    a fetch does not separate them."""
+    a fetch does not separate them.
+    """
     with pytest.raises(ConnectorError, match=rf"position {positions[1]} comes after 3"):
         read(lambda split: [Record((p,), p) for p in positions], (0, 9))
     together = read(lambda split: [Records([(1,), (2,), (3,)], positions=[3, 3, 4])], (3, 4))
@@ -158,7 +162,8 @@ def test_positions_of_single_records_rise(positions: list[int]) -> None:
 
 def test_threads_read_splits_at_the_same_time() -> None:
     """Two threads read two splits at the same time. Each split waits for the other one, so one thread would never
-    end."""
+    end.
+    """
     met = threading.Barrier(2, timeout=TIME_LIMIT_S)
 
     def meets(split: Numbers) -> Iterator[tuple[int]]:
@@ -211,7 +216,8 @@ def test_removed_splits_are_closed() -> None:
 @pytest.mark.parametrize("told", [{}, {"timestamp": None}])
 def test_a_missing_timestamp_differs_from_a_source_without_timestamps(told: dict[str, None]) -> None:
     """Records whose timestamp is ``None`` give null timestamps, and records of a source without timestamps give no
-    column of timestamps. Both are read."""
+    column of timestamps. Both are read.
+    """
     output = read(lambda split: [Record((n,), n, **told) for n in range(3)], (0, 3))
     assert output.column("value") == [0, 1, 2]
     assert output.timestamps == [None] * (3 if told else 0)

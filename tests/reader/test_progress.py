@@ -21,7 +21,8 @@ def test_every_record_of_the_range_is_taken_once(
     log: list[int], start: int, length: int, steps: list[tuple[int, int]]
 ) -> None:
     """Every record of the range is taken once, whatever blocks are fetched. Positions may have gaps, and a block may
-    begin before the end of the last one."""
+    begin before the end of the last one.
+    """
     end = start + length
     progress = SplitProgress(Numbers(number=0), start, end)
     taken: list[int] = []
@@ -39,7 +40,8 @@ def test_every_record_of_the_range_is_taken_once(
 
 def test_the_rest_of_a_split_is_its_unread_range() -> None:
     """The rest of a split begins at the first position that was not taken. A split without a known range is left
-    whole."""
+    whole.
+    """
     split = Numbers(number=0, start=2, end=9)
     progress = SplitProgress(split, 2, 9)
     progress.take(Records(["a", "b"], positions=[3, 5]))

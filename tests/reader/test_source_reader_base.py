@@ -57,7 +57,8 @@ def reader(request: pytest.FixtureRequest) -> SourceReader[Numbers]:
 
 def test_sr01_all_records_of_many_splits_come_in_order(reader: SourceReader[Numbers]) -> None:
     """SR-01: 10 splits of 10 records give 100 distinct values in every threading model, in order inside each
-    split."""
+    split.
+    """
     output = read_all(reader, splits(*[(0, 10)] * 10))
     assert sorted(output.column("value")) == list(range(100))
     assert all(values == sorted(values) for values in values_by_split(output).values())
@@ -79,7 +80,8 @@ def test_sr02_splits_added_while_one_is_read(reader: SourceReader[Numbers]) -> N
 
 def test_sr03_nothing_available_is_not_the_end(reader: SourceReader[Numbers]) -> None:
     """SR-03: a reader at the end of its split has nothing available, and waits. It ends only when it is told that no
-    more splits will come."""
+    more splits will come.
+    """
     output = TaskRows(SCHEMA)
     reader.add_splits(splits((0, 10)))
     poll_until(reader, output, lambda status: output.released)
@@ -111,7 +113,8 @@ def test_a_split_with_an_empty_range_has_no_records(reader: SourceReader[Numbers
 @pytest.mark.parametrize("end_apart", [False, True])
 def test_sr06_the_end_comes_with_the_last_records_or_alone(end_apart: bool) -> None:
     """SR-06: a fetch may say that a split is finished with the last records of the split, or without records. The
-    splits have 10 and 12 records, and a fetch has 2 of each."""
+    splits have 10 and 12 records, and a fetch has 2 of each.
+    """
     made = NumbersReader(per_fetch=2, end_apart=end_apart)
     reader = NumbersSourceReader(SingleThreadFetcherManager(lambda: made))
     output = read_all(reader, splits((0, 10), (0, 12)))
@@ -139,7 +142,8 @@ def test_sr07_the_last_records_come_while_fetchers_end() -> None:
 @pytest.mark.parametrize("manager", [SingleThreadFetcherManager, FetcherPerSplitManager])
 def test_sr09_the_planned_end_cuts_a_reader_that_would_go_on(manager: Any) -> None:
     """SR-09: a split reader that would go on is cut at the planned end. The record at the end is not emitted, and the
-    split reader is told to drop the split."""
+    split reader is told to drop the split.
+    """
     made: list[NumbersReader] = []
 
     def make() -> NumbersReader:
@@ -166,7 +170,8 @@ class Blocks(NumbersReader):
 
 def test_blocks_are_trimmed_at_both_ends_and_emitted_once() -> None:
     """Each record of the range is emitted once, although a fetch may have records before the range, records after it,
-    and records that were emitted already."""
+    and records that were emitted already.
+    """
     reader = NumbersSourceReader(SingleThreadFetcherManager(Blocks))
     output = read_all(reader, splits((3, 13)))
     assert output.column("value") == output.positions == list(range(3, 13))
@@ -265,7 +270,8 @@ class Texts(NumbersReader):
 
 def test_an_emitter_keeps_a_state_for_each_split() -> None:
     """An emitter of the user may take any fetched values, and keep a state for each split. Records outside the range
-    are cut before the emitter gets them."""
+    are cut before the emitter gets them.
+    """
     fetchers = SingleThreadFetcherManager(lambda: Texts(endless=True))
     reader = SummingReader(ReaderContext(), fetchers, RunningSums())
     output = read_all(reader, splits((1, 4), (0, 3)))
@@ -292,7 +298,8 @@ class ForeignError(Exception):
 @pytest.mark.parametrize("bad_fetch", [1, 3])
 def test_sr05_sr14_an_error_of_a_fetcher_surfaces_with_its_cause(bad_fetch: int) -> None:
     """SR-05, SR-14: an error in the first fetch or after two good ones is raised by the reader, with its cause. It is
-    not taken for the end of the input."""
+    not taken for the end of the input.
+    """
     error = ForeignError("no such sector")
 
     def fail(number: int) -> None:
@@ -313,7 +320,8 @@ def test_sr05_sr14_an_error_of_a_fetcher_surfaces_with_its_cause(bad_fetch: int)
 
 def test_sr14_errors_of_this_project_are_raised_unchanged() -> None:
     """SR-14: an error of this project is raised as the same object, so that whoever asks for data loss by its class
-    finds it."""
+    finds it.
+    """
     error = DataLossError("positions 3 to 5 of s0 are gone")
 
     def fail(number: int) -> None:
@@ -338,7 +346,8 @@ def test_sr14_an_error_on_closing_surfaces() -> None:
 
 def test_sr05_an_error_while_fetchers_end_is_not_the_end() -> None:
     """SR-05: an error while fetchers end is raised, and not taken for the end of the input. It may come between the
-    look for errors and the look for fetchers."""
+    look for errors and the look for fetchers.
+    """
 
     class FailsLate(SingleThreadFetcherManager[Numbers]):
         def shut_down_idle(self) -> bool:

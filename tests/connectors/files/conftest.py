@@ -18,7 +18,8 @@ def _tables(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Ten files of 100 rows and 100 seconds each. Neither names nor modification times are in the
-    order of event times."""
+    order of event times.
+    """
     data = tmp_path / "data"
     for number in range(10):
         path = data / f"{number * 7 % 10}.parquet"

@@ -41,7 +41,8 @@ def test_files_that_come_slowly_are_read_once(
     tmp_path: Path, kind: str, add: Callable[[Path, int], None]
 ) -> None:
     """All rows come once. The pause between two files is half of the time that the query waits for a missing file,
-    and once twice as long."""
+    and once twice as long.
+    """
     place = tmp_path / "in"
     add(place, 0)
     options = {

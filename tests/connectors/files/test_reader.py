@@ -1,5 +1,6 @@
 """The reader of files: ranges of files as a task reads them, and files that are skipped instead
-of failing the task."""
+of failing the task.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +109,8 @@ def lines(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("text", [f"{NEW}\n" * LINES, ""], ids=["overwritten", "truncated"])
 def test_a_file_that_is_overwritten_while_it_is_read_fails_the_task(lines: Path, text: str) -> None:
     """A local file that is overwritten in its place, or truncated, while a task reads it fails the task. Its rows
-    would be old and new ones, or end early, without an error."""
+    would be old and new ones, or end early, without an error.
+    """
     task = Task("text", TEXT)
     task.after_first = lambda: lines.write_text(text)
     with pytest.raises(DataLossError, match=r"lines\.txt had modification time 2001-.* was overwritten"):
@@ -132,7 +134,8 @@ def test_a_file_that_is_replaced_or_deleted_while_it_is_read_is_read_to_its_end(
 
 def test_values_of_partitions_are_columns(numbers: Path) -> None:
     """Values of partitions are columns if the schema has them, with the schema's types. The reader does not look
-    for them in the file."""
+    for them in the file.
+    """
     schema = pa.schema([("Day", pa.date32()), ("id", pa.int64()), ("n", pa.int32()), ("none", pa.string())])
     split = _split(numbers, 7, 8, [("day", "2024-02-29"), ("n", "12"), ("none", None), ("unwanted", "x")])
     assert Task("parquet", schema).read([split]) == [
@@ -193,7 +196,8 @@ BAD = [
 @pytest.mark.parametrize(("spoil", "error", "why"), BAD)
 def test_a_bad_file_fails_the_task(numbers: Path, spoil: Any, error: type[Flip27Error], why: str) -> None:
     """A bad file fails the task by default, and if only the other kind of bad files is tolerated. The error
-    names file and format."""
+    names file and format.
+    """
     split = spoil(numbers)
     for tolerance in (Tolerance(), Tolerance(corrupt=why == "missing", missing=why == "corrupt")):
         with pytest.raises(error, match=r"parquet file .*numbers\.parquet"):
@@ -235,7 +239,8 @@ def test_malformed_records_are_warned_of_and_counted(
 
 def test_rows_of_compressed_lines_stay_in_their_range(tmp_path: Path) -> None:
     """Compressed lines are more bytes than their file has. Their positions stay within the range, or
-    rows would be left out."""
+    rows would be left out.
+    """
     path = tmp_path / "a.json.gz"
     with pa.CompressedOutputStream(str(path), "gzip") as out:
         out.write(b"".join(b'{"id": %d}\n' % i for i in range(9000)))

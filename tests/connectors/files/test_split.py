@@ -43,7 +43,8 @@ def test_fi11_a_split_that_is_serialized_twice_has_one_form() -> None:
 
 def test_fi13_a_range_is_not_part_of_the_id() -> None:
     """FI-13: a range says which part of a split is read. It is part neither of the split's id
-    nor of its stored form."""
+    nor of its stored form.
+    """
     split = FileSplit("/a", 1, 10_000)
     first = split.between(123, 456)
     moved = first.between(1234, 7566)

@@ -50,7 +50,8 @@ def test_a_file_that_is_gone_before_it_is_read_is_skipped_if_the_option_allows_i
 @pytest.mark.parametrize("planned", [False, True])
 def test_a_file_whose_place_something_else_takes(folder: Path, in_place: str, planned: bool) -> None:
     """A file whose place a folder or another file takes is gone. It can be skipped before its batch
-    is planned and after."""
+    is planned and after.
+    """
     query = FileQuery({"path": str(folder), "maxFilesPerTrigger": "1", "ignoreMissingFiles": "true"})
     query.step()
     begin, end = query.offset, query.coordinator.latest_offset(query.offset, UNLIMITED) if planned else None
@@ -89,7 +90,8 @@ def test_a_file_that_cannot_be_reached_for_a_moment_is_read_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch, begun: bool
 ) -> None:
     """A file that cannot be reached is read once when it can be reached again, whether it is new or was begun before
-    a restart. Files behind it wait."""
+    a restart. Files behind it wait.
+    """
     query = FileQuery({"path": str(folder), "maxRowsPerTrigger": "50"}, available_now=False)
     if begun:
         query.step()
@@ -118,7 +120,8 @@ def test_a_file_that_cannot_be_reached_for_long_fails_the_query_by_name(
 
 def test_a_file_that_is_begun_and_away_after_a_restart_is_read_once(folder: Path) -> None:
     """A begun file that is missing after a restart, with its folder, is read once when both are back, as on a disk
-    that is mounted late."""
+    that is mounted late.
+    """
     query = FileQuery({"path": str(folder), "maxRowsPerTrigger": "50"}, max_drift="1 h", available_now=False)
     while not query.rows:
         query.step()
@@ -141,7 +144,8 @@ def test_a_file_that_is_begun_and_gone_after_a_restart(
     folder: Path, option: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rest of a begun file that is gone is skipped, as in a task, or fails the query. All
-    other files are read."""
+    other files are read.
+    """
     options = {"path": str(folder), "maxRowsPerTrigger": "50"} | ({option: "true"} if option else {})
     query = FileQuery(options, max_drift="1 h")
     while not query.rows:
@@ -174,7 +178,8 @@ def generations(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("was_read", [True, False])
 def test_a_file_that_becomes_unreadable_while_a_generation_is_open(folder: Path, was_read: bool) -> None:
     """A file becomes unreadable while a generation is open. After a restart nobody knows whether it was read, so the
-    query fails, or skips the file if an option says so."""
+    query fails, or skips the file if an option says so.
+    """
     options = {"path": str(folder), "maxFilesPerTrigger": "3"}
     query = FileQuery(options, max_drift="1 h")
     while not query.rows:
@@ -209,7 +214,8 @@ def test_a_file_that_could_not_be_read_when_it_was_listed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file that could not be read in its listing is read in its place, so that after a restart
-    it counts as read."""
+    it counts as read.
+    """
     least = FileStatistics.least
     missed = {str(folder / "8.parquet")}
 

@@ -29,7 +29,8 @@ def test_no_split_runs_ahead_before_at_or_after_the_switch(
     tmp_path: Path, limit: int, restarts: bool
 ) -> None:
     """I3, I4: at every batch boundary no row that was read is more than the drift ahead of any split of both sources.
-    The first live batch is aligned like any other."""
+    The first live batch is aligned like any other.
+    """
     made = NotingFactory(NEW)
     query = HybridQuery(hybrid(made), tmp_path / "table", drift_ms=DRIFT)
     logs = OLD | NEW
@@ -53,7 +54,8 @@ def test_no_split_runs_ahead_before_at_or_after_the_switch(
 
 def test_a_watermark_over_all_never_drops_a_row_of_the_live_source(tmp_path: Path) -> None:
     """I4: no row is more than the drift behind the greatest event time that was read before its batch. So a watermark
-    over all splits drops no row if its delay is more than the drift."""
+    over all splits drops no row if its delay is more than the drift.
+    """
     query = HybridQuery(hybrid(NotingFactory(NEW)), tmp_path / "table", drift_ms=DRIFT)
     greatest = 0
     while (rows := query.step(20)) is not None:

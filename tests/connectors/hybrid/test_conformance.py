@@ -1,5 +1,6 @@
 """The conformance suite over hybrid sources. Logs come after a history without rows, or after a history that has all
-rows that were there when the source was made."""
+rows that were there when the source was made.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ class AfterNothing(ExternalSystem):
 
     def limited(self, limits: ReadLimits) -> HybridSource | None:
         """Returns a source for a limit of rows only. Limits of bytes and files
-        are those of each source of the chain."""
+        are those of each source of the chain.
+        """
         return self._before(self._logs.source, limits) if limits.max_rows is not None else None
 
     def write(self, split: int, count: int) -> Sequence[Hashable]:

@@ -109,7 +109,8 @@ def test_limits_and_order_hold_and_the_end_is_the_greatest_event_time(
     folder: Path, aligned: bool, limit: dict[str, str]
 ) -> None:
     """I2: batches keep the limit, and event times are in order. A begun file is not read in a batch whose limit
-    leaves no row for it."""
+    leaves no row for it.
+    """
     reading = FilesThenLog(folder, aligned, **limit)
     batches = reading.batches()
     assert reading.end == 1976
@@ -197,7 +198,8 @@ def test_a_history_that_is_away_when_the_query_starts_again_is_read_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty: list[str], aligned: bool
 ) -> None:
     """HY-04: a listing that lacks files which are still to be read does not end the history. The listing lacks the
-    files of one path, of all paths, or of a folder below a path."""
+    files of one path, of all paths, or of a folder below a path.
+    """
     monkeypatch.setattr("flip27_stream.connectors.files.planning.enumerator._LATE_LOOK_MS", 10)
     (tmp_path / "a").mkdir()
     for number, name in enumerate(["a", "a/deep", "b"]):
@@ -221,7 +223,8 @@ def test_files_that_are_added_to_a_history_hide_none_that_are_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They have older times and come while the query is stopped, so they are read. Then the folder is empty for a
-    while."""
+    while.
+    """
     monkeypatch.setattr("flip27_stream.connectors.files.planning.enumerator._LATE_LOOK_MS", 10)
     data = tmp_path / "data"
     for number in range(7):
@@ -268,7 +271,8 @@ def test_files_of_a_history_that_stay_away_fail_the_query_by_name_or_are_skipped
     rewritten: bool,
 ) -> None:
     """The query waits a limited time for missing files. Then it fails and says how many they are, or skips them if it
-    has the option for that."""
+    has the option for that.
+    """
     monkeypatch.setattr("flip27_stream.connectors.files.backlog.listed_files._TIME_LIMIT_S", 0.2)
     for name in names:
         (tmp_path / "data" / f"{name}.parquet").unlink()

@@ -83,7 +83,8 @@ class Taking(MemorySource):
 
 def test_a_hybrid_source_accepts_a_checkpoint_if_each_of_its_sources_does() -> None:
     """A hybrid source accepts the checkpoint of another one if each of its sources accepts that of the source at its
-    place, whether these are fixed or made by factories."""
+    place, whether these are fixed or made by factories.
+    """
     past = history("old", OLD)
 
     def chain(*more: Any) -> HybridSource:
@@ -107,7 +108,8 @@ def test_a_hybrid_source_accepts_a_checkpoint_if_each_of_its_sources_does() -> N
 
 def test_an_unknown_end_position_is_an_error() -> None:
     """The query has neither alignment nor a column of event time. A factory that asks for the end of the history
-    fails. A fixed source does not ask, and is read."""
+    fails. A fixed source does not ask, and is read.
+    """
     made = NotingFactory(NEW)
     query = HybridQuery(lambda: HybridSource.builder(history("old", OLD)).add_source(made).build())
     query.step()
@@ -119,7 +121,8 @@ def test_an_unknown_end_position_is_an_error() -> None:
 
 def test_alignment_switched_on_half_way_leaves_the_end_unknown(tmp_path: Path) -> None:
     """The event times of rows that were read before alignment are unknown. A smaller greatest event
-    time would double rows of the next source."""
+    time would double rows of the next source.
+    """
     made = NotingFactory(NEW)
     query = HybridQuery(lambda: HybridSource.builder(history("old", OLD)).add_source(made).build())
     query.step(3)

@@ -36,7 +36,8 @@ def second(time: Any) -> int:
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[[], HybridSource]:
     """Returns a function that makes the source: a table of seconds 0 to 59 in 6 files, which were written in another
-    order, and then a folder whose files begin at second 40."""
+    order, and then a folder whose files begin at second 40.
+    """
     table, folder = tmp_path / "table", tmp_path / "folder"
     for first in (20, 0, 50, 10, 40, 30):
         write_deltalake(table, rows("old", first, first + 10), mode="append")

@@ -98,7 +98,8 @@ def test_a_column_of_another_type_is_named() -> None:
 
 def test_a_factory_that_cannot_be_tried_is_checked_at_the_switch() -> None:
     """A factory that needs the enumerator of the source before it is checked at the switch, where
-    this enumerator exists."""
+    this enumerator exists.
+    """
 
     def make(switch: SourceSwitchContext) -> Any:
         assert switch.previous_enumerator is not None
@@ -121,7 +122,8 @@ def test_converted_rows_of_both_sources_are_one_stream(tmp_path: Path, aligned: 
 
 def test_the_assigner_of_the_query_sees_converted_rows(tmp_path: Path) -> None:
     """Alignment asks a source about its own rows, with an assigner that converts them first. A timestamp that the
-    source gives with its rows is still known as such."""
+    source gives with its rows is still known as such.
+    """
     old = history("old", {"o": [1]})
     given = old.world.requests
     query = HybridQuery(
@@ -162,7 +164,8 @@ def test_columns_may_come_in_another_order() -> None:
 
 def test_limits_are_those_given_or_the_least_of_the_sources() -> None:
     """The limits of a hybrid source are those of its builder, or the least of its sources, also of a source that a
-    factory makes on trial."""
+    factory makes on trial.
+    """
     old = history("old", {}, limits=ReadLimits(max_rows=7, max_files=3, min_tasks=2))
     made = NotingFactory({})
     new = live("new", {}, limits=ReadLimits(max_rows=9, min_rows=4, max_bytes=50))

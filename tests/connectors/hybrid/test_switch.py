@@ -68,7 +68,8 @@ def test_what_is_no_source_is_refused_where_it_is_given() -> None:
 
 def test_hy_04_the_switch_waits_until_every_split_is_processed() -> None:
     """HY-03, HY-04: the plan that finds every split processed makes the switch. No batch is empty, and none has rows of
-    both sources."""
+    both sources.
+    """
     made = NotingFactory(NEW)
     query = HybridQuery(two(made))
     batches = [query.step(3)]
@@ -132,7 +133,8 @@ def test_hy_17_a_restart_at_any_boundary_neither_loses_nor_doubles(
     tmp_path: Path, aligned: bool, available_now: bool, limit: int | None, empty: int | None
 ) -> None:
     """HY-17, HY-08: the query restarts twice around each batch, before, at and after each switch, once with a plan
-    that was never logged. A source may be empty. Without a limit the run is Trigger.Once, which makes one plan."""
+    that was never logged. A source may be empty. Without a limit the run is Trigger.Once, which makes one plan.
+    """
     source, expected = three(empty)
     query = HybridQuery(source, table(tmp_path, aligned), available_now=available_now)
     planned = True
@@ -149,7 +151,8 @@ def test_hy_17_a_restart_at_any_boundary_neither_loses_nor_doubles(
 @pytest.mark.parametrize("aligned", [False, True])
 def test_hy_08_a_replay_reads_the_same_in_another_process(tmp_path: Path, aligned: bool) -> None:
     """HY-08, HY-14, PY-09, PY-14: each batch is read again after a restart, long after the query switched to later
-    sources, and has the same rows. Its tasks call no factory (see :class:`NotingFactory`)."""
+    sources, and has the same rows. Its tasks call no factory (see :class:`NotingFactory`).
+    """
     source, _ = three()
     query = HybridQuery(source, table(tmp_path, aligned))
     first: list[tuple[dict[str, Any], dict[str, Any], list[Row]]] = []
@@ -163,7 +166,8 @@ def test_hy_08_a_replay_reads_the_same_in_another_process(tmp_path: Path, aligne
 
 def test_one_available_now_run_reads_all_sources() -> None:
     """HY-12: an AvailableNow run ends with the last source only. A row that is written after the first look at that
-    source is left to the next run."""
+    source is left to the next run.
+    """
     made = NotingFactory(NEW)
     query = HybridQuery(two(made), available_now=True)
     while query.index == 0 if query.offsets else True:
@@ -201,7 +205,8 @@ class Talkative(MemoryEnumerator):
 
 def test_hy_11_calls_go_on_to_the_enumerator_of_the_source_that_is_read() -> None:
     """HY-11, HY-09, HY-07: calls reach the enumerator of the source that is read. An event of a reader of another
-    source does not reach it, and switches nothing."""
+    source does not reach it, and switches nothing.
+    """
     sources = [history(name, OLD, enumerator=Talkative) for name in ("old", "new")]
     hybrid = HybridSource.builder(sources[0]).add_source(sources[1]).build()
     context = CoordinatorContext(2, "host")
@@ -284,7 +289,8 @@ def test_a_source_that_goes_on_looking_is_not_finished() -> None:
 
 def test_a_record_from_the_future_does_not_move_the_seam() -> None:
     """A query without alignment has no option for implausible times. One wrong time in
-    the history must not skip the live source."""
+    the history must not skip the live source.
+    """
     in_a_day = time.time_ns() // 1_000_000 + 24 * 3_600_000
     old: Logs = {**OLD, "wrong": [in_a_day]}
     made = NotingFactory(NEW)

@@ -34,7 +34,8 @@ def unhurried(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def try_first(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Returns a function that sets which server clients try first, by its place among the bootstrap servers. The
-    others follow in turn. Otherwise the order is random."""
+    others follow in turn. Otherwise the order is random.
+    """
 
     def set_first(place: int) -> None:
         def turned(nodes: list[int], count: int) -> list[int]:

@@ -134,7 +134,8 @@ class TestRecordTimestamps(OnBroker, SourceConformanceSuite):
 
 class TestKafkaTimesInTheValue(OnBroker, EventTimeChecks, RunningChecks):
     """The event time is in the payload, where the source probes for it. Only checks of event times and of runs
-    are affected by that."""
+    are affected by that.
+    """
 
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(DISORDER_MS).with_timestamp_assigner(
         timestamp_assigner("/t", KafkaSource({"kafka.bootstrap.servers": "host:1", "subscribe": "t"}).schema)

@@ -33,7 +33,8 @@ def values(output: TaskRows) -> list[int]:
 
 def test_ke04_no_more_splits_is_said_of_bounded_reads_only(broker: KafkaBroker, topic: MakeTopic) -> None:
     """KE-04 adapted: the ranges of a bounded read are final. A stream goes on, whether it
-    discovers partitions or not."""
+    discovers partitions or not.
+    """
     name = topic()
     write(broker, name, range(3))
     for interval in ("0", "1 minute"):
@@ -51,7 +52,8 @@ def test_ke06_a_restored_split_goes_on_where_it_was(
     broker: KafkaBroker, topic: MakeTopic, start: str
 ) -> None:
     """KE-06 adapted: readers give no splits back. A restarted query goes on at its positions,
-    and not where it began."""
+    and not where it began.
+    """
     name = topic(2)
     write(broker, name, range(10), partitions=2)
     offsets = json.dumps({name: {"0": 4, "1": 10}}) if start == "offsets" else start
@@ -76,7 +78,8 @@ def test_kr02_a_reader_that_is_closed_in_the_middle_loses_no_row(
     broker: KafkaBroker, topic: MakeTopic
 ) -> None:
     """KR-02 adapted: nothing wakes a task, but Spark may end it at any point. The next task in its
-    process reads all records."""
+    process reads all records.
+    """
     name = topic()
     broker.write(name, [(0, 1000, None, b"%d" % i + b" " * 2000) for i in range(200)])
     made = source(broker, {"kafka.max.partition.fetch.bytes": "500"}, subscribe=name)
@@ -90,7 +93,8 @@ def test_kr02_a_reader_that_is_closed_in_the_middle_loses_no_row(
 
 def test_kr15_a_paused_split_goes_on_later(broker: KafkaBroker, topic: MakeTopic) -> None:
     """KR-15: a split is planned with an empty range and has no rows, while the other one is read to its end.
-    Then the split goes on."""
+    Then the split goes on.
+    """
     name = topic(2)
     write(broker, name, range(10), partitions=2)
     with running(source(broker, subscribe=name, startingOffsets="earliest")) as query:
@@ -126,7 +130,8 @@ def one_record(query: EnumeratorQuery, read_max: dict[str, int | None]) -> Plan:
 
 def test_ki04_no_record_is_behind_the_watermark(broker: KafkaBroker, topic: MakeTopic) -> None:
     """KI-04, I10: two partitions are read record by record, with a watermark after each record. No record is
-    behind the watermark."""
+    behind the watermark.
+    """
     name = topic(2)
     for partition, times in enumerate([(100, 200, 300), (150, 250, 350)]):
         broker.write(name, [(partition, time, None, b"v") for time in times])
@@ -155,7 +160,8 @@ def test_ki07_a_checkpoint_of_an_older_release_is_continued(
     broker: KafkaBroker, topic: MakeTopic, version: int
 ) -> None:
     """KI-07: 100 records were read before the checkpoint, and 100 came after it. Exactly the latter are
-    read, by fewer readers."""
+    read, by fewer readers.
+    """
     name = topic(2)
     write(broker, name, range(50), partitions=2)
     made = source(broker, subscribe=name, startingOffsets="earliest")

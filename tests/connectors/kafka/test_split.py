@@ -46,7 +46,8 @@ def test_a_split_has_a_range() -> None:
 
 def test_splits_for_readers_have_the_ids_of_their_topics() -> None:
     """KIP-516: splits of tasks have the topic ids of the state with which the batch ends. Unknown topics and topics
-    of old brokers have no id."""
+    of old brokers have no id.
+    """
     state = KafkaEnumeratorState({"t": AssignedTopic("id", (0, 1, 2), (2,)), "old": AssignedTopic("", (0,))})
     given = [KafkaPartitionSplit(*each) for each in (("t", 0), ("t", 2), ("old", 0), ("unknown", 0))]
     made = KafkaSource(LEAST).splits_for_readers(given, state)
@@ -58,7 +59,8 @@ def test_splits_for_readers_have_the_ids_of_their_topics() -> None:
 
 def test_a_batch_of_a_migrated_topic_is_replayed_by_name() -> None:
     """A batch that was planned on another cluster has a topic id that means nothing on the trusted one. It is read by
-    the name of the topic."""
+    the name of the topic.
+    """
     state = KafkaEnumeratorState({"t": AssignedTopic("id", (0,), (), "old cluster")})
     split = KafkaPartitionSplit("t", 0)
     for trusted, topic_id in ((None, "id"), ("new cluster", ""), ("old cluster", "id")):
@@ -82,7 +84,8 @@ def test_ks01_a_state_comes_back_equal(topics: dict[str, tuple[object, set[int]]
 @pytest.mark.parametrize("stops", [{}, {("t", 1): 0, ("t", 0): 7, ("u-1", 0): 2**62}])
 def test_ks01_stopping_offsets_come_back_equal(stops: dict[tuple[str, int], int]) -> None:
     """KS-01, KS-02: the ends of a bounded source come back equal, also if no partition has one,
-    or if one is offset 0."""
+    or if one is offset 0.
+    """
     offsets = {TopicPartition(*tp): offset for tp, offset in stops.items()}
     state = KafkaEnumeratorState({"t": AssignedTopic("id", (0, 1))}, True, offsets)
     stored = json.loads(json.dumps(STATES.serialize(state)))
@@ -186,7 +189,8 @@ def test_a_state_has_the_assigned_partitions() -> None:
 
 def test_a_state_keeps_the_orphans_of_a_recreated_topic() -> None:
     """I1: partitions that a new topic lacks are remembered as those of another log, until the new
-    topic has them, too."""
+    topic has them, too.
+    """
     zero, one, two = (TopicPartition("t", n) for n in range(3))
     state = KafkaEnumeratorState({"t": AssignedTopic("x", (0, 1, 2))}, True)
     state = state.with_successors({zero: "y"})
@@ -200,7 +204,8 @@ def test_a_state_keeps_the_orphans_of_a_recreated_topic() -> None:
 
 def test_a_state_leaves_out_topics_without_partitions() -> None:
     """A partition that was found and never planned is not in the checkpoint, and neither is a
-    topic without partitions."""
+    topic without partitions.
+    """
     state = KafkaEnumeratorState({"t": AssignedTopic("id", (0, 1)), "u": AssignedTopic("id", (0,))}, True)
     assert state.without({TopicPartition("t", 1), TopicPartition("u", 0)}) == KafkaEnumeratorState(
         {"t": AssignedTopic("id", (0,))}, True

@@ -35,7 +35,8 @@ def process(
     enumerator: KinesisSourceEnumerator, context: CoordinatorContext, *shards: int
 ) -> KinesisEnumeratorState:
     """Plans again and again as if the ranges of these shards had been processed, until the shards are
-    done. Returns the state."""
+    done. Returns the state.
+    """
     ends: dict[str, int] = {}
 
     def is_done() -> bool:
@@ -73,7 +74,8 @@ def restored(
 
 def test_kn04_a_restored_query_lists_all_shards(server: KinesisServer, stream: str) -> None:
     """KN-04 adapted: the listing does not begin behind the last shard that was seen, since only a whole one shows
-    which shards have expired. A shard that is done is still not read again."""
+    which shards have expired. A shard that is done is still not read again.
+    """
     server.create_stream(stream, 2)
     server.put(stream, numbered(0, 10, 2))
     server.split(stream, 0)
@@ -98,7 +100,8 @@ def test_kn04_a_restored_query_lists_all_shards(server: KinesisServer, stream: s
 
 def test_kn08_unknown_events_and_requests_change_nothing(server: KinesisServer, stream: str) -> None:
     """KN-08 adapted: a request for a split and an unknown event change nothing. No reader gives a split back, for
-    Spark reads a failed micro-batch again from its two offsets."""
+    Spark reads a failed micro-batch again from its two offsets.
+    """
     server.create_stream(stream, 2)
     server.put(stream, numbered(0, 10, 2))
     with SourceQuery(source_of(server, stream)) as query:
@@ -116,7 +119,8 @@ def test_kn08_unknown_events_and_requests_change_nothing(server: KinesisServer, 
 
 def test_kn10_shards_without_parents_are_begun_at_once(server: KinesisServer, stream: str) -> None:
     """KN-10 adapted: the order of parents and children cannot be turned off. Shards that have no order are all
-    begun by the first discovery, and never again."""
+    begun by the first discovery, and never again.
+    """
     server.create_stream(stream, 4)
     server.split(stream, 3)
     with SourceQuery(source_of(server, stream)) as query, query.enumerator() as (enumerator, splits):
@@ -145,7 +149,8 @@ def test_kn07_a_query_without_a_plan_keeps_its_position(server: KinesisServer, s
 
 def test_kn09_children_wait_for_all_their_parents(server: KinesisServer, stream: str) -> None:
     """KN-09, KN-11: shards 3 and 4 come from shard 0; shard 5 is shards 1 and 2 merged. A restored
-    enumerator waits, too."""
+    enumerator waits, too.
+    """
     server.create_stream(stream, 3)
     server.put(stream, numbered(0, 9, 3))
     server.split(stream, 0)

@@ -34,7 +34,8 @@ def test_pu02_the_splits_of_a_reader_that_fails_are_read_again(
     pulsar_server: PulsarServer, topic: str
 ) -> None:
     """PU-02 adapted: an unchanged listing adds no split, and a new partition adds one. The ranges of a task that was
-    killed while it read are planned again, with the same rows."""
+    killed while it read are planned again, with the same rows.
+    """
     pulsar_server.create_topic(topic, 3)
     writer = MessageWriter(pulsar_server, topic, 3)
     writer.put(batch=4)
@@ -59,7 +60,8 @@ def test_pu02_the_splits_of_a_reader_that_fails_are_read_again(
 
 def test_pu03_a_snapshot_has_the_partitions_of_all_readers(pulsar_server: PulsarServer, topic: str) -> None:
     """PU-03: before the discovery the state is empty. After it the state has all partitions, whichever reader they
-    belong to, and whether or not a task has run as that reader."""
+    belong to, and whether or not a task has run as that reader.
+    """
     pulsar_server.create_topic(topic, 3)
     names = frozenset(f"persistent://public/default/{topic}-partition-{number}" for number in range(3))
     context = CoordinatorContext(5, "localhost")
@@ -85,7 +87,8 @@ def test_pu05_a_stream_without_partitions_goes_on(
     pulsar_server: PulsarServer, topic: str, interval: str
 ) -> None:
     """PU-01 and PU-05 adapted: a stream without partitions reads nothing and goes on. It reads topics that are made
-    later only if discovery is periodic, and not if it is made once."""
+    later only if discovery is periodic, and not if it is made once.
+    """
     more = {
         "admin.url": pulsar_server.admin_url,
         "topicsPattern": f"{topic}-.*",
@@ -119,7 +122,8 @@ def test_pu06_a_topic_without_partitions_has_one_owner(pulsar_server: PulsarServ
 
 def test_pu07_no_split_makes_no_subscription(pulsar_server: PulsarServer, topic: str) -> None:
     """PU-07: a query without splits, and a reader without splits, make no subscription. A split that begins at the
-    latest message has nothing to read."""
+    latest message has nothing to read.
+    """
     pulsar_server.create_topic(topic, 1)
     partition = f"{topic}-partition-0"
     pulsar_server.put(partition, numbers(0, 3))
@@ -155,7 +159,8 @@ def test_the_prefix_names_the_subscriptions_of_readers(
 @pytest.mark.parametrize("bounded", [True, False])
 def test_pu09_the_only_split_is_paused(pulsar_server: PulsarServer, topic: str, bounded: bool) -> None:
     """PU-09: a range that ends where it begins has no rows, and another range of the same split has
-    its rows afterwards."""
+    its rows afterwards.
+    """
     pulsar_server.create_topic(topic, 1)
     pulsar_server.put(f"{topic}-partition-0", numbers(0, 10))
     source = PulsarSource(
@@ -170,7 +175,8 @@ def test_pu09_the_only_split_is_paused(pulsar_server: PulsarServer, topic: str, 
 
 def test_pu10_a_range_ends_at_a_publish_time(pulsar_server: PulsarServer, topic: str) -> None:
     """PU-10: one message comes before the time, and one after it. The first is read, and the next range
-    to that time is empty."""
+    to that time is empty.
+    """
     pulsar_server.create_topic(topic, 1)
     pulsar_server.put(f"{topic}-partition-0", [b"before"])
     time.sleep(0.01)

@@ -1,5 +1,6 @@
 """Outages of the network between a query and its external system. The query
-names each outage, and loses no record."""
+names each outage, and loses no record.
+"""
 
 from __future__ import annotations
 

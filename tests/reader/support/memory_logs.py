@@ -1,5 +1,6 @@
 """Logs in memory, and a source over them that can be aligned. The source has at most one fault, which the conformance
-suite must tell."""
+suite must tell.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ _numbers = itertools.count()
 @dataclass
 class Logs:
     """The event times of each log, which logs are gone, and whether all requests fail. An event time is ``None`` for
-    a record without one."""
+    a record without one.
+    """
 
     times: list[list[int | None]] = field(default_factory=list)
     gone: set[int] = field(default_factory=set)

@@ -38,7 +38,8 @@ def read(
 
 def test_a_schema_selects_columns(queries: KafkaQueries, topic: MakeTopic) -> None:
     """Facts 25 and 26: a schema of the user chooses columns, in a batch read and in a stream. Names may be in any
-    case and order, a column may be NOT NULL, and a schema may have no columns."""
+    case and order, a column may be NOT NULL, and a schema may have no columns.
+    """
     name = topic()
     written(queries, name, [b"a", None, b"c"])
     wanted = "Value binary, timestamp timestamp NOT NULL, PARTITION int"
@@ -101,7 +102,8 @@ def test_values_are_decoded_by_format_and_mode(queries: KafkaQueries, topic: Mak
 
 def test_a_query_is_aligned_by_a_decoded_column(queries: KafkaQueries, topic: MakeTopic) -> None:
     """I1, I3: a query is aligned by a field of the values, while all records have the same timestamp. A schema
-    without that field is refused."""
+    without that field is refused.
+    """
     name = topic(partitions=2)
     times = {0: range(0, 600, 2), 1: range(540, 600)}
     queries.broker.write(
@@ -141,7 +143,8 @@ def test_a_query_is_aligned_by_a_decoded_column(queries: KafkaQueries, topic: Ma
 
 def test_a_view_has_options_and_a_table_has_not(queries: KafkaQueries, topic: MakeTopic) -> None:
     """A table of the format is refused when it is created, because Spark forgets the options of a table of a Python
-    source. A temporary view keeps its options and can be read."""
+    source. A temporary view keeps its options and can be read.
+    """
     name = topic()
     written(queries, name, [b"a", b"b"])
     options = ", ".join(f"'{key}' '{value}'" for key, value in queries.kafka(name).items())

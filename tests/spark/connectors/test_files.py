@@ -1,5 +1,6 @@
 """Queries over ``flip27_files`` on a real Spark: compared with Spark's own sources, aligned, over Delta tables, and
-across restarts."""
+across restarts.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def test_parquet_is_read_as_by_spark_in_batch_and_in_parts(
     registered: SparkSession, shuffled: Path, tmp_path: Path
 ) -> None:
     """Parquet files have the same schema and rows as with Spark's own reader. A second run of a stream reads the
-    files that came meanwhile, and no row twice."""
+    files that came meanwhile, and no row twice.
+    """
     builtin = registered.read.parquet(str(shuffled))
     batch = registered.read.format("flip27_files").load(str(shuffled))
     assert batch.schema == builtin.schema
@@ -48,7 +50,8 @@ def test_parquet_is_read_as_by_spark_in_batch_and_in_parts(
 
 def counted(stream: DataFrame, checkpoint: Path) -> tuple[int, int]:
     """Returns the number of rows that hourly windows count with a delay of 90 minutes, and the greatest number of
-    rows of state."""
+    rows of state.
+    """
     counts: dict[Any, int] = {}
     windows = stream.withWatermark("time", "90 minutes").groupBy(window("time", "1 hour")).agg(count("*"))
 
@@ -66,7 +69,8 @@ def test_a_shuffled_backlog_in_event_time_order_loses_nothing(
     registered: SparkSession, shuffled: Path, tmp_path: Path
 ) -> None:
     """I4: a shuffled backlog loses no row with a max-drift of 30 minutes and a delay of 90 minutes, where a row group
-    spans 30 minutes. Spark's own source loses rows."""
+    spans 30 minutes. Spark's own source loses rows.
+    """
     schema = registered.read.parquet(str(shuffled)).schema
     builtin = registered.readStream.schema(schema).option("maxFilesPerTrigger", 4).parquet(str(shuffled))
     ours = (
@@ -87,7 +91,8 @@ def test_a_shuffled_backlog_in_event_time_order_loses_nothing(
 
 def test_a_delta_table_is_followed(registered: SparkSession, shuffled: Path, tmp_path: Path) -> None:
     """A stream reads the snapshot of a Delta table with a partition column, and then the rows that Spark appends to
-    it."""
+    it.
+    """
     table = tmp_path / "table"
     rows = registered.read.parquet(str(shuffled)).selectExpr("*", "id % 3 as part")
     rows.where("id < 1000").write.format("delta").partitionBy("part").save(str(table))
@@ -103,7 +108,8 @@ def test_a_delta_table_is_followed(registered: SparkSession, shuffled: Path, tmp
 
 def test_a_query_follows_changed_columns_of_a_delta_table(registered: SparkSession, tmp_path: Path) -> None:
     """When a column is added to a Delta table, a query of an older DataFrame fails, whether it runs or is started
-    later. A newer DataFrame reads the column. A DataFrame with a schema of the user is not affected."""
+    later. A newer DataFrame reads the column. A DataFrame with a schema of the user is not affected.
+    """
     table = str(tmp_path / "table")
     registered.range(10).write.format("delta").save(table)
 
@@ -130,7 +136,8 @@ def test_a_query_follows_changed_columns_of_a_delta_table(registered: SparkSessi
 
 def test_deletion_vectors_and_renamed_columns_are_applied(registered: SparkSession, tmp_path: Path) -> None:
     """A Delta table with deletion vectors and a renamed column is read in batch, and as a stream across a restart.
-    Splits bring the column names of the data files to the tasks."""
+    Splits bring the column names of the data files to the tasks.
+    """
     table = str(tmp_path / "table")
     rows = registered.range(10).coalesce(1).write.format("delta")
     rows.option("delta.enableDeletionVectors", "true").option("delta.columnMapping.mode", "name").save(table)

@@ -1,5 +1,6 @@
 """A hybrid source reads a Delta table of history and then the topic that the table was copied from, on a real Spark
-and a real broker."""
+and a real broker.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +88,8 @@ def seconds(begin: int, end: int, step: int = 1) -> list[int]:
 @pytest.mark.parametrize("aligned", [False, True])
 def test_the_seam_has_neither_gap_nor_double(queries: KafkaQueries, topic: MakeTopic, aligned: bool) -> None:
     """FLIP-150: a query reads the table, then the topic, and each record once. After a restart it reads records that
-    were written meanwhile."""
+    were written meanwhile.
+    """
     name = topic(2)
     query = history(queries, name, options=queries.aligned("10 s") if aligned else {})
     old, new = {0: seconds(0, 100), 1: seconds(0, 100, 2)}, {0: seconds(100, 160), 1: seconds(101, 160, 2)}
@@ -115,7 +117,8 @@ def test_the_seam_has_neither_gap_nor_double(queries: KafkaQueries, topic: MakeT
 def test_records_of_an_overlap_are_told_apart_by_position(queries: KafkaQueries, topic: MakeTopic) -> None:
     """With an overlap the topic is read from before the end of the table, and each record once. The table lacks
     some records that are older than its newest one, because the copying job stopped among records that are out of
-    order."""
+    order.
+    """
     name, draw = topic(2), random.Random(5)
     times = {p: [T0 + (i + draw.randrange(20)) * SECOND for i in range(150)] for p in range(2)}
     old = {p: ts[:90] for p, ts in times.items()}
@@ -133,7 +136,8 @@ def test_records_of_an_overlap_are_told_apart_by_position(queries: KafkaQueries,
 def test_an_exact_seam_is_at_offsets(queries: KafkaQueries, topic: MakeTopic) -> None:
     """With an exact seam the topic is read from the offsets at which the table ends, which tasks report. The table's
     event times cannot tell these offsets: they are an hour ahead and in no order. Partition 2 is not in the table at
-    all."""
+    all.
+    """
     name, draw = topic(3), random.Random(6)
     times = {p: [T0 + draw.randrange(300) * SECOND for _ in range(120)] for p in range(3)}
     query = history(queries, name, exact=True)
@@ -157,7 +161,8 @@ def test_a_query_killed_at_the_switch_neither_loses_nor_doubles(
 ) -> None:
     """HY-08, HY-17, HY-18: a query whose planner and workers are killed late in the history, at the switch and after
     it reads each record once. tests/connectors/hybrid/test_switch.py has all boundaries, three sources, and an empty
-    first source."""
+    first source.
+    """
     name = topic(2)
     query = history(queries, name, rows=40, options=queries.aligned("20 s"))
     copied(query, {p: seconds(0, 60) for p in range(2)}, rows_per_file=20)

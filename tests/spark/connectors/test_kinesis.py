@@ -1,5 +1,6 @@
 """Queries over ``flip27_kinesis`` on a real Spark: killed processes, enhanced fan-out, a group with Kafka, and a
-history in Delta."""
+history in Delta.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +73,8 @@ def test_ten_kills_with_resharding_between_lose_no_record(
     queries: KafkaQueries, server: KinesisServer
 ) -> None:
     """SX-08: a query that is killed at ten moments loses and doubles nothing. Shards are split and merged between the
-    kills."""
+    kills.
+    """
     writer = StreamWriter(server)
     options = {**server.options, **QUICK, **queries.aligned("1 hour"), "streamName": STREAM}
     changes: list[Callable[[], None]] = [
@@ -96,7 +98,8 @@ def test_ten_kills_with_resharding_between_lose_no_record(
 
 def test_enhanced_fan_out_reads_each_record_once(queries: KafkaQueries, server: KinesisServer) -> None:
     """With enhanced fan-out the driver registers one consumer, and tasks subscribe. Each record is read once, across
-    a restart and a split of a shard."""
+    a restart and a split of a shard.
+    """
     writer = StreamWriter(server)
     options = {"consumerMode": "efo", "consumerName": "spark", "maxRecordsPerTrigger": "40"}
     for splits in (False, True):
@@ -115,7 +118,8 @@ def test_kafka_and_kinesis_are_aligned_in_one_group(
     queries: KafkaQueries, server: KinesisServer, topic: Callable[..., str]
 ) -> None:
     """A Kafka topic and a Kinesis stream are aligned with each other in one query, by the timestamps of their
-    records."""
+    records.
+    """
     writer = StreamWriter(server)
     writer.put(120)
 
@@ -130,7 +134,8 @@ def test_a_delta_table_and_then_the_stream_have_each_record_once(
     queries: KafkaQueries, server: KinesisServer
 ) -> None:
     """A hybrid source reads a whole Delta table, and then the stream from the time at which the table ends. Each row
-    is read once, across restarts."""
+    is read once, across restarts.
+    """
     writer = StreamWriter(server)
     history, hour_ago = str(queries.folder / "history"), time.time_ns() // 1000 - 3_600_000_000
     rows = [

@@ -1,5 +1,6 @@
 """Queries over ``flip27_pulsar`` on a real Spark and a real server: killed processes, a group with Kafka, and a
-history in Delta."""
+history in Delta.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ class TopicWriter:
 
 def test_ten_kills_with_unloads_between_lose_no_message(queries: KafkaQueries, server: PulsarServer) -> None:
     """SX-08: a query that is killed at ten moments loses and doubles nothing. Partitions move to new ledgers between
-    the kills."""
+    the kills.
+    """
     writer, output = TopicWriter(server), queries.output()
     options = options_of(server, **queries.aligned("1 hour"))
 
@@ -85,7 +87,8 @@ def test_kafka_and_pulsar_are_aligned_in_one_group(
     queries: KafkaQueries, server: PulsarServer, topic: Callable[..., str]
 ) -> None:
     """PU-09: a Pulsar topic of one partition is paused while a Kafka topic of its group is behind, and is read
-    afterwards."""
+    afterwards.
+    """
     server.create_topic("single", 1)
     values = numbers(0, 120)
     server.put("single-partition-0", values, batch=7)
@@ -101,7 +104,8 @@ def test_a_delta_table_and_then_the_topic_have_each_message_once(
     queries: KafkaQueries, server: PulsarServer
 ) -> None:
     """A hybrid source reads a whole Delta table, and then the topic from the time at which the table ends. Each row
-    is read once, across restarts."""
+    is read once, across restarts.
+    """
     writer = TopicWriter(server)
     history, hour_ago = str(queries.folder / "history"), time.time_ns() // 1000 - 3_600_000_000
     rows: list[dict[str, Any]] = [

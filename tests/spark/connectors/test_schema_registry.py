@@ -1,5 +1,6 @@
 """Avro values with ids of a schema registry, from a real broker into a real Spark. A test server stands for the
-registry."""
+registry.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +72,8 @@ def test_values_of_two_schemas_are_aligned_by_a_field(
     queries: KafkaQueries, topic: Callable[..., str], server: RegistryServer
 ) -> None:
     """I1, I3: the example of docs/columns.md reads values of two schemas, aligned by one of their fields. The
-    registry fails at first. Its secret is in no file of the query."""
+    registry fails at first. Its secret is in no file of the query.
+    """
     name = topic(partitions=2)
     first = server.register("orders-value", FIRST)
     second = server.register("orders-value", SECOND_VERSION)

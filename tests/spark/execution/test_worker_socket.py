@@ -42,7 +42,8 @@ def test_after_tasks_of_ours_the_next_task_of_the_worker_does_not_wait_for_an_ac
     registered: SparkSession, tmp_path: Path
 ) -> None:
     """Fact 33: the JVM sends a task in two small writes, the second one after an acknowledgement of the first. Without
-    the option a worker is slow from its second or third task on."""
+    the option a worker is slow from its second or third task on.
+    """
     (tmp_path / "one.json").write_text('{"n": 1}\n')
     lines = registered.read.format("flip27_files").schema("n long").option("files.format", "json")
     frame = lines.load(str(tmp_path))

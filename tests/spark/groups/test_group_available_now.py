@@ -22,7 +22,8 @@ from watermark_alignment.table.table_writer import TableWriter
 
 class WaitingPlans:
     """Time that passes only while a plan waits inside ``latestOffset``. The heartbeats of other members run in that
-    time."""
+    time.
+    """
 
     STEP_MS = 10_000
 
@@ -65,7 +66,8 @@ def unreachable(_: GroupLog) -> list[tuple[int, Entry]]:
 def test_two_sources_of_one_query_reach_their_ends_together(make: Make) -> None:
     """I3, I11: two sources of one query read all their rows, and the early one comes near to the late one first.
     After each batch no source is ahead of the next row of the other by more than max-drift. Spark asks one after the
-    other, so no source waits in its answer for one that is asked after it."""
+    other, so no source waits in its answer for one that is asked after it.
+    """
     times = [*range(1, 401, 7)], [*range(201, 601, 7)]
     early, late = make({"a": times[0]}), make({"b": times[1]})
     for query in (early, late):
@@ -109,7 +111,8 @@ def test_a_run_held_by_others_alone_goes_on_after_the_timeout(
 
 def test_only_time_in_which_a_plan_waited_counts(make: Make, waiting: WaitingPlans) -> None:
     """Rule 8: only time in which a plan waited counts. Spark may run a batch of another source of the query for
-    hours, while the heartbeats of that source go on."""
+    hours, while the heartbeats of that source go on.
+    """
     slow, run = make({"a": [100, 1000]}), make({"b": [500]}, update_interval="10 ms")
     step(slow)
     run.coordinator.prepare_available_now()
@@ -141,7 +144,8 @@ def test_a_member_that_stands_still_is_given_up_where_each_look_ends_after_the_p
 ) -> None:
     """Rule 8: a member that stands still is given up, although each look at the table ends after the plan that began
     it. A plan waits 5 s for the table. How much of each look counts depends on when its thread runs, so the end may
-    be later than the timeout: ``until_it_moves`` allows ten of them."""
+    be later than the timeout: ``until_it_moves`` allows ten of them.
+    """
     slow, run = make({"a": [100]}), make({"b": [500]})
     step(slow)
     run.coordinator.prepare_available_now()
@@ -158,7 +162,8 @@ def wait_for_look(query: DrivenQuery) -> None:
 
 def test_a_member_whose_watermark_stands_in_ties_makes_progress(make: Make, waiting: WaitingPlans) -> None:
     """A member that reads many rows with one event time makes progress with each batch, although its watermark stands
-    still. The run does not give it up."""
+    still. The run does not give it up.
+    """
     slow, run = make({"a": [100] * 30 + [600]}, ReadLimits(max_rows=2)), make({"b": [500]})
     step(slow)
     run.coordinator.prepare_available_now()
@@ -211,7 +216,8 @@ def test_members_that_move_still_count(make: Make, waiting: WaitingPlans) -> Non
 
 def test_hold_leaves_rows_that_others_hold_to_the_next_run(make: Make) -> None:
     """Rule 8: with ``available-now`` set to ``hold`` a run ends, and leaves the rows that other members hold back to
-    the next run."""
+    the next run.
+    """
     slow, run = make({"a": [100]}), make({"b": [100, 500]}, available_now="hold")
     step(slow)
     run.coordinator.prepare_available_now()
@@ -224,7 +230,8 @@ def test_hold_leaves_rows_that_others_hold_to_the_next_run(make: Make) -> None:
 
 def test_the_plan_that_ends_a_run_frees_the_others(make: Make) -> None:
     """Rule 8: a source at its frozen end is finished for this run and holds no other member back, though its process
-    may still exist for a while."""
+    may still exist for a while.
+    """
     run, other = make({"a": [100]}), make({"b": [100, 500]})
     run.coordinator.prepare_available_now()
     assert [step(run), step(other), step(run), step(other)] == [[], [], [100], [100]]
@@ -236,7 +243,8 @@ def test_a_run_waits_once_for_an_outage_of_the_table(
     make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A run at its end waits for an outage of the table only once. Spark asks a source in every batch of the other
-    sources of its query, even if the source's own run is at its end."""
+    sources of its query, even if the source's own run is at its end.
+    """
     waits: list[tuple[float, float | None]] = []
     flush = TableWriter.flush
 

@@ -33,7 +33,8 @@ def unreachable(_: GroupLog) -> list[tuple[int, Entry]]:
 
 def test_a_member_all_of_whose_splits_are_idle_holds_nobody_and_comes_back(make: Make) -> None:
     """AL-02, AL-03, AL-04, AO-04: a member whose splits are all idle holds no other member back. When it gets data,
-    it holds them back with its own front, behind what they have read by then."""
+    it holds them back with its own front, behind what they have read by then.
+    """
     slow, fast = make({"a": [100]}), make({"b": [100, 500]})
     for query in (slow, fast, slow, fast):
         step(query)
@@ -62,7 +63,8 @@ def test_a_finished_member_holds_nobody(make: Make) -> None:
 
 def test_a_member_without_splits_keeps_its_last_watermark(make: Make) -> None:
     """Rule 7: a member without splits keeps its last watermark until it is told that no more splits come. A hybrid
-    source has no splits for a moment between two of its sources, and for ever at its end."""
+    source has no splits for a moment between two of its sources, and for ever at its end.
+    """
     query = make({"a": [100]})
     step(query)
     step(query)
@@ -87,7 +89,8 @@ def test_a_member_that_stops_leaves_at_once(make: Make) -> None:
 
 def test_a_member_that_dies_leaves_after_the_timeout(make: Make) -> None:
     """AL-20: a member that was killed counts until the source timeout is over, to the millisecond. Each reader
-    measures the timeout by its own clock, from when it first saw the entry."""
+    measures the timeout by its own clock, from when it first saw the entry.
+    """
     slow, fast = make({"a": [100]}), make({"b": [500]})
     assert [step(slow), step(fast), step(fast)] == [[], [], None]
     kill(slow)
@@ -99,7 +102,8 @@ def test_a_member_that_dies_leaves_after_the_timeout(make: Make) -> None:
 
 def test_a_member_in_a_long_batch_or_with_a_long_trigger_stays(make: Make) -> None:
     """A member stays in its group during a long batch or a long trigger interval. Its heartbeats go on although Spark
-    does not call it."""
+    does not call it.
+    """
     slow, fast = make({"a": [100]}, source_timeout="1 s"), make({"b": [500]}, source_timeout="1 s")
     assert [step(slow), step(fast), step(fast)] == [[], [], None]
     for _ in range(3):
@@ -112,7 +116,8 @@ def test_a_member_in_a_long_batch_or_with_a_long_trigger_stays(make: Make) -> No
 
 def test_a_new_member_sees_a_member_with_a_longer_timeout(make: Make, tmp_path: Path) -> None:
     """I3: a member that joins counts another one with a longer source timeout, whose last heartbeat may be older than
-    its own timeout."""
+    its own timeout.
+    """
     slow = make({"a": [100]}, source_timeout="1 h")
     assert step(slow) == []
     for commit in (tmp_path / "table" / "_delta_log").iterdir():
@@ -125,7 +130,8 @@ def test_a_new_member_sees_a_member_with_a_longer_timeout(make: Make, tmp_path: 
 
 def test_a_restarted_member_comes_back_with_the_watermark_of_its_offset(make: Make) -> None:
     """AL-19: a restarted member publishes the watermark of its offset. It is the same member in another run, so its
-    last entry from before the restart does not count beside the new one."""
+    last entry from before the restart does not count beside the new one.
+    """
     slow, fast = make({"a": [100, 104]}), make({"b": [500]})
     assert [step(slow), step(slow), step(fast)] == [[], [100, 104], []]
     kill(slow)
@@ -142,7 +148,8 @@ def test_a_restarted_member_keeps_its_watermark_until_it_publishes(
     make: Make, tmp_path: Path, is_forgotten: bool
 ) -> None:
     """I3: a restarted member keeps its watermark while the leader of one of its splits is silent, even if its last
-    entry is lost with the table."""
+    entry is lost with the table.
+    """
     slow, fast = make({"a": [100], "b": []}), make({"c": [500]})
     assert [step(slow), step(slow), step(fast)] == [[], [100], []]
     slow.world.silent.add("b")
@@ -161,7 +168,8 @@ def test_a_restarted_member_keeps_its_watermark_until_it_publishes(
 
 def test_a_member_that_left_has_its_watermark_when_it_comes_back(make: Make) -> None:
     """I3: a member that left its group comes back with the watermark that it had. Its offset alone tells only what
-    was read, and the next record of "b" is much later."""
+    was read, and the next record of "b" is much later.
+    """
     slow = make({"a": [100, 200, 300], "b": [100, 500]}, ReadLimits(max_rows=3))
     assert [step(slow), step(slow), step(slow)] == [[], [100, 200, 100], [300]]
     assert member_of(slow).entry.watermark == 299
@@ -174,7 +182,8 @@ def test_a_member_that_left_has_its_watermark_when_it_comes_back(make: Make) -> 
 
 def test_a_member_that_repeats_a_batch_keeps_its_watermark(make: Make) -> None:
     """I3: a restarted member that runs a batch again keeps its watermark. Spark asks it for the tasks of the batch
-    that was not committed, and for a plan only after that."""
+    that was not committed, and for a plan only after that.
+    """
     slow, fast = make({"a": [*range(100, 200, 10)]}, ReadLimits(max_rows=1)), make({"c": [500]})
     assert [step(slow), step(slow), step(fast)] == [[], [100], []]
     start, end = slow.offset, slow.coordinator.latest_offset(slow.offset, 1)
@@ -193,7 +202,8 @@ def test_a_restarted_member_has_its_watermark_once_it_can_read_the_table(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """I3: a restarted member that could not read the table keeps its last watermark once it can. No plan gives a
-    watermark because a leader is silent, and the offset gives no watermark because nothing was read."""
+    watermark because a leader is silent, and the offset gives no watermark because nothing was read.
+    """
     slow, fast = make({"a": [100]}), make({"c": [500]})
     assert [step(slow), step(fast)] == [[], []]
     slow.world.silent.add("a")
@@ -239,7 +249,8 @@ def test_a_member_that_may_run_unaligned_holds_nobody_once_it_does(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """I11: a member that begins to run unaligned holds no other member back. Otherwise its last aligned watermark
-    would count for ever, since its heartbeats go on."""
+    would count for ever, since its heartbeats go on.
+    """
     allowed = {"allow_unaligned": "true"}
     slow = make({"a": [*range(100, 200, 10)]}, ReadLimits(max_rows=1), LogEnumerator, **allowed)
     fast = make({"b": [500]})
@@ -253,7 +264,8 @@ def test_a_member_that_may_run_unaligned_holds_nobody_once_it_does(
 
 def test_al_09_a_query_that_was_never_asked_for_a_plan_is_no_member(make: Make) -> None:
     """A process that was never asked for a plan is no member of the group, even if it was asked for everything else.
-    Spark leaves such a process behind when a query fails to start."""
+    Spark leaves such a process behind when a query fails to start.
+    """
     leaked, fast = make({"a": [100]}), make({"b": [500]})
     leaked.coordinator.prepare_available_now()
     leaked.coordinator.report_latest_offset()
@@ -265,7 +277,8 @@ def test_a_table_that_cannot_be_read_keeps_the_last_minimum(
     make: Make, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rule 7: while the table cannot be read, queries go on with the last least watermark of the others. The failure
-    is logged once."""
+    is logged once.
+    """
     slow, fast = make({"a": [100]}), make({"b": [100, 500]})
     assert [step(slow), step(fast), step(slow), step(fast)] == [[], [], [100], [100]]
 
@@ -318,7 +331,8 @@ def test_a_table_that_nobody_can_write_keeps_the_last_minimum(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rule 7, I3: while the table cannot be written, all members go on with the last least watermark. No member
-    considers another one dead, however long the outage is."""
+    considers another one dead, however long the outage is.
+    """
     slow, fast = make({"a": [100, 104]}), make({"b": [100, 500]})
     assert [step(slow), step(fast), step(slow), step(fast)] == [[], [], [100, 104], [100]]
 

@@ -32,7 +32,8 @@ def write(folder: Path, times: list[int]) -> str:
 
 def test_a_long_batch_of_one_source_is_no_silence_of_it(registered: SparkSession, tmp_path: Path) -> None:
     """Rule 8, I4: in an AvailableNow run a source that is held back by the other source of its query does not go on
-    without it, although a batch takes longer than the source timeout."""
+    without it, although a batch takes longer than the source timeout.
+    """
     early = write(tmp_path / "early", [T0 + m * MINUTE for m in range(120)])
     late = write(tmp_path / "late", [T0 + HOUR + m * MINUTE for m in range(60)])
     options = {

@@ -1,5 +1,6 @@
 """How long an AvailableNow run waits for a member of its group, by the entries of the member that it reads. No JVM,
-no clock."""
+no clock.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ def wait() -> GroupWait:
 
 def test_a_member_without_new_entries_is_not_given_up(wait: GroupWait) -> None:
     """A member from which no entry comes is not given up, because it may have a longer source timeout and be unable
-    to write. When an entry comes again, the whole time counts."""
+    to write. When an entry comes again, the whole time counts.
+    """
     silent = entry("slow", 5, progress=1)
     for readable_ms in range(0, 10 * TIMEOUT_MS, 100):
         assert not wait.gives_up(silent, 7, readable_ms, readable_ms)
@@ -52,7 +54,8 @@ def test_time_in_which_the_group_cannot_be_read_does_not_count(wait: GroupWait) 
 
 def test_a_wait_without_reading_the_group_does_not_count_after_a_batch(wait: GroupWait) -> None:
     """A wait during which the group could not be read does not count, even if the group is read again during a later
-    batch that takes an hour."""
+    batch that takes an hour.
+    """
     slow = entry("slow", 5)
     for waited in range(0, 10 * TIMEOUT_MS, 100):
         assert not wait.gives_up(slow, waited // TIMEOUT_MS, waited, 0)
@@ -61,7 +64,8 @@ def test_a_wait_without_reading_the_group_does_not_count_after_a_batch(wait: Gro
 
 def test_looks_that_take_longer_than_a_plan_count(wait: GroupWait) -> None:
     """Time counts although each look at the group takes longer than a plan, such as 6 s. No such look ends within the
-    plan that waits for it."""
+    plan that waits for it.
+    """
     slow, given_up = entry("slow", 5), False
     for turn in range(1, 40):
         now, heard_until = turn * TIMEOUT_MS // 10, turn // 5 * TIMEOUT_MS // 2
@@ -84,7 +88,8 @@ def test_progress_begins_the_wait_anew(wait: GroupWait) -> None:
 
 def test_the_wait_for_one_goes_on_after_another_held_the_run(wait: GroupWait) -> None:
     """The wait for a member goes on after another member has held the run back for a while. So other members cannot
-    make the run wait for ever."""
+    make the run wait for ever.
+    """
     slow, passing = entry("slow", 5), entry("passing", 1)
     now, given_up = 0, False
     for turn in range(5):
@@ -99,7 +104,8 @@ def test_an_answer_is_held_back_for_some_time_even_with_a_short_update_interval(
     update_interval_ms: int,
 ) -> None:
     """A plan without progress of the awaited member holds its answer back for at least 50 ms, even with a short
-    update interval. Otherwise no time would count, and the run would make empty batches for ever."""
+    update interval. Otherwise no time would count, and the run would make empty batches for ever.
+    """
     options: Any = SimpleNamespace(source_timeout_ms=TIMEOUT_MS, update_interval_ms=update_interval_ms)
     now = [0.0]
     wait = GroupWait(options, monotonic=lambda: now[0])
@@ -113,7 +119,8 @@ def test_an_answer_is_held_back_for_some_time_even_with_a_short_update_interval(
 
 def test_a_tenth_of_the_time_counts_while_only_other_members_move(wait: GroupWait) -> None:
     """I11: while only other members move, about a tenth of the time counts for the wait. A member that never stands
-    still must not keep a run waiting for another one for ever."""
+    still must not keep a run waiting for another one for ever.
+    """
     options: Any = SimpleNamespace(source_timeout_ms=60_000, update_interval_ms=1000)
     now, waited = 0.0, 0.0
     wait = GroupWait(options, monotonic=lambda: now)

@@ -19,7 +19,8 @@ from watermark_alignment.planner import BACKLOG, GROUP
 
 def test_the_first_plan_of_a_run_only_announces_it(make: Make) -> None:
     """Rule 7: the first plan of a run only announces the run, so that no source of a query passes another one that
-    has not been asked yet."""
+    has not been asked yet.
+    """
     early, late = make({"a": [100, 105, 200]}), make({"b": [500]})
     assert step(late) == []
     assert step(early) == []
@@ -43,7 +44,8 @@ def test_a_run_with_nothing_to_read_announces_itself_without_a_batch(make: Make)
 
 def test_members_of_a_group_wait_for_each_other(make: Make) -> None:
     """I3, AL-12, AL-15: each member is read up to max-drift after the front of the other one. A member publishes the
-    front that it had before its last batch."""
+    front that it had before its last batch.
+    """
     one, two = make({"a": [100, 130, 160]}), make({"b": [105, 128, 150]})
     assert [step(one), step(two)] == [[], []]
     rounds = [(step(one), step(two)) for _ in range(4)]
@@ -52,7 +54,8 @@ def test_members_of_a_group_wait_for_each_other(make: Make) -> None:
 
 def test_max_drift_across_members_holds_at_its_boundary(make: Make) -> None:
     """Rule 2: a record at front + max-drift of the other member is read, and a record 1 ms later is not. This holds
-    with an out-of-orderness, too."""
+    with an out-of-orderness, too.
+    """
     slow = make({"a": [100]}, out_of_orderness="5 ms")
     fast = make({"b": [100, 110, 111]}, out_of_orderness="5 ms")
     assert [step(slow), step(fast), step(slow), step(fast)] == [[], [], [100], [100, 110]]
@@ -61,7 +64,8 @@ def test_max_drift_across_members_holds_at_its_boundary(make: Make) -> None:
 
 def test_drift_is_that_from_the_slowest_of_the_group(make: Make) -> None:
     """I3: the recorded drift of a member is measured from the slowest member of the group, also when a member that is
-    further behind has come."""
+    further behind has come.
+    """
     fast = make({"b": [500, 501]})
     assert [step(fast), step(fast)] == [[], [500, 501]]
     slow = make({"a": [100]})
@@ -109,7 +113,8 @@ def test_the_group_is_named_where_it_binds_and_the_backlog_where_that_does(make:
 @pytest.mark.parametrize("name", ["group", "backlog"])
 def test_a_split_may_have_the_name_of_the_group_or_the_backlog(make: Make, name: str) -> None:
     """I11: a split may be named "group" or "backlog". A member that such a split of its own holds back does not wait
-    for other members."""
+    for other members.
+    """
     alone = make({"other": [100, 500], name: [100]}, ReadLimits(max_rows=10))
     holders = held_by(alone)
     assert [step(alone), step(alone), step(alone)] == [[], [100, 100], None]
@@ -132,7 +137,8 @@ def test_the_group_is_read_once_in_an_interval_unless_it_holds(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rule 7: the watermarks are at most update-interval old, and are read again before another member holds a plan
-    back."""
+    back.
+    """
     looks: list[Membership] = []
     look = Membership.look
 
@@ -166,7 +172,8 @@ def test_a_held_source_does_not_delay_the_other_sources_of_its_query(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A source that the group holds back does not delay the other source of its query, which Spark asks after it in
-    every batch. It makes a plan each time while the other source moves, and fewer plans after that."""
+    every batch. It makes a plan each time while the other source moves, and fewer plans after that.
+    """
     rests: list[float] = []
 
     costly = itertools.count().__next__  # each plan costs a second

@@ -41,7 +41,8 @@ SOON = {"scan.watermark.alignment.update-interval": "100 ms"}
 
 def test_a_join_of_topics_hours_apart_is_aligned(queries: KafkaQueries, topic: MakeTopic) -> None:
     """I3, I4, rule 8: a join of clicks and orders, which are two topics of two hours, finds every pair with a delay
-    just above max-drift. The run comes to its end by itself."""
+    just above max-drift. The run comes to its end by itself.
+    """
     clicks, orders = topic(2), topic(1)
     minutes = range(0, 2 * 60, 3)
     queries.broker.write(
@@ -69,7 +70,8 @@ def test_a_join_of_topics_hours_apart_is_aligned(queries: KafkaQueries, topic: M
 
 def leads(rows: list[dict[str, Any]]) -> float:
     """Returns how far (ms), at most, one source was read ahead of the published watermarks of the others. Fails if no
-    source was read after another one had published."""
+    source was read after another one had published.
+    """
     said: dict[str, dict[str, float]] = {}
     found: list[float] = []
     for row in sorted(rows, key=lambda row: row["recorded_at"]):
@@ -83,7 +85,8 @@ def leads(rows: list[dict[str, Any]]) -> float:
 
 def test_kafka_and_files_in_two_queries_are_aligned(queries: KafkaQueries, topic: MakeTopic) -> None:
     """I3: files wait for a Kafka topic of their group that is behind. When the query of the topic is stopped, its
-    source leaves the group, and the files are read."""
+    source leaves the group, and the files are read.
+    """
     name, folder = topic(1), queries.folder / "files"
     queries.broker.write(name, records(0, [T0, T0 + MINUTE]))
     write_files(folder)
@@ -154,7 +157,8 @@ def kill_all(process: subprocess.Popen[bytes]) -> None:
 
 def test_a_group_goes_on_after_one_process_is_killed(queries: KafkaQueries, topic: MakeTopic) -> None:
     """I3, AL-20: rows that a source in another process holds back are read after that process was killed, but not
-    before the source timeout has passed since its last entry. A query that is stopped leaves its group."""
+    before the source timeout has passed since its last entry. A query that is stopped leaves its group.
+    """
     slow, fast = topic(1), topic(1)
     queries.broker.write(slow, records(0, [T0]))
     queries.broker.write(fast, records(0, [T0, T0 + DRIFT, T0 + DRIFT + 1, T0 + HOUR]))

@@ -34,7 +34,8 @@ def test_al_14_of_two_live_holders_of_one_id_the_younger_fails(make: Make) -> No
 
 def test_a_source_can_take_the_id_of_a_dead_one(make: Make) -> None:
     """A source can take the id of a killed source at once. An entry that has not timed out yet does not prove that
-    its process is alive."""
+    its process is alive.
+    """
     dead, new = make({"a": [100]}, source_id="clicks"), make({"b": [100]}, source_id="clicks")
     step(dead)
     step(dead)
@@ -44,7 +45,8 @@ def test_a_source_can_take_the_id_of_a_dead_one(make: Make) -> None:
 
 def test_the_two_processes_of_a_self_join_are_two_members(make: Make) -> None:
     """Fact 18: the two processes of a self-join are two members of the group. They have one definition, and each has
-    its own lineage."""
+    its own lineage.
+    """
     one, two = make({"a": [100]}, source_id="clicks"), make({"b": [100, 101]}, source_id="clicks")
     object.__setattr__(two.spec, "definition", one.spec.definition)
     meet(one, two)
@@ -54,7 +56,8 @@ def test_the_two_processes_of_a_self_join_are_two_members(make: Make) -> None:
 
 def test_a_copied_checkpoint_is_noticed(make: Make) -> None:
     """Two live processes with one lineage, which come from a copied checkpoint, are noticed. The one whose place was
-    taken fails when it plans again."""
+    taken fails when it plans again.
+    """
     original, copy = make({"a": [100]}), make({"a": [100]})
     step(original)
     copy.offset = original.offset

@@ -44,7 +44,8 @@ def logs(broker: KafkaBroker) -> Iterator[list[RandomTopic]]:
 
 def drawn(logs: list[RandomTopic], case: str) -> OptionSets:
     """Returns the random option sets of a case, which reads one topic, or seldom two. The last topic, which has an
-    open transaction, is chosen more often than the others."""
+    open transaction, is chosen more often than the others.
+    """
     rng = random.Random(f"{SEED}-{case}")
     chosen = rng.sample(logs, 2 if rng.random() < 0.2 else 1)
     return OptionSets(rng, [logs[-1]] if rng.random() < 0.15 else chosen)
@@ -69,7 +70,8 @@ def check_until_both_succeed(queries: KafkaQueries, draw: Callable[[], dict[str,
 @pytest.mark.parametrize("case", range(BATCH_READS))
 def test_batch_reads_give_the_same_rows(queries: KafkaQueries, logs: list[RandomTopic], case: int) -> None:
     """SK-15, SK-16, SK-20, SK-33: batch reads through both sources return rows that are equal in every column, or
-    both fail for the same reason. Each case has a read that succeeds."""
+    both fail for the same reason. Each case has a read that succeeds.
+    """
 
     def read(source: str, options: Mapping[str, str]) -> Batches:
         return [rows(queries.spark.read.format(source).options(**options).load())]
@@ -80,7 +82,8 @@ def test_batch_reads_give_the_same_rows(queries: KafkaQueries, logs: list[Random
 @pytest.mark.parametrize("case", range(STREAMS))
 def test_streams_have_the_same_batches(queries: KafkaQueries, logs: list[RandomTopic], case: int) -> None:
     """SK-01, SK-04: AvailableNow runs with a read limit have the same rows in each batch with both sources, or both
-    fail for the same reason. Each case has a run that succeeds."""
+    fail for the same reason. Each case has a run that succeeds.
+    """
 
     def read(source: str, options: Mapping[str, str]) -> Batches:
         stream = queries.spark.readStream.format(source).options(**options).load()

@@ -1,5 +1,6 @@
 """Read limits and triggers in this project's Kafka source and in Spark's built-in one. Each test runs on both
-sources."""
+sources.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ def test_a_limit_is_divided_by_size_and_small_shares_are_rounded_up(
     queries: KafkaQueries, topic: MakeTopic, source: str
 ) -> None:
     """SK-04: a limit is divided among partitions by the number of records that are left in each. A share below one
-    record is rounded up. This holds across a restart with the same checkpoint, too."""
+    record is rounded up. This holds across a restart with the same checkpoint, too.
+    """
     name = topic(3)
     write_at_once(queries, name, {0: 40, 1: 11, 2: 1})
     stream, checkpoint = queries.stream(name, {"maxOffsetsPerTrigger": "10"}, source), queries.folder / "c"
@@ -65,7 +67,8 @@ def test_trigger_once_reads_everything_whatever_the_limits(
     queries: KafkaQueries, topic: MakeTopic, source: str
 ) -> None:
     """SK-05: Trigger.Once reads everything in one batch, whatever the limits. The next run reads what has come since,
-    even if that is less than the minimum."""
+    even if that is less than the minimum.
+    """
     name = topic(2)
     write_at_once(queries, name, {0: 20, 1: 4})
     limits = {"maxOffsetsPerTrigger": "15", "minOffsetsPerTrigger": "12", "maxTriggerDelay": "1h"}
@@ -132,7 +135,8 @@ def test_available_now_reads_records_below_the_minimum(
     queries: KafkaQueries, topic: MakeTopic, source: str, runs: list[list[int]]
 ) -> None:
     """SK-08: the first batch of a run does not wait for the minimum. With AvailableNow the built-in source leaves
-    records below the minimum to the next run. This project's source reads them in the same run."""
+    records below the minimum to the next run. This project's source reads them in the same run.
+    """
     name = topic()
     write_at_once(queries, name, {0: 12})
     limits = {"minOffsetsPerTrigger": "4", "maxOffsetsPerTrigger": "5"}
@@ -153,7 +157,8 @@ def test_the_greatest_limit_does_not_overflow(queries: KafkaQueries, topic: Make
 @both_formats
 def test_the_progress_shows_the_true_end(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
     """SK-34: ``latestOffset`` in the progress is the end of the log in Spark's JSON form, even if a limit lets the
-    batch end before it."""
+    batch end before it.
+    """
     name = topic(2)
     write_at_once(queries, name, {0: 4, 1: 2})
     running = Collected(queries.stream(name, {"maxOffsetsPerTrigger": "3"}, source), queries.folder / "c")

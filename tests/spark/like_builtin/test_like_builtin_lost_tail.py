@@ -1,5 +1,6 @@
 """A partition loses its last records during an AvailableNow run. The test runs on Spark's built-in source and on this
-project's."""
+project's.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def fragile() -> Iterator[KafkaBroker]:
 
 def written(broker: KafkaBroker, topic: str) -> tuple[Path, int]:
     """Creates and fills a topic. Returns its log file on the broker's disk, and the length (bytes) that the file had
-    before the last records were written."""
+    before the last records were written.
+    """
     broker.create_topic(topic, 1)
     broker.write(topic, records(0, [T0] * FIRST))
     assert broker._home is not None
@@ -42,7 +44,8 @@ def test_an_available_now_run_fails_when_a_partition_loses_its_tail(
     queries: KafkaQueries, fragile: KafkaBroker, source: str
 ) -> None:
     """The run fails even with ``failOnDataLoss`` false. The shortened log file stands for a restored disk, and
-    for an unclean leader election, too."""
+    for an unclean leader election, too.
+    """
     queries = replace(queries, broker=fragile)
     log, length = written(fragile, f"tail-{source}")
     options = {"maxOffsetsPerTrigger": "5", "failOnDataLoss": "false"}

@@ -1,5 +1,6 @@
 """Where reading begins and ends, in this project's Kafka source and in Spark's built-in one. Each test runs on both
-sources."""
+sources.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ MakeTopic = Callable[..., str]
 @pytest.fixture
 def steps(queries: KafkaQueries, topic: MakeTopic) -> str:
     """A topic with ten records in each of two partitions, at T0 + 0, 10, ..., 90 ms. Those of the second partition
-    are 5 ms later."""
+    are 5 ms later.
+    """
     name = topic(2)
     for partition in (0, 1):
         queries.broker.write(name, records(partition, [T0 + 5 * partition + 10 * n for n in range(10)]))
@@ -58,7 +60,8 @@ def test_one_time_comes_before_times_by_partition_and_these_before_offsets(
     queries: KafkaQueries, steps: str, source: str
 ) -> None:
     """SK-15: a time for all partitions overrides times by partition, and these override offsets. This holds for the
-    beginning and for the end."""
+    beginning and for the end.
+    """
     start = {"startingOffsets": offsets(steps, 7, 8)}
     assert begins(queries, steps, source, **start) == [7, 8]
     start["startingOffsetsByTimestamp"] = offsets(steps, T0 + 20, T0 + 30)
@@ -78,7 +81,8 @@ def test_a_time_after_all_records_is_treated_as_in_spark(
     queries: KafkaQueries, steps: str, source: str
 ) -> None:
     """SK-16, SK-13: an ending time after the last record means the end of the partition. A starting time after the
-    last record is an error, or with the strategy ``latest`` the end of the partition."""
+    last record is an error, or with the strategy ``latest`` the end of the partition.
+    """
     late = {"startingOffsetsByTimestamp": offsets(steps, T0 + 20, T0 + 1000)}
     assert read(queries, steps, source, endingTimestamp=str(T0 + 92)) == [[*range(10)], [*range(9)]]
     assert "No offset matched from request" in failure(lambda: read(queries, steps, source, **late))
@@ -91,7 +95,8 @@ def test_a_stream_from_a_time_without_a_record_is_treated_as_in_spark(
     queries: KafkaQueries, steps: str, source: str
 ) -> None:
     """SK-13, not KO-03: a stream fails if a partition has no record after its starting time. With the strategy
-    ``latest`` the stream begins at the end of that partition, and reads later records."""
+    ``latest`` the stream begins at the end of that partition, and reads later records.
+    """
     options, checkpoint = {"startingTimestamp": str(T0 + 92)}, queries.folder / "c"
     assert "No offset matched from request" in failure(
         lambda: collect(queries.stream(steps, options, source), queries.folder / "failed")
@@ -124,7 +129,8 @@ def test_a_batch_read_neither_begins_at_the_end_nor_ends_at_the_beginning(
     queries: KafkaQueries, source: str, option: str, value: str, said: str
 ) -> None:
     """SK-20: a batch read that begins at the latest or ends at the earliest offset is refused. If that is the offset
-    of one partition, the error names the partition."""
+    of one partition, the error names the partition.
+    """
     assert said.lower() in refusal(queries, source, {"subscribe": "t", option: value}, bounded=True).lower()
 
 
@@ -132,7 +138,8 @@ def test_a_batch_read_neither_begins_at_the_end_nor_ends_at_the_beginning(
 @pytest.mark.parametrize("text", ["soon", "[1]", '{"a":0}', '{"a":{"x":1}}', '{"a":{"0":"x"}}'])
 def test_offsets_of_a_wrong_shape_are_refused(queries: KafkaQueries, source: str, text: str) -> None:
     """SK-40: both sources refuse offsets of a wrong shape. The error of this project's source shows the right
-    shape."""
+    shape.
+    """
     said = refusal(queries, source, {"subscribe": "t", "startingOffsets": text}, bounded=True)
     assert source == BUILT_IN or '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}' in said
 
@@ -142,7 +149,8 @@ def test_a_batch_read_fixes_its_offsets_when_it_is_executed(
     queries: KafkaQueries, steps: str, source: str
 ) -> None:
     """SK-21: a batch read goes from the earliest to the latest offset at the time of its execution, not of
-    ``load()``. A union of it with itself has each row twice."""
+    ``load()``. A union of it with itself has each row twice.
+    """
     given = {"kafka.bootstrap.servers": queries.broker.bootstrap_servers, "subscribe": steps}
     frame = queries.spark.read.format(source).options(**given).load()
     queries.broker.write(steps, records(0, [T0, T0]))
@@ -157,7 +165,8 @@ def test_offsets_and_times_name_exactly_the_partitions_that_are_read(
     queries: KafkaQueries, steps: str, source: str
 ) -> None:
     """SK-33, not KO-04: offsets and times for too few partitions fail a batch read, and offsets for too few
-    partitions fail a stream. Offsets for too many partitions fail a batch read."""
+    partitions fail a stream. Offsets for too many partitions fail a batch read.
+    """
     mismatch = "Specified: .*Assigned: "
     for option in (
         "startingOffsets",
@@ -177,7 +186,8 @@ def test_offsets_and_times_name_exactly_the_partitions_that_are_read(
 @both_formats
 def test_a_start_after_the_end_is_an_error(queries: KafkaQueries, steps: str, source: str) -> None:
     """SK-33: a beginning after the end is an error, whether both are offsets, or one is found by time or is the end
-    of the log."""
+    of the log.
+    """
     both = {"startingOffsets": offsets(steps, 5, 5), "endingOffsets": offsets(steps, 6, 4)}
     said = failure(lambda: read(queries, steps, source, **both))
     assert "start offset 5" in said
@@ -194,7 +204,8 @@ def test_a_start_after_the_end_is_an_error(queries: KafkaQueries, steps: str, so
 @both_formats
 def test_a_batch_read_beyond_the_log_fails(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
     """SK-26, SK-33: offsets outside the log fail a batch read. With ``failOnDataLoss`` false the batch read has the
-    records that exist. An empty range outside the log is no error."""
+    records that exist. An empty range outside the log is no error.
+    """
     name = topic(2)  # offsets 30 to 49 and 0 to 9
     queries.broker.write(name, records(0, [T0] * 50) + records(1, [T0] * 10))
     with closing(KafkaAdminClient(bootstrap_servers=queries.broker.bootstrap_servers)) as admin:

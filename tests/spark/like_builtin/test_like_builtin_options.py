@@ -1,5 +1,6 @@
 """Options that this project's Kafka source and Spark's built-in one accept and refuse. Most tests run on both
-sources."""
+sources.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +68,8 @@ def servers(queries: KafkaQueries) -> dict[str, str]:
 
 def test_the_list_of_built_in_options_is_that_of_spark(registered: SparkSession) -> None:
     """The list of built-in options has exactly the read options of the installed Spark. A release of Spark with a new
-    option fails this test."""
+    option fails this test.
+    """
     jvm = cast(Any, registered)._jvm
     loader = jvm.Thread.currentThread().getContextClassLoader()
     provider = loader.loadClass("org.apache.spark.sql.kafka010.KafkaSourceProvider$")
@@ -180,7 +182,8 @@ def test_limits_have_no_effect_on_a_batch_read(queries: KafkaQueries, topic: Mak
 @both_formats
 def test_both_isolation_levels_are_taken(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
     """SK-39: both isolation levels of Kafka are accepted, and no other value. ``groupIdPrefix`` and
-    ``kafka.group.id`` are accepted."""
+    ``kafka.group.id`` are accepted.
+    """
     name = topic()
     queries.broker.write(name, records(0, [T0]))
     level = "kafka.isolation.level"

@@ -1,5 +1,6 @@
 """Rows, transactions and tasks in this project's Kafka source and in Spark's built-in one. Each test runs on both
-sources."""
+sources.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ MakeTopic = Callable[..., str]
 @both_formats
 def test_headers_are_a_column_if_asked_for(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
     """SK-22: column ``headers`` is null for a record without headers, and keeps the order of headers with one key.
-    KI-01: column ``timestamp`` has the times of the records."""
+    KI-01: column ``timestamp`` has the times of the records.
+    """
     name = topic()
     pairs = [("a", b"1"), ("b", b""), ("a", b"2")]
     queries.broker.write(name, [(0, T0, b"k", b"v"), (0, T0 + 1, b"k", b"v", pairs)])
@@ -43,7 +45,8 @@ def test_rows_of_transactions_are_those_of_spark(
     queries: KafkaQueries, topic: MakeTopic, source: str
 ) -> None:
     """SK-29: ``read_committed`` reads records of committed transactions only. ``read_uncommitted`` reads those of
-    open and aborted transactions, too."""
+    open and aborted transactions, too.
+    """
     name = topic()
     settings = {"bootstrap_servers": queries.broker.bootstrap_servers, "transactional_id": name}
 
@@ -101,7 +104,8 @@ def test_ranges_are_cut_where_spark_cuts_them(
     pieces: set[tuple[int, int, int]],
 ) -> None:
     """SK-31: ``minPartitions`` cuts ranges at the same offsets in both sources. The last piece of a range takes the
-    remainder."""
+    remainder.
+    """
     name = topic(len(ends))
     queries.broker.write(name, [r for p in range(len(ends)) for r in records(p, [T0] * 21)])
     start, end = (json.dumps({name: {str(p): pair[side] for p, pair in enumerate(ends)}}) for side in (0, 1))
@@ -130,7 +134,8 @@ def test_two_topics_are_read_to_their_ends(
     queries: KafkaQueries, topic: MakeTopic, source: str, group: Mapping[str, str]
 ) -> None:
     """KI-02, KI-03: two topics are read to their ends by more tasks than they have partitions, with and without a
-    group id. Partition p has the values p to 9, and each value comes once."""
+    group id. Partition p has the values p to 9, and each value comes once.
+    """
     names = [topic(10), topic(10)]
     for name in names:
         queries.broker.write(name, [(p, T0, None, b"%d" % i) for p in range(10) for i in range(p, 10)])

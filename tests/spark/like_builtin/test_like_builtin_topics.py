@@ -1,5 +1,6 @@
 """Topics are created, grow, lose records and are deleted. Most tests run on this project's Kafka source and on
-Spark's built-in one."""
+Spark's built-in one.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ def test_an_available_now_run_fails_if_its_topic_is_recreated_with_fewer_partiti
 @both_formats
 def test_nothing_is_lost_or_doubled_across_runs(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
     """SK-12: two runs read each record once, also records that were written between the runs. With subscribe and
-    subscribePattern the second run reads new partitions, too; with assign it does not."""
+    subscribePattern the second run reads new partitions, too; with assign it does not.
+    """
     name = topic(2)
     fill(queries, name, 2, 3)
     by = {"subscribe": name, "subscribePattern": f"{name}$", "assign": json.dumps({name: [0, 1]})}
@@ -77,7 +79,8 @@ def test_a_checkpoint_takes_another_subscription(
 ) -> None:
     """A topic that is new in a changed subscription is read from its beginning. A topic that is no longer in it fails
     the query. With ``failOnDataLoss`` false that topic is forgotten, and read from its beginning when it is named
-    again."""
+    again.
+    """
     one, other = topic(), topic()
     for name in (one, other):
         fill(queries, name, 1, 2)
@@ -102,7 +105,8 @@ def test_a_pattern_follows_deleted_and_new_topics(
     queries: KafkaQueries, topic: MakeTopic, source: str
 ) -> None:
     """SK-24, SK-27: with ``failOnDataLoss`` false a topic of a pattern can be deleted and another one created. No
-    offset in the offset log is empty."""
+    offset in the offset log is empty.
+    """
     prefix = topic()
     first, second = f"{prefix}-first", f"{prefix}-second"
     queries.broker.create_topic(first)
@@ -123,7 +127,8 @@ def test_a_recreated_topic_with_fewer_records_is_lost_data(
     queries: KafkaQueries, topic: MakeTopic, source: str
 ) -> None:
     """SK-25: a topic that was deleted and created again with fewer records fails the next run. The error names the
-    offset that was reached and the end of the new topic."""
+    offset that was reached and the end of the new topic.
+    """
     name = topic()
     fill(queries, name, 1, 2)
     stream = queries.stream("", {"subscribePattern": f"{name}$"}, source)
@@ -138,7 +143,8 @@ def test_a_recreated_topic_with_fewer_records_is_lost_data(
 @both_formats
 def test_aged_out_records_are_lost_data(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
     """SK-26: records that were deleted before they were read fail a batch read. With ``failOnDataLoss`` false a batch
-    read and a stream have each remaining record once."""
+    read and a stream have each remaining record once.
+    """
     name = topic()
     fill(queries, name, 1, 50)
     with closing(KafkaAdminClient(bootstrap_servers=queries.broker.bootstrap_servers)) as admin:
@@ -156,7 +162,8 @@ def test_each_run_reads_a_topic_that_was_recreated_between_runs(
     queries: KafkaQueries, topic: MakeTopic
 ) -> None:
     """SK-26: a topic is deleted and created again after each of four runs. With ``failOnDataLoss`` false each run
-    reads each row of the topic that exists at the time once."""
+    reads each row of the topic that exists at the time once.
+    """
     name = topic(2)
     stream = queries.stream(name, {"failOnDataLoss": "false", "maxOffsetsPerTrigger": "7"})
     made: list[pa.Table] = []

@@ -16,7 +16,8 @@ from tests.spark.support.driven_query import DrivenQuery
 
 def test_available_now_reads_all_that_was_there_and_no_more(make: Callable[..., DrivenQuery]) -> None:
     """AO-06, AO-07, PY-06, I11: an AvailableNow run reads the rows that existed at its beginning, and no later ones.
-    A split at its end is finished, so that it holds no other split back."""
+    A split at its end is finished, so that it holds no other split back.
+    """
     query = make({"a": [1, 2, 3], "b": [1, 900]})
     query.coordinator.prepare_available_now()
     query.step(limit=2)
@@ -69,7 +70,8 @@ def test_available_now_fails_when_a_log_loses_its_tail(
     make: Callable[..., DrivenQuery], aligned: bool
 ) -> None:
     """I11: an AvailableNow run fails when a log loses its tail, and does not end as if all had been read. After
-    the next run all existing rows have been read."""
+    the next run all existing rows have been read.
+    """
     query = make({"a": [1, 2, 3, 4], "b": [1, 2, 3, 4, 5, 6, 7, 8]}, aligned)
     query.coordinator.prepare_available_now()
     query.step(limit=2)
@@ -88,7 +90,8 @@ def test_available_now_treats_an_end_that_falls_back_as_spark_does(
     make: Callable[..., DrivenQuery],
 ) -> None:
     """An AvailableNow run waits when the end of a log falls back for a moment, since a new leader may not have caught
-    up when it answers first. Meanwhile the split is neither read nor finished."""
+    up when it answers first. Meanwhile the split is neither read nor finished.
+    """
     query = make({"a": [1, 2, 30, 40]}, max_drift="10 ms")
     query.coordinator.prepare_available_now()
     assert query.step(limit=2) == [("a", 1), ("a", 2)]
@@ -112,7 +115,8 @@ def test_rows_that_are_lost_after_the_frozen_end_do_not_fail_the_run(
     make: Callable[..., DrivenQuery], reached: bool
 ) -> None:
     """An AvailableNow run does not fail when a log loses rows that came after the run began. The run has reached its
-    frozen end by then, or not."""
+    frozen end by then, or not.
+    """
     query = make({"a": [1, 2, 3, 4]})
     query.coordinator.prepare_available_now()
     query.step(limit=2)
@@ -152,7 +156,8 @@ def test_available_now_hold_leaves_held_rows_to_the_next_run(
 @pytest.mark.parametrize("aligned", [True, False])
 def test_available_now_waits_for_no_least_rows(make: Callable[..., DrivenQuery], aligned: bool) -> None:
     """I11: an AvailableNow run reaches its end, although its last batch has fewer rows than
-    ``minOffsetsPerTrigger``."""
+    ``minOffsetsPerTrigger``.
+    """
     query = make({"a": [1, 2, 3, 4, 5]}, aligned, ReadLimits(max_rows=3, min_rows=3))
     query.coordinator.prepare_available_now()
     while query.step(limit=3) is not None:
@@ -162,7 +167,8 @@ def test_available_now_waits_for_no_least_rows(make: Callable[..., DrivenQuery],
 
 def test_available_now_freezes_after_the_first_look(make: Callable[..., DrivenQuery]) -> None:
     """SK-02: an AvailableNow run calls ``freeze`` of the enumerator once, after its first look at the splits. From
-    then on no split may vanish. Other triggers do not call it."""
+    then on no split may vanish. Other triggers do not call it.
+    """
     query = make({"a": [1, 2]})
     query.step()
     assert "freeze" not in query.world.calls

@@ -1,5 +1,6 @@
 """An enumerator with a backlog assigns what the next batch may read. Splits that were read to their ends leave the
-offset. No JVM."""
+offset. No JVM.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ def read_all(query: DrivenQuery) -> list[list[tuple[str, int | None]]]:
 @pytest.mark.parametrize("aligned", [True, False])
 def test_a_batch_reads_the_splits_admitted_for_it(make: Make, aligned: bool) -> None:
     """With a limit of one file each batch reads one file, in event-time order. A file that is done is in no later
-    offset, and its removal alone makes no batch."""
+    offset, and its removal alone makes no batch.
+    """
     query = make(YEAR, ONE_FILE, aligned)
     seen = []
     while (batch := query.step(UNLIMITED)) is not None:
@@ -62,7 +64,8 @@ def test_trigger_once_admits_the_whole_backlog(make: Make) -> None:
 
 def test_files_to_come_hold_assigned_files(make: Make) -> None:
     """I3: a file is read up to max-drift after the least event time of the files that are not assigned yet. Then it
-    is paused."""
+    is paused.
+    """
     query = make(
         {"long": [100, 110, 111, 150, 200], "next": [100, 120], "last": [140]}, ReadLimits(max_files=1)
     )
@@ -124,7 +127,8 @@ def test_a_restart_goes_on_in_the_backlog(make: Make, after: int) -> None:
 
 def test_rows_of_a_file_that_is_done_are_recorded_whole(make: Make) -> None:
     """The table has all rows of a file, although the file is retired before the rows of its last batch are
-    recorded."""
+    recorded.
+    """
     query = make(YEAR, ONE_FILE)
     read_all(query)
     query.coordinator.close()
@@ -149,7 +153,8 @@ class EverySecondLook(BacklogEnumerator):
 @pytest.mark.parametrize("aligned", [True, False])
 def test_available_now_waits_while_splits_are_pending(make: Make, aligned: bool) -> None:
     """An AvailableNow run returns no unchanged offset while splits are pending, because Spark ends the run at the
-    first unchanged offset."""
+    first unchanged offset.
+    """
     query = make(YEAR, ONE_FILE, aligned)
     query.source.enumerator = EverySecondLook
     query.coordinator.prepare_available_now()
@@ -177,7 +182,8 @@ def test_a_batch_read_reads_the_whole_backlog() -> None:
 @pytest.mark.parametrize("limits", [ONE_FILE, ReadLimits(max_bytes=1), ReadLimits(max_rows=1)])
 def test_spark_is_told_that_there_is_a_limit(limits: ReadLimits) -> None:
     """A source with any limit returns ``ReadMaxRows`` to Spark, and a source without one ``ReadAllAvailable``. Only
-    with ``ReadMaxRows`` can Once and ProcessingTime be told apart (PY-*)."""
+    with ``ReadMaxRows`` can Once and ProcessingTime be told apart (PY-*).
+    """
     spec = SourceSpec(MemorySource(MemoryWorld({}), limits=limits), WatermarkStrategy(), None, Driver())
     assert type(Flip27StreamReader(spec).getDefaultReadLimit()).__name__ == "ReadMaxRows"
     spec = SourceSpec(MemorySource(MemoryWorld({})), WatermarkStrategy(), None, Driver())

@@ -1,5 +1,6 @@
 """Planning with a split-watermark table of a catalog: rows reach the spool across restarts, and some queries are
-refused. No JVM."""
+refused. No JVM.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +96,8 @@ def read(spec: SourceSpec, coordinator: SourceCoordinator, start: Offset, end: O
 
 def test_rows_reach_the_spool_over_restarts(tmp_path: Path, spool: CatalogSpool) -> None:
     """The rows of all batches reach the spool across restarts. A process that ends in a batch leaves that batch to
-    the next process."""
+    the next process.
+    """
     for number in range(3):
         write(tmp_path / "in" / f"{number}.parquet", number * 100 * SECOND)
     source = spec(tmp_path)

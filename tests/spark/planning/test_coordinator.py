@@ -40,7 +40,8 @@ def test_all_mappings_of_a_plan_have_the_order_of_split_ids(make: Callable[..., 
 
 def test_rows_of_a_batch_are_recorded_when_the_next_is_planned(make: Callable[..., DrivenQuery]) -> None:
     """The rows of a batch are recorded when the next batch is planned. The watermark in a row follows from the front,
-    for which the next record counts, even if it was not read."""
+    for which the next record counts, even if it was not read.
+    """
     query = make({"a": [100, 110], "b": [100, 500]})
     query.step()
     query.world.logs["a"].append(130)
@@ -65,7 +66,8 @@ def test_rows_are_recorded_by_the_clock_of_the_machine(
     make: Callable[..., DrivenQuery], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows are recorded with the time of the machine, since the clock of the query does not count the time in which
-    the process did not run."""
+    the process did not run.
+    """
     query = make({"a": [100]})
     later = query.clock() + 3_600_000
     monkeypatch.setattr(query.coordinator, "_wall_clock", lambda: later)
@@ -99,7 +101,8 @@ def test_new_splits_are_read_from_their_beginning(make: Callable[..., DrivenQuer
 
 def test_the_same_offsets_give_the_same_tasks_in_another_process(make: Callable[..., DrivenQuery]) -> None:
     """PY-09, PY-14: another process reads the same ranges between the same two offsets, although a row has come
-    meanwhile."""
+    meanwhile.
+    """
     query = make({"a": [1, 2, 300], "b": [1, 5]})
     start = query.offset
     first = query.step()
@@ -133,7 +136,8 @@ def test_an_idle_split_lets_the_others_go(make: Callable[..., DrivenQuery]) -> N
 
 def test_a_clock_that_steps_back_makes_nothing_idle(make: Callable[..., DrivenQuery]) -> None:
     """I9: a clock that steps back makes no split idle. A stored moment in the future is replaced by the current
-    time."""
+    time.
+    """
     query = make({"slow": [100], "fast": [100, 500]})
     query.step()
     query.clock.advance(-600_000)
@@ -156,7 +160,8 @@ def test_a_split_with_an_open_transaction_is_not_empty(make: Callable[..., Drive
 
 def test_a_silent_leader_is_neither_empty_nor_idle(make: Callable[..., DrivenQuery]) -> None:
     """Rule 5: a split whose leader does not answer keeps its front, so that it holds the others back. It is neither
-    empty nor idle."""
+    empty nor idle.
+    """
     query = make({"slow": [100, 105], "fast": [100, 112, 120]})
     query.step(limit=2)
     query.world.silent.add("slow")
@@ -174,7 +179,8 @@ def test_a_split_that_does_not_tell_its_event_times_holds_all_with_a_warning(
     make: Callable[..., DrivenQuery], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Rule 5: a split without an answer about its event times holds all others back, and a warning names it. Rows
-    that were read before the split was found are in the table."""
+    that were read before the split was found are in the table.
+    """
     query = make({"a": [100, 110]})
     query.step()
     query.world.logs["a"].append(130)
@@ -198,7 +204,8 @@ def test_a_split_that_does_not_tell_its_event_times_holds_all_with_a_warning(
 
 def test_after_a_restart_an_unknown_split_holds_all_others(make: Callable[..., DrivenQuery]) -> None:
     """Rule 5, AL-19: after a restart a split whose event times are unknown holds the others back. The split was
-    always paused, so the offset has no event time of it."""
+    always paused, so the offset has no event time of it.
+    """
     query = make({"slow": [100, 101, 102, 103], "paused": [104, 105]})
     query.step(limit=1)
     query.world.logs["slow"] += [200, 300]
@@ -214,7 +221,8 @@ def test_after_a_restart_an_unknown_split_holds_all_others(make: Callable[..., D
 
 def test_periodic_calls_wait_for_their_handler() -> None:
     """The handler of a periodic call runs before the next call is made, so that results do not pile up during a long
-    batch."""
+    batch.
+    """
     context = CoordinatorContext(1, "host")
     calls: list[int] = []
     context.call_async(lambda: calls.append(1), lambda value, error: None, initial_delay_ms=1, period_ms=1)
@@ -238,7 +246,8 @@ def test_al_09_a_coordinator_that_is_never_asked_writes_nothing(
     make: Callable[..., DrivenQuery], tmp_path: Path
 ) -> None:
     """AL-09, AL-10: a coordinator that is never asked for a plan writes no table. Spark creates readers that it never
-    uses for planning."""
+    uses for planning.
+    """
     query = make({"a": [1]})
     query.coordinator.close()
     assert not (tmp_path / "table").exists()
@@ -258,7 +267,8 @@ def test_al_11_a_range_reported_twice_counts_once(make: Callable[..., DrivenQuer
 
 def test_al_14_two_lineages_of_one_source_are_two_members(make: Callable[..., DrivenQuery]) -> None:
     """AL-14: two queries of one source have two ids in the table. They share an entry only if the user gave them the
-    same id."""
+    same id.
+    """
     for query in (make({"a": [1]}), make({"a": [1]})):
         query.step()
         query.step()
@@ -301,7 +311,8 @@ def test_a_source_that_accepts_the_checkpoint_of_another_goes_on_under_its_name(
     make: Callable[..., DrivenQuery],
 ) -> None:
     """A source that accepts the checkpoint of another source keeps the fingerprint and the lineage in it. The id in
-    the table and in the group is made from both."""
+    the table and in the group is made from both.
+    """
     query = make({"a": [1]})
     query.step()
     query.world.logs["a"].append(2)
@@ -323,7 +334,8 @@ def test_a_query_does_not_start_without_one_of_its_splits(
     make: Callable[..., DrivenQuery], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A query does not start before each of its splits has answered. The first offset has the beginning of every
-    split, and a restart would forget a split that is not in it."""
+    split, and a restart would forget a split that is not in it.
+    """
     query = make({"a": [1], "b": [1]})
     query.world.silent.add("b")
     monkeypatch.setattr(stall_detector, "TIMEOUT_S", 0.2)
@@ -352,7 +364,8 @@ def test_sk_30_a_split_can_be_read_by_several_tasks_and_counts_once(make: Callab
 
 def test_the_coordinator_reports_the_ends_of_the_logs(make: Callable[..., DrivenQuery]) -> None:
     """SK-34 adapted: the coordinator reports the ends of the logs to Spark, whatever the limit. Before the first plan
-    it reports ``None``."""
+    it reports ``None``.
+    """
     query = make({"a": [1, 2, 3], "b": [1]})
     assert query.coordinator.report_latest_offset() is None
     query.step(limit=1)
@@ -363,7 +376,8 @@ def test_the_coordinator_reports_the_ends_that_the_enumerator_returns(
     make: Callable[..., DrivenQuery], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SK-34 adapted: the coordinator reports the ends of the logs that the enumerator returns, and not the ends of
-    the ranges."""
+    the ranges.
+    """
     monkeypatch.setattr(
         MemoryEnumerator, "log_ends", lambda _, ranges: {name: r.end + 7 for name, r in ranges.items()}
     )

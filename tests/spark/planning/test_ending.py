@@ -1,5 +1,6 @@
 """How a planning process ends, and whether its source leaves the group. Python processes stand for Spark's. No
-JVM."""
+JVM.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +104,8 @@ def last_entry(table: Path) -> Entry:
 
 def test_a_signal_just_before_stop_does_not_keep_the_source_in_its_group(tmp_path: Path) -> None:
     """Fact 2: a source leaves its group although SIGTERM comes just before ``stop()``. Spark closes the socket, which
-    ends its loop in the process, and sends SIGTERM at about that time."""
+    ends its loop in the process, and sends SIGTERM at about that time.
+    """
     ended = subprocess.run([sys.executable, "-c", STOPPED, str(tmp_path)], timeout=150, capture_output=True)
     assert ended.returncode >= 0, ended.stderr.decode()
     assert last_entry(tmp_path).left
@@ -112,7 +114,8 @@ def test_a_signal_just_before_stop_does_not_keep_the_source_in_its_group(tmp_pat
 def test_a_second_signal_does_not_interrupt_the_handling_of_the_first() -> None:
     """Fact 2: a second SIGTERM at any line of the handler of the first one does not prevent the normal end of the
     process. Spark sends SIGTERM twice. SIGALRM, which is exit code -14, ends a process that waits for a lock of its
-    own."""
+    own.
+    """
     ended = subprocess.run([sys.executable, "-c", TWO_SIGNALS], timeout=120, capture_output=True)
     assert ended.returncode == 0, ended.stderr.decode()
     assert int(ended.stdout) > 3
@@ -125,7 +128,8 @@ def test_a_process_that_was_told_to_end_and_cannot_close_its_source_is_ended(tmp
 
 def test_a_source_whose_spark_has_died_does_not_leave_its_group(tmp_path: Path) -> None:
     """AL-20: a source whose Spark process has died does not leave its group. It was not stopped, so the others wait
-    for its restart as long as after any other death."""
+    for its restart as long as after any other death.
+    """
     command = [sys.executable, "-c", SPARK, ORPHAN, str(tmp_path)]
     planner = int(subprocess.run(command, timeout=100, stdout=subprocess.PIPE, check=True).stdout)
     wait_until(lambda: not alive(planner), "the end of the planning process", 60)

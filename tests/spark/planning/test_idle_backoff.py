@@ -17,7 +17,8 @@ POLL_S = 0.011
 @dataclass
 class Machine:
     """The clock and the processor time of a machine (s). The clock also advances while a process sleeps or
-    computes."""
+    computes.
+    """
 
     now: float = 1000.0
     cpu: float = 2.0
@@ -47,7 +48,8 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 def asked(machine: Machine, pace: IdleBackoff, *, plan_s: float, answer_s: float, soon: bool = False) -> bool:
     """Lets Spark ask once, and get the answer that there is nothing to read. Returns whether a plan was made for
-    it."""
+    it.
+    """
     machine.computes(answer_s)
     planned = pace.is_due()
     if planned:
@@ -75,7 +77,8 @@ def test_an_idle_query_takes_a_small_part_of_a_processor(
 @pytest.mark.parametrize("answer_s", [0.0003, 0.005])
 def test_an_idle_source_does_not_delay_batches_of_another_one(machine: Machine, answer_s: float) -> None:
     """An idle source delays the batches of another source by less than 6 ms, whatever an answer costs and however
-    long the batches take."""
+    long the batches take.
+    """
     pace = IdleBackoff(1.0)
     for batch in range(100):
         asked(machine, pace, plan_s=0.005, answer_s=answer_s)
@@ -100,7 +103,8 @@ def test_records_after_long_idleness_are_found_in_time(machine: Machine) -> None
 
 def test_a_trigger_plans_whenever_it_fires(machine: Machine) -> None:
     """With a trigger interval each trigger makes a plan. The user's interval bounds the cost of planning, since Spark
-    does not ask again at once."""
+    does not ask again at once.
+    """
     pace = IdleBackoff(1.0)
     for _ in range(20):
         assert asked(machine, pace, plan_s=0.2, answer_s=0.0003)
@@ -117,7 +121,8 @@ def test_pauses_are_short_while_records_are_likely(machine: Machine) -> None:
 
 def test_a_finished_source_answers_at_once(make: Callable[..., DrivenQuery], machine: Machine) -> None:
     """A finished source answers without a delay. Otherwise it would delay every batch of the other sources of its
-    query by a second."""
+    query by a second.
+    """
     query = make({"a": [100]}, aligned=False)
     query.world.finished.add("a")
     assert query.step(10) == [("a", 100)]

@@ -33,7 +33,8 @@ def make(tmp_path: Path) -> Iterator[Callable[..., DrivenQuery]]:
 
 def test_a_paused_split_goes_on_once_the_others_are_idle(make: Callable[..., DrivenQuery]) -> None:
     """AS-04, AS-05, AS-08, AS-21, WM-25: a paused split does not turn idle, however long it is paused. Silent splits
-    turn idle each by itself, and the paused split goes on once the last of them is idle."""
+    turn idle each by itself, and the paused split goes on once the last of them is idle.
+    """
     query = make({"ahead": [100, 500], "one": [100], "two": [100]})
     assert query.step() == [("ahead", 100), ("one", 100), ("two", 100)]
     for _ in range(9):
@@ -52,7 +53,8 @@ def test_a_paused_split_goes_on_once_the_others_are_idle(make: Callable[..., Dri
 
 def test_a_silent_split_that_comes_back_behind_holds_again(make: Callable[..., DrivenQuery]) -> None:
     """WM-11, AL-03, AO-05: an idle split that gets data is read, and holds the others back with its own front, which
-    is behind them."""
+    is behind them.
+    """
     query = make({"ahead": [100, 500, 505], "silent": [100]})
     query.step()
     query.clock.advance(IDLE_AFTER)
@@ -105,7 +107,8 @@ def test_a_split_removed_during_a_pause_no_longer_counts(
 
 def test_an_idle_query_has_no_batches_and_holds_nobody(make: Callable[..., DrivenQuery]) -> None:
     """AL-04, WM-27, I8: while all splits are idle no batch runs. A split that gets data is read, however far ahead it
-    is."""
+    is.
+    """
     query = make({"a": [100], "b": [100]})
     query.step()
     query.clock.advance(IDLE_AFTER)
@@ -121,7 +124,8 @@ def test_the_last_split_that_moves_finishes_while_the_others_are_paused(
     make: Callable[..., DrivenQuery],
 ) -> None:
     """AS-06, AS-10, AO-06: a finished split holds no other split back. Paused splits are read one after the other
-    when those behind them are finished."""
+    when those behind them are finished.
+    """
     query = make({"last": [100, 105], "one": [100, 500], "two": [100, 600]})
     assert query.step() == [("last", 100), ("last", 105), ("one", 100), ("two", 100)]
     assert states(query) == {"last": "A", "one": "P", "two": "P"}
@@ -136,7 +140,8 @@ def test_a_query_stopped_for_longer_than_every_timeout_goes_on_aligned(
     make: Callable[..., DrivenQuery],
 ) -> None:
     """AS-07, I9: the time in which a query is stopped makes no split idle. A split with data is read, and a paused
-    split stays paused."""
+    split stays paused.
+    """
     query = make({"ahead": [100, 500], "busy": [100], "paused": [100, 300]})
     query.step()
     query.world.logs["busy"].append(105)
@@ -156,7 +161,8 @@ def test_steps_of_the_machines_clock_make_nothing_idle(
     make: Callable[..., DrivenQuery], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """I9: steps of the machine's wall clock make no split idle, because within a process the monotonic clock
-    counts."""
+    counts.
+    """
     logs: dict[str, list[int | None]] = {"ahead": [NOW - 500, NOW - 400], "silent": [NOW - 500]}
     query = make(logs, **{"scan.watermark.idle_timeout": "30 minutes"})
     clock = QueryClock()
@@ -173,7 +179,8 @@ def test_steps_of_the_machines_clock_make_nothing_idle(
 
 def test_wm_14_watermarks_change_in_plans_only(make: Callable[..., DrivenQuery]) -> None:
     """WM-14, AL-21: a report moves the watermark of the group only with the next plan. Until then the group has the
-    watermark of the last plan."""
+    watermark of the last plan.
+    """
     query = make({"a": [100, 110], "b": [101]})
     query.step()
     member = query.coordinator._planner._member  # type: ignore[attr-defined]

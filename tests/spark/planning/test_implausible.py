@@ -20,7 +20,8 @@ def test_skipped_records_are_counted_in_the_table_and_in_the_status(
     make: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Rule 6: skipped records are counted by split. The commit with the rows of a batch has the counts of the batch,
-    and ``status`` shows those of the run."""
+    and ``status`` shows those of the run.
+    """
     far = NOW + 4_000_000
     query = make(
         {"a": [1000, far, far, 1001], "b": [1000, far]}, **{"scan.watermark.implausible_event_time": "skip"}

@@ -38,7 +38,8 @@ def make(tmp_path: Path) -> Make:
 
 def test_a_split_that_got_ahead_waits_until_the_others_come_near(make: Make) -> None:
     """AS-01 adapted: a split is paused after it got ahead. Before, it gets ahead by at most what one batch reads,
-    which is two rows here."""
+    which is two rows here.
+    """
     query = make({"slow": [100, 101, 102, 103, 195], "fast": [100, 150, 200, 250]})
     assert query.step(2) == [("fast", 100), ("slow", 100)]
     assert query.step(2) == [("fast", 150), ("slow", 101)]
@@ -57,7 +58,8 @@ def test_pauses_are_in_the_table(make: Make) -> None:
 
 def test_reported_event_times_survive_a_restart(make: Make) -> None:
     """AS-12 adapted: a split that is ahead stays paused after a restart, because the offset has the event times of
-    all reports that came before it was written."""
+    all reports that came before it was written.
+    """
     query = make({"slow": [100, 101, 102, 103, 104], "fast": [100, 150, 200]})
     query.step(2)
     query.step(2)
@@ -86,7 +88,8 @@ def test_as_18_without_reports_it_cannot_be_aligned(make: Make) -> None:
 
 def test_a_driver_that_cannot_listen_tries_again(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     """A driver that cannot listen for reports tries again later, and splits are aligned from then on. The warning is
-    logged once. Splits that are read unaligned meanwhile are in the table, without a watermark."""
+    logged once. Splits that are read unaligned meanwhile are in the table, without a watermark.
+    """
     query = make({"slow": [100, 101, 102, 103], "fast": [100, 150, 200, 250]}, **{ALLOW: "true"})
     deaf(query)
     assert query.step(2) == [("fast", 100), ("slow", 100)]
@@ -127,7 +130,8 @@ def test_a_query_without_reports_reads_little_and_then_fails(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A query without reports fails only after enough batches and enough time. Until then it reads little: one batch
-    after a pause of 1 s, 2 s, 4 s, and so on up to 30 s."""
+    after a pause of 1 s, 2 s, 4 s, and so on up to 30 s.
+    """
     monkeypatch.setattr("flip27_stream.spark.execution.task.send_report", lambda *_: False)
     query = make({"a": [*range(1, 100)], "b": [10_000] * 100})
     for _ in range(reporting.SILENT_BATCHES):
@@ -146,7 +150,8 @@ def test_two_batches_without_reports_do_not_fail_a_query_and_three_do(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A query fails after three batches without reports, and not after two, however much time passes between
-    them."""
+    them.
+    """
     monkeypatch.setattr("flip27_stream.spark.execution.task.send_report", lambda *_: False)
     query = make({"a": [*range(1, 10)]})
     for _ in range(reporting.SILENT_BATCHES):
@@ -158,7 +163,8 @@ def test_two_batches_without_reports_do_not_fail_a_query_and_three_do(
 
 def test_a_split_without_reports_does_not_run_ahead(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """I3: a split without reports is read rarely, and then fails the query, although reports of another split
-    arrive."""
+    arrive.
+    """
     without_reports_of("fast", monkeypatch)
     query = make({"slow": [*range(90)], "fast": [*range(0, 9000, 100)]})
     for _ in range(reporting.SILENT_BATCHES):
@@ -174,7 +180,8 @@ def test_a_split_without_reports_does_not_run_ahead(make: Make, monkeypatch: pyt
 
 def test_a_network_that_works_again_is_noticed(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """An outage of a minute, in which reports of a split are lost, does not fail the query. The split is aligned
-    again after its first report."""
+    again after its first report.
+    """
     query = make({"slow": [*range(300)], "fast": [*range(0, 3000, 100)]})
     with monkeypatch.context() as outage:
         without_reports_of("fast", outage)
@@ -232,7 +239,8 @@ def test_only_the_split_without_reports_runs_unaligned_if_the_option_allows_it(
 
 def test_lost_single_reports_are_no_error(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """I11: a query goes on with the event times that it knows, if every third report is lost. It reads each row
-    once."""
+    once.
+    """
     send, sent = report_sender.send_report, itertools.count()
     monkeypatch.setattr(task, "send_report", lambda *report: next(sent) % 3 > 0 and send(*report))
     logs: dict[str, list[int | None]] = {"a": [*range(20)], "b": [*range(20)]}

@@ -68,7 +68,8 @@ def query(make: Callable[..., DrivenQuery], machine: TwoClocks) -> DrivenQuery:
 
 def test_a_suspension_does_not_move_the_stored_moment(query: DrivenQuery, machine: TwoClocks) -> None:
     """I9: after the machine was suspended, the stored moment since which a split is silent is right by the wall
-    clock. The split does not turn idle too early in the next process."""
+    clock. The split does not turn idle too early in the next process.
+    """
     own = begin(query)
     machine.is_suspended(HOUR)
     assert query.step() != []
@@ -93,7 +94,8 @@ def run_for(own: QueryClock, machine: TwoClocks, seconds: int) -> None:
 
 def test_the_stored_moment_counts_in_the_next_process(query: DrivenQuery, machine: TwoClocks) -> None:
     """Rule 9: the time since the stored moment counts in the next process, so that a scheduled query can find a split
-    idle."""
+    idle.
+    """
     begin(query).close()
     query.step()
     machine.passes(HOUR)
@@ -104,7 +106,8 @@ def test_the_stored_moment_counts_in_the_next_process(query: DrivenQuery, machin
 @pytest.mark.parametrize("stop", ["suspended", "paused"])
 def test_a_stop_of_the_machine_makes_nothing_idle(query: DrivenQuery, machine: TwoClocks, stop: str) -> None:
     """I9: time in which the machine stands still does not count for idleness. Both clocks jump after a pause of a
-    virtual machine."""
+    virtual machine.
+    """
     own = begin(query)
     query.step()
     run_for(own, machine, 40)
@@ -131,7 +134,8 @@ def test_a_clock_that_is_set_back_makes_no_event_time_implausible(
     query: DrivenQuery, machine: TwoClocks
 ) -> None:
     """Rule 6: the bound on plausible event times follows the later of the machine's clock and the query's clock. A
-    step of the machine's clock back does not lower the bound, and a step forward raises it."""
+    step of the machine's clock back does not lower the bound, and a step forward raises it.
+    """
     own = begin(query)
     bounds = []
     for step_ms in (0, -HOUR, 3 * HOUR):

@@ -1,5 +1,6 @@
 """A failing call of ``split_ranges`` is repeated for a limited time, and the offset does not move meanwhile. No
-JVM."""
+JVM.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +77,8 @@ def test_a_running_query_waits_while_looks_fail(
     coordinator: Callable[[], SourceCoordinator], tmp_path: Path
 ) -> None:
     """While ``split_ranges`` fails, a plan returns the start offset itself, so that Spark runs no batch. The next
-    plan after that goes on from this offset."""
+    plan after that goes on from this offset.
+    """
     planning = coordinator()
     first = planning.latest_offset(INITIAL, 1000)
     with open(tmp_path / "a.log", "a") as log:

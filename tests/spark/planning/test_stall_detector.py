@@ -68,7 +68,8 @@ def test_a_run_that_nothing_can_end_warns_and_fails(
     short: None, caplog: pytest.LogCaptureFixture, enumerator: type[LogEnumerator], why: str
 ) -> None:
     """A run that nothing can end logs a warning and fails. Its offset is unchanged, and the next run goes on from
-    it."""
+    it.
+    """
     query = available_now(enumerator)
     before = dict(query.offset)
     with pytest.raises(ContractError, match=f"{why}.*although every function passed to call_async"):
@@ -108,7 +109,8 @@ class Listing(Hoards):
 
 def test_a_slow_call_is_waited_for(short: None, caplog: pytest.LogCaptureFixture) -> None:
     """A run waits for a call of ``call_async``, however long the call takes. A warning says what the run waits
-    for."""
+    for.
+    """
     world = MemoryWorld({"a": [1, 2]})
     world.listed = threading.Event()  # type: ignore[attr-defined]
     query = DrivenQuery(world, None, source=MemorySource(world, enumerator=Listing))
@@ -145,7 +147,8 @@ def test_a_periodic_call_is_waited_for_until_its_next_turn(short: None) -> None:
 
 class Slow(BacklogEnumerator):
     """An enumerator that assigns a log at every twelfth look, which is soon enough for each log, but not for all logs
-    together."""
+    together.
+    """
 
     looks = 0
 
@@ -157,7 +160,8 @@ class Slow(BacklogEnumerator):
 
 def test_progress_begins_the_wait_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each split that is assigned begins the wait anew, so that a slow run is not given up. Time passes only in the
-    pauses of the wait, and a run is given up after 15 of them."""
+    pauses of the wait, and a run is given up after 15 of them.
+    """
     now = 1.0
 
     def pause(seconds: float) -> None:
@@ -180,7 +184,8 @@ def test_progress_begins_the_wait_anew(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_silence_is_measured_from_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time without an answer is measured from its own beginning, and not from the beginning of the plan, which
-    may have waited for something else before."""
+    may have waited for something else before.
+    """
     now = itertools.count(1.0, stall_detector.TIMEOUT_S * 0.6)
     replace_time(
         monkeypatch,
@@ -197,7 +202,8 @@ def test_a_silence_is_measured_from_its_beginning(monkeypatch: pytest.MonkeyPatc
 
 def test_a_suspension_of_the_machine_does_not_count_as_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pause of the machine counts at most as long as a look at the splits can take, so that leaders are asked
-    again before the query fails."""
+    again before the query fails.
+    """
     now = 1.0
 
     def asked(seconds: float) -> None:
@@ -223,7 +229,8 @@ def test_a_suspension_of_the_machine_does_not_count_as_silence(monkeypatch: pyte
 
 def test_a_wait_can_be_ended_by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wait ends when Spark ends the process with SIGTERM. The handler of SIGTERM raises SystemExit in the planning
-    thread."""
+    thread.
+    """
 
     def ended(seconds: float) -> None:
         raise SystemExit(0)

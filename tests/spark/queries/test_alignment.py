@@ -1,5 +1,6 @@
 """I4 on a real Spark and a real broker: a windowed count with a delay above max-drift + max-out-of-orderness drops no
-row. With the built-in source it drops rows."""
+row. With the built-in source it drops rows.
+"""
 
 from __future__ import annotations
 
@@ -116,7 +117,8 @@ def test_no_row_is_lost_with_event_times_of_the_payload(
     queries: KafkaQueries, topic: MakeTopic, event_time: str
 ) -> None:
     """I4: a windowed count drops no row if event times are in the payload. Positions are found by probing, since the
-    records' own timestamps are misleading."""
+    records' own timestamps are misleading.
+    """
     name = topic(2)
     pointer = event_time.startswith("/")
     times = [spread(T0, T0 + 6 * HOUR, 100), spread(T0 + 5 * HOUR, T0 + 6 * HOUR, 100)]
@@ -165,7 +167,8 @@ def test_a_record_of_the_year_2099_does_not_move_the_watermark(
     queries: KafkaQueries, topic: MakeTopic, policy: str
 ) -> None:
     """I12, rule 6: a record with an implausible event time holds no split back, and an option says what happens to
-    it."""
+    it.
+    """
     name, poison = topic(2), 4_070_908_800_000
     times = spread(T0, T0 + HOUR, 50)
     queries.broker.write(name, records(0, [*times[:10], poison, *times[10:]]) + records(1, times))
@@ -187,7 +190,8 @@ def test_a_record_of_the_year_2099_does_not_move_the_watermark(
 
 def test_catching_up_does_not_depend_on_max_drift(queries: KafkaQueries, topic: MakeTopic) -> None:
     """I7: balanced partitions take the same number of batches with any max-drift. The first batch of a run only
-    announces it."""
+    announces it.
+    """
     name = topic(3)
     for p in range(3):
         queries.broker.write(name, records(p, spread(T0, T0 + 6 * HOUR, 160)))
@@ -202,7 +206,8 @@ def test_catching_up_does_not_depend_on_max_drift(queries: KafkaQueries, topic: 
 
 def test_a_partition_that_falls_silent_stops_holding(queries: KafkaQueries, topic: MakeTopic) -> None:
     """WM-06, I9: a record that is far ahead is read once the other partition has been empty for longer than the
-    timeout."""
+    timeout.
+    """
     name = topic(2)
     queries.broker.write(name, records(0, [T0]) + records(1, [T0, T0 + HOUR]))
     stream = queries.stream(name, queries.aligned("10 s", idle_timeout="1 s"))
@@ -214,7 +219,8 @@ def test_a_partition_that_falls_silent_stops_holding(queries: KafkaQueries, topi
 def test_idleness_outlasts_a_restart_and_ends_with_data(queries: KafkaQueries, topic: MakeTopic) -> None:
     """WM-06, I9, AL-19: a partition stays idle across a restart, because the offset has the time at which it fell
     silent. The test moves that time an hour back. Once the partition has data it counts again, with its own front.
-    The table is read with delta-spark while the query runs."""
+    The table is read with delta-spark while the query runs.
+    """
     name = topic(2)
     stream = queries.stream(name, queries.aligned("10 s", idle_timeout="1 hour"))
     output, table = queries.output(), str(queries.split_watermarks)

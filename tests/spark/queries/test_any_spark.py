@@ -113,7 +113,8 @@ def test_alignment_keeps_partitions_together(
     queries: KafkaQueries, topic: Callable[..., str], sink: ParquetSink
 ) -> None:
     """I3: partitions that begin hours apart are read one after the other. At the end of each batch the drift is
-    within max-drift."""
+    within max-drift.
+    """
     name = topic(partitions=PARTITIONS)
     write(queries.broker, name)
 

@@ -1,5 +1,6 @@
 """With asynchronous progress tracking Spark logs only some offsets, and after a failure runs again what lies between
-two of them."""
+two of them.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def test_a_batch_between_any_two_offsets_can_be_run_again(
     make: Callable[..., DrivenQuery], aligned: bool, pairs: list[tuple[int, int]]
 ) -> None:
     """A batch between any two offsets reads every row between them and no other row. It also reads a split that
-    was found in between."""
+    was found in between.
+    """
     query = make({"a": [99]}, aligned)
     documents = [*some_batches(query)]
     batches = query.batches[-7:]
@@ -61,7 +63,8 @@ def test_begins_of_splits_that_are_known_to_be_logged_are_not_repeated(
     make: Callable[..., DrivenQuery],
 ) -> None:
     """The offset repeats where a split began only until that is known to be logged. Spark tells so with ``commit``,
-    one batch later; with asynchronous progress tracking hours later, or never."""
+    one batch later; with asynchronous progress tracking hours later, or never.
+    """
     query = make({"a": [99]})
     repeated, before = [], None
     for document in some_batches(query):
@@ -132,7 +135,8 @@ def test_a_query_with_asynchronous_progress_goes_on_after_a_crash(
 ) -> None:
     """A query with asynchronous progress tracking goes on after a crash, and reads again what was not committed. A
     partition was found in a batch whose offset is not logged. The offset of a later batch is logged, in which Spark
-    crashed."""
+    crashed.
+    """
     name, checkpoint = topic(1), queries.folder / "checkpoint"
     queries.broker.write(name, records(0, [T0] * 3))
     stream = queries.stream(name, {"kafka.metadata.max.age.ms": "200"})

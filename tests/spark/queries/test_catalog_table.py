@@ -129,7 +129,8 @@ def test_rows_that_were_written_before_a_kill_are_not_written_again(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each batch is written once, although the writer's process is killed before and after a commit. The next writer
-    goes on."""
+    goes on.
+    """
     writer = CatalogTableWriter(session, TABLE)
     spool = CatalogSpool(str(writer.spool.folder.parent), TABLE)
     for batch in range(3):

@@ -65,7 +65,8 @@ def run(project: Path, environment: Mapping[str, str] | None = None) -> str:
 
 def test_the_example_of_the_page_runs_exactly_and_incrementally(tmp_path: Path) -> None:
     """Fact 31: the pipeline of the page fills two tables with each row once. Their sources are in one group. A second
-    run adds the rows of further files."""
+    run adds the rows of further files.
+    """
     files = {name: tmp_path / "landing" / name for name in ("clicks", "orders")}
     for ahead, folder in enumerate(files.values()):
         write_file(folder, 0, T0 + ahead * HOUR)

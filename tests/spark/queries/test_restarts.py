@@ -53,7 +53,8 @@ def drift(read: Mapping[int, int], times: Times, skipped: int = 0) -> int:
 
 def test_a_stopped_query_goes_on_where_it_was(queries: KafkaQueries, topic: MakeTopic) -> None:
     """I3, AL-19, AS-12: a query that is stopped and started again reads each record once. It is aligned from the
-    first batch after each restart on, with continuous triggers and with AvailableNow."""
+    first batch after each restart on, with continuous triggers and with AvailableNow.
+    """
     name, times = topic(3), skewed()
     write_times(queries.broker, name, times)
     limited = queries.aligned("10 s") | {"maxOffsetsPerTrigger": "120"}
@@ -105,7 +106,8 @@ def test_a_query_killed_at_any_moment_neither_loses_nor_doubles(
     queries: KafkaQueries, topic: MakeTopic
 ) -> None:
     """Facts 4, 5, 10, PY-09: a query reads each record once although its planner and workers are killed at seven
-    moments, one after the other."""
+    moments, one after the other.
+    """
     name, times = topic(3), skewed()
     write_times(queries.broker, name, times)
     options = queries.aligned("10 s") | {"maxOffsetsPerTrigger": "15"}
@@ -149,7 +151,8 @@ def _kill_between_write_and_commit(assignment: Assignment, output: Output, log: 
 def test_a_killed_driver_neither_loses_nor_doubles(queries: KafkaQueries, topic: MakeTopic) -> None:
     """Facts 4, 5, 10, PY-09: queries read each record once although their driver is killed with its JVM. It is killed
     inside batch 0 with startingOffsets latest, and when a batch of another query is in the table and not committed.
-    With txnAppId and txnVersion foreachBatch writes exactly once."""
+    With txnAppId and txnVersion foreachBatch writes exactly once.
+    """
     name, times, old = topic(3), skewed(), 7
     write_times(queries.broker, name, {p: [T0 - HOUR] * old for p in range(3)})
     begin = json.dumps({name: {str(p): old for p in range(3)}})

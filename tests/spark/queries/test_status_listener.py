@@ -165,7 +165,8 @@ def test_the_two_sources_of_a_self_join_are_both_in_the_table(make: Make, logged
 
 def test_a_split_that_stalls_its_group_is_named(make: Make, logged: Logged) -> None:
     """The listener names a split that stalls its group. No batch runs meanwhile, so the listener sees the stall at
-    Spark's idle events."""
+    Spark's idle events.
+    """
     watched = WatchedQuery(make({"a": [1000], "b": [1000, 9000]}, idle_timeout="1 hour"))
     for _ in range(3):
         watched.step(limit=10)
@@ -215,7 +216,8 @@ def test_a_member_that_left_stalls_no_group(make: Make, logged: Logged) -> None:
 
 def test_a_long_batch_is_no_stall(make: Make, logged: Logged) -> None:
     """A long batch gives no warning of a stall. A split is the slowest and others are paused, but the query is never
-    idle."""
+    idle.
+    """
     watched = WatchedQuery(make({"a": list(range(1000, 1100)), "b": [9000]}))
     for _ in range(8):
         watched.step(limit=10)
@@ -235,7 +237,8 @@ def test_a_query_that_has_read_all_does_not_stall(make: Make, logged: Logged) ->
 
 def test_a_drift_above_max_drift_is_warned_of(make: Make, logged: Logged) -> None:
     """The listener warns of a drift above max-drift. It arises when a split that was idle comes back behind the
-    others."""
+    others.
+    """
     watched = WatchedQuery(make({"a": [1000], "b": [1000, 9000]}))
     for _ in range(3):
         watched.step(limit=10)

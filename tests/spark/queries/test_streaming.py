@@ -45,7 +45,8 @@ def test_every_trigger_gives_each_record_once(
     queries: KafkaQueries, topic: MakeTopic, trigger: Mapping[str, Any], aligned: bool
 ) -> None:
     """PY-05, AO-06: each record is read once with every trigger. The read limit cuts all batches but those of Once.
-    The first batch of an aligned run is empty, except with Once."""
+    The first batch of an aligned run is empty, except with Once.
+    """
     name = topic(3)
     queries.broker.write(name, steps(3, 20))
     options = {"maxOffsetsPerTrigger": "25"} | (queries.aligned() if aligned else {})
@@ -61,7 +62,8 @@ def test_trigger_once_reads_up_to_the_horizon_and_the_next_run_goes_on(
     queries: KafkaQueries, topic: MakeTopic
 ) -> None:
     """Rule 2: Trigger.Once is aligned without a read limit, too. A split that is at its end and not idle holds the
-    other one back, and the next run goes on."""
+    other one back, and the next run goes on.
+    """
     name = topic(2)
     late = [T0 + MINUTE, T0 + 2 * MINUTE]
     queries.broker.write(name, [*records(0, [T0]), *records(1, [T0, *late])])
@@ -104,7 +106,8 @@ def test_new_partitions_are_read_from_their_beginning(
     queries: KafkaQueries, topic: MakeTopic, aligned: bool
 ) -> None:
     """KE-05: a new partition is read from its beginning, also with startingOffsets latest. Records that were written
-    before the discovery are not missed."""
+    before the discovery are not missed.
+    """
     from kafka import KafkaAdminClient
 
     name = topic(1)
@@ -162,7 +165,8 @@ def test_latest_loses_nothing_that_is_written_after_the_start(
     queries: KafkaQueries, topic: MakeTopic, aligned: bool
 ) -> None:
     """Facts 5, 7: with startingOffsets latest no record is lost that is written after the first logged offset. What
-    latest means is settled once, in batch 0."""
+    latest means is settled once, in batch 0.
+    """
     name = topic(2)
     queries.broker.write(name, steps(2, 5))
     options = {"startingOffsets": "latest"} | (queries.aligned() if aligned else {})
@@ -181,7 +185,8 @@ def test_a_limit_below_the_number_of_splits_starves_no_split(
     queries: KafkaQueries, topic: MakeTopic, aligned: bool
 ) -> None:
     """I2, I6: with a limit below the number of splits all records are read. Aligned, no batch is above the limit.
-    Unaligned, a share below one row is rounded up as Spark does."""
+    Unaligned, a share below one row is rounded up as Spark does.
+    """
     name = topic(4)
     queries.broker.write(name, steps(4, 2))
     options = {"maxOffsetsPerTrigger": "3"} | (queries.aligned() if aligned else {})
@@ -196,7 +201,8 @@ def test_a_union_of_a_stream_with_itself_has_each_record_twice(
     queries: KafkaQueries, topic: MakeTopic
 ) -> None:
     """Fact 18: both sides of a union of a stream with itself are read through one planner. Each record comes twice,
-    and is counted once in the table."""
+    and is counted once in the table.
+    """
     name = topic(2)
     queries.broker.write(name, steps(2, 5))
     stream = queries.stream(name, queries.aligned())
@@ -208,7 +214,8 @@ def test_a_union_of_a_stream_with_itself_has_each_record_twice(
 
 def test_a_join_of_a_stream_with_itself_aligns_two_sources(queries: KafkaQueries, topic: MakeTopic) -> None:
     """Fact 18: a join of a stream with itself has two planners. They are two members of the group, as their lineages
-    are two."""
+    are two.
+    """
     name = topic(2)
     queries.broker.write(name, steps(2, 5))
     stream = queries.stream(name, queries.aligned()).withWatermark("timestamp", "11 seconds")
@@ -240,7 +247,8 @@ def mixed(partitions: int) -> list[Any]:
 
 def test_rows_and_schema_are_those_of_the_built_in_source(queries: KafkaQueries, topic: MakeTopic) -> None:
     """Rows and schema are those of the built-in source, in a stream and in a batch read. Some records have headers,
-    which the queries do not ask for."""
+    which the queries do not ask for.
+    """
     name = topic(3)
     queries.broker.write(name, mixed(3))
     nothing = pa.nulls(2, pa.binary())
@@ -261,7 +269,8 @@ def test_a_batch_read_goes_from_the_given_offsets_to_the_end_of_the_log(
     queries: KafkaQueries, topic: MakeTopic
 ) -> None:
     """WM-24: a batch read goes from the given offsets to the ends, and has no watermark. The options of alignment are
-    checked and change nothing."""
+    checked and change nothing.
+    """
     name = topic(2)
     queries.broker.write(name, steps(2, 5))
     begin = json.dumps({name: {"0": 4, "1": -2}})

@@ -54,7 +54,8 @@ STEADY = logs(*range(1_000_000, 1_000_100))
 @pytest.mark.parametrize(("delay", "is_told"), [(10, True), (15, True), (16, False), (1000, False)])
 def test_a_delay_up_to_max_drift_is_warned_of(make: Make, warned: Warned, delay: int, is_told: bool) -> None:
     """The listener warns once if the delay of withWatermark is not longer than max-drift plus max-out-of-orderness,
-    which are 10 ms and 5 ms here. It warns after the third batch."""
+    which are 10 ms and 5 ms here. It warns after the third batch.
+    """
     query = InSpark(make(STEADY, **{"scan.watermark.max-out-of-orderness": "5 ms"}), delay)
     for _ in range(3):
         query.step()
@@ -71,7 +72,8 @@ def test_a_delay_up_to_max_drift_is_warned_of(make: Make, warned: Warned, delay:
 
 def test_a_watermark_from_the_checkpoint_does_not_reveal_the_delay(make: Make, warned: Warned) -> None:
     """A watermark from the checkpoint of a restarted query gives no warning about the delay. It follows from records
-    that this listener has not heard of."""
+    that this listener has not heard of.
+    """
     query = InSpark(make(STEADY), 1000)
     query._watermark = 1_000_500
     for _ in range(4):
@@ -155,7 +157,8 @@ def test_a_watermark_on_another_column_with_a_similar_greatest_time_is_warned_of
 
 def test_event_times_beyond_max_future_are_not_taken_for_another_column(make: Make, warned: Warned) -> None:
     """Records with implausible event times that are passed on are in Spark's greatest event time, and not in what is
-    observed."""
+    observed.
+    """
     times = [*range(1_000_000, 1_000_050), 4_100_000_000_000, *range(1_000_050, 1_000_100)]
     options = {"scan.watermark.implausible-event-time": "pass"}
     query = InSpark(make(logs(*times), **options), 10_000_000_000_000)
@@ -251,7 +254,8 @@ def test_shorter_units_read_as_milliseconds_are_warned_of(
     make: Make, warned: Warned, unit: str, factor: int, policy: str
 ) -> None:
     """Microseconds or nanoseconds that are read as milliseconds give a warning that names the right unit. Such event
-    times are beyond max-future, so no plan uses them."""
+    times are beyond max-future, so no plan uses them.
+    """
     made = make(
         logs(*range(IN_2026 * factor, IN_2026 * factor + 50)),
         **{"scan.watermark.implausible-event-time": policy},
@@ -381,7 +385,8 @@ def test_an_implausible_timestamp_has_no_unit_that_can_be_set() -> None:
 @pytest.mark.parametrize(("unit", "factor"), [("s", 0.001), ("ms", 1), ("us", 1000), ("ns", 1_000_000)])
 def test_integers_at_a_pointer_have_the_unit_of_the_option(unit: str, factor: float) -> None:
     """The unit applies to integers at a JSON pointer, and not to ISO texts. Documents that Arrow parses at once and
-    those that Python parses give the same event times."""
+    those that Python parses give the same event times.
+    """
     number = b'{"time": %d}' % int(IN_2026 * factor)
     text = b'{"time": "%s"}' % iso(IN_2026).encode()
     for documents in ((number,), (number, text)):

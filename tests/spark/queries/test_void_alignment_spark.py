@@ -51,7 +51,8 @@ def test_each_mistake_in_with_watermark_is_warned_of_once(
     warning: str | None,
 ) -> None:
     """A mistake in withWatermark gives one warning, and a correct withWatermark gives no warning. Max-drift is 10 s.
-    The other column is two hours later."""
+    The other column is two hours later.
+    """
     name = topic(2)
     times = range(T0, T0 + 300 * SECOND, SECOND)
     queries.broker.write(name, records(0, times) + records(1, times))

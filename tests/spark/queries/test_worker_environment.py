@@ -1,5 +1,6 @@
 """Queries of one format that are started at the same time share a map of environment variables in the JVM. None of
-them adds a variable to it, since Spark does so without a lock (fact 34)."""
+them adds a variable to it, since Spark does so without a lock (fact 34).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """A source that a user writes, on a real Spark. The pages docs/write-a-source.md and docs/readers.md promise what
-these tests show."""
+these tests show.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +89,8 @@ def test_an_own_source_reads_a_new_split_after_a_restart(logs: LogQueries) -> No
 
 def test_an_own_source_is_aligned_and_in_the_table(logs: LogQueries) -> None:
     """FLIP-217: a source without positions by event time is aligned by pauses, which follow from what its tasks
-    report. It is in the split-watermark table."""
+    report. It is in the split-watermark table.
+    """
     logs.append("slow.log", [NOON + i for i in range(2000)])
     logs.append("fast.log", [NOON + i * MINUTE for i in range(2000)])
     stream = (
@@ -111,7 +113,8 @@ def test_an_own_source_is_aligned_and_in_the_table(logs: LogQueries) -> None:
 
 def test_events_go_both_ways_and_requests_name_the_host(logs: LogQueries) -> None:
     """CO-22: readers get greetings with the tasks of the first batch, and the enumerator gets their echoes with the
-    reports. Requests for splits name the host."""
+    reports. Requests for splits name the host.
+    """
     logs.append("a.log", [NOON] * 10)
     logs.append("b.log", [NOON] * 10)
     logs.run(logs.spark.readStream.format("echo").load())
@@ -126,7 +129,8 @@ def test_events_go_both_ways_and_requests_name_the_host(logs: LogQueries) -> Non
 
 def test_a_reader_that_fails_gives_its_splits_back(logs: LogQueries) -> None:
     """CO-06: a reader that fails gives its splits back to the enumerator, and fails the query. The next run reads the
-    same batch, and gives the splits back before its readers register."""
+    same batch, and gives the splits back before its readers register.
+    """
     logs.append("a.log", [NOON] * 10)
     stream = logs.spark.readStream.format("echo").load()
     (logs.folder / BROKEN).touch()

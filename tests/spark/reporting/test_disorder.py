@@ -77,7 +77,8 @@ def test_disorder_across_a_restart_is_warned_of(
 
 def test_reports_tell_the_least_event_time() -> None:
     """A report has the least and the greatest event time of a range, and its disorder. Only plausible event times
-    count."""
+    count.
+    """
     observer = EventTimeObserver("a", RecordTimestampAssigner(), 1000, ImplausibleEventTimes.SKIP)
     for times in ([None, 30, 40], [20, 2000, None], [25]):
         column = pa.array(times, pa.int64())
@@ -88,7 +89,8 @@ def test_reports_tell_the_least_event_time() -> None:
 
 def test_disorder_of_pieces_is_that_of_the_whole() -> None:
     """The disorder of a log is found however the log is cut into batches and tasks, in whatever order tasks report,
-    and if some report twice."""
+    and if some report twice.
+    """
     chance = random.Random(7)
     for _ in range(300):
         log = [chance.randrange(100) for _ in range(chance.randrange(1, 20))]
@@ -115,7 +117,8 @@ def report(log: list[int], start: int, end: int) -> SplitReport:
 
 def test_a_late_report_of_an_earlier_batch_is_not_compared_with_this_one() -> None:
     """A late report of an earlier batch is not compared with the current batch. It may be the report of a speculative
-    task for which Spark did not wait."""
+    task for which Spark did not wait.
+    """
     disorder = Disorder()
     disorder.begin_batch(5, {"a": 1000})
     assert disorder.add(4, SplitReport("a", 0, 9, 9, 500, 3, 0, 400)) == 3
@@ -125,7 +128,8 @@ def test_a_late_report_of_an_earlier_batch_is_not_compared_with_this_one() -> No
 
 def test_few_of_many_splits_are_named_in_warnings(caplog: pytest.LogCaptureFixture) -> None:
     """At most five warnings of splits are logged in a minute, with the newest values. In the end each of them is
-    logged once."""
+    logged once.
+    """
     given = SplitWarnings()
     for i in range(12):
         given.add(f"s{i:02}", "split %s: %d", i)

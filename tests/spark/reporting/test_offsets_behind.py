@@ -1,5 +1,6 @@
 """``status`` and ``StatusListener`` show how many offsets a source is behind the latest ones. Spark gives a Python
-source no way to report that. No JVM."""
+source no way to report that. No JVM.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def test_the_listener_reads_offsets_behind_from_the_progress(
     make: Make, caplog: pytest.LogCaptureFixture, latest: object
 ) -> None:
     """The listener computes how far a source is behind from Spark's progress, also for a query without alignment,
-    which has no table."""
+    which has no table.
+    """
     caplog.set_level(logging.INFO)
     query = make({"a": [1] * 100, "b": [1] * 7}, aligned=False)
     query.batch(20)

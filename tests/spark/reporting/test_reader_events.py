@@ -16,7 +16,8 @@ from tests.spark.support.talking_query import Diary, said, talking
 
 def test_events_reach_readers_and_the_enumerator() -> None:
     """CO-22: an event reaches a reader with a task of the next batch, and the enumerator with a report. A request for
-    a split names the host."""
+    a split names the host.
+    """
     query = talking()
     query.step()
     query.step()
@@ -51,7 +52,8 @@ def test_one_task_stands_for_all_readers_of_a_small_batch() -> None:
 
 def test_events_of_a_repeated_task_are_handled_once() -> None:
     """AL-11: events and requests of a task that runs again reach the enumerator once. Tasks run again when they are
-    retried or speculative, with two actions in foreachBatch, and in self-unions."""
+    retried or speculative, with two actions in foreachBatch, and in self-unions.
+    """
     query = talking({"a": [1]})
     start = query.offset
     query.step()
@@ -75,7 +77,8 @@ def test_a_batch_that_is_asked_for_twice_has_the_same_events() -> None:
 
 def test_events_of_an_old_batch_are_ignored() -> None:
     """Events and requests in a report of a batch that is long done do not reach the enumerator. Spark did not wait
-    for this task; another attempt of it was counted."""
+    for this task; another attempt of it was counted.
+    """
     query = talking({"a": [1]})
     start = query.offset
     query.step()
@@ -114,7 +117,8 @@ class Lazy(Diary):
 
 def test_co_08_co_12_readers_get_splits_on_request() -> None:
     """CO-08: requests get splits, and after the last split the signal that there are no more. CO-12: further requests
-    are ignored until a restart."""
+    are ignored until a restart.
+    """
     query = talking({"a": [1, 2], "b": [3], "c": [4]}, parallelism=1, enumerator=Lazy)
     while query.step() is not None:
         pass
@@ -128,7 +132,8 @@ def test_co_08_co_12_readers_get_splits_on_request() -> None:
 
 def test_a_source_is_finished_when_all_were_told_and_all_is_read() -> None:
     """A bounded source is finished when all readers were told that there are no more splits and all rows are read.
-    From then on the enumerator is not called."""
+    From then on the enumerator is not called.
+    """
     query = talking({"a": [1, 2], "b": [3]}, parallelism=2, enumerator=Lazy)
     while query.step() is not None:
         pass

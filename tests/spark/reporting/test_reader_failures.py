@@ -39,7 +39,8 @@ class FailsOnce(TalkingReader):
 
 def test_a_task_that_fails_gives_its_splits_back_and_is_run_again() -> None:
     """CO-06, TR-04 adapted: a task that fails gives its splits back to the enumerator. They stay assigned with their
-    positions, and the next attempt reads the same ranges."""
+    positions, and the next attempt reads the same ranges.
+    """
     query = talking({"a": [1, 2], "b": [3]}, parallelism=1)
     query.source.reader = FailsOnce
     start, end = query.offset, query.coordinator.latest_offset(query.offset, None)
@@ -55,7 +56,8 @@ def test_a_task_that_fails_gives_its_splits_back_and_is_run_again() -> None:
 
 def test_co_06_a_batch_that_was_not_committed_gives_its_splits_back() -> None:
     """CO-05, CO-06 adapted: a batch that was not committed gives its splits back to the enumerator of the next
-    process. That process runs the batch again from the two offsets, with other readers."""
+    process. That process runs the batch again from the two offsets, with other readers.
+    """
     query = talking(parallelism=2)
     start = query.offset
     end = query.coordinator.latest_offset(start, None)
@@ -95,7 +97,8 @@ class TakesBack(Diary):
 
 def test_splits_that_came_back_may_be_assigned_again() -> None:
     """TR-04: the enumerator may assign splits that came back. They go on at their positions, and cannot be assigned
-    another time."""
+    another time.
+    """
     query = talking({"a": [1, 2]}, enumerator=TakesBack)
     start = query.offset
     end = query.coordinator.latest_offset(start, None)
@@ -111,7 +114,8 @@ def test_splits_that_came_back_may_be_assigned_again() -> None:
 
 def test_a_reader_without_records_names_the_splits_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A task whose reader gets no records fails. The error names the split, its range, and the last position that was
-    read."""
+    read.
+    """
 
     class Stuck(MemoryReader):
         def __init__(self, world: MemoryWorld, context: SourceReaderContext) -> None:

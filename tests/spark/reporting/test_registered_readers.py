@@ -26,7 +26,8 @@ from tests.spark.support.talking_query import LOGS, Diary, enumerator_of, said, 
 
 def test_co_22_readers_are_registered_once_each_after_the_start() -> None:
     """CO-22: each reader is registered once, after the start of the enumerator and before any other call about the
-    reader."""
+    reader.
+    """
     query = talking(parallelism=3)
     query.step()
     query.step()
@@ -40,7 +41,8 @@ def test_co_22_readers_are_registered_once_each_after_the_start() -> None:
 
 def test_co_04_readers_are_not_restored_but_registered_anew() -> None:
     """CO-04, CO-25: after a restart readers are registered anew, as many as the new run has. The splits come from the
-    offset."""
+    offset.
+    """
     query = talking(parallelism=7)
     query.step()
     query.parallelism = 3
@@ -90,7 +92,8 @@ def test_tr_01_assignments_add_up() -> None:
 
 def test_co_13_splits_may_be_assigned_from_another_thread() -> None:
     """CO-13: another thread may assign splits with ``run_in_coordinator_thread``. The splits are planned with the
-    next batch."""
+    next batch.
+    """
     query = talking({"a": [1]})
     query.step()
     query.world.logs["b"] = [2]
@@ -102,7 +105,8 @@ def test_co_13_splits_may_be_assigned_from_another_thread() -> None:
 
 def test_co_16_no_more_splits_is_said_to_each_reader() -> None:
     """CO-16: "no more splits" holds for each reader that was told so, and for the source after all readers were
-    told."""
+    told.
+    """
     context = CoordinatorContext(3, "host")
     context.signal_no_more_splits(0)
     context.signal_no_more_splits(1)
@@ -160,7 +164,8 @@ def test_co_09_co_18_co_20_errors_of_the_enumerator_fail_the_query(place: str) -
 
 def test_co_10_close_does_not_wait_for_a_stuck_callable() -> None:
     """CO-10: closing a coordinator does not wait for a callable that is stuck. The callable returns only at the end
-    of this test."""
+    of this test.
+    """
     query = talking()
     query.step()
     begun, stuck = threading.Event(), threading.Event()

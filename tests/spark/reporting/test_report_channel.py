@@ -1,5 +1,6 @@
 """The listener for reports, with clients that send wrong, large or incomplete messages, stay connected, or connect at
-the same time."""
+the same time.
+"""
 
 from __future__ import annotations
 
@@ -149,7 +150,8 @@ SPLIT = {"split": "a", "start": 0, "end": 9, "rows": 9}
 )
 def test_a_malformed_report_is_refused(listener: ReportListener, said: bytes) -> None:
     """The listener drops messages that are no correct report. A value of a wrong type would otherwise fail the plan
-    that uses it, and so the query."""
+    that uses it, and so the query.
+    """
     told(listener, said)
     assert listener.take() == []
     assert is_alive(listener)
@@ -160,7 +162,8 @@ def test_a_report_that_is_too_long_is_not_read(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch, length: int
 ) -> None:
     """The listener does not read a report that is too long or has length 0. It closes the connection before the text
-    has arrived."""
+    has arrived.
+    """
     for side in (report_listener, report_sender):
         monkeypatch.setattr(side, "MAX_MESSAGE", 5000)
     with connected(listener) as client:
@@ -180,7 +183,8 @@ def test_another_text_than_the_one_announced_is_refused(listener: ReportListener
 
 def test_a_recorded_report_cannot_be_sent_again(listener: ReportListener) -> None:
     """A message that was recorded on one connection is refused on another one. The proof in it is valid only for the
-    nonce of its own connection."""
+    nonce of its own connection.
+    """
     said = REPORT.to_bytes()
     with connected(listener) as client:
         message = header(listener.address, greeted(client), said) + said
@@ -208,7 +212,8 @@ def test_a_client_that_sends_too_slowly_is_disconnected(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The listener closes the connection of a client whose bytes each arrive in time, but whose whole message does
-    not. A client with the key is treated the same."""
+    not. A client with the key is treated the same.
+    """
     monkeypatch.setattr(report_listener, "_CLIENT_TIMEOUT_S", 0.2)
     with connected(listener) as silent, connected(listener) as slow:
         with contextlib.suppress(OSError):  # a busy machine may be too slow
@@ -267,7 +272,8 @@ def test_the_listener_is_busy_while_all_its_clients_are_new(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The listener answers "busy" if it has no room for a client and all other clients are new. The client tries
-    again, twice, after pauses of random length."""
+    again, twice, after pauses of random length.
+    """
     pauses: list[float] = []
     strangers = contextlib.ExitStack()
 
@@ -318,7 +324,8 @@ def test_the_listener_goes_on_after_a_lack_of_files(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The listener goes on after it could not open a file for a connection. It closes a connection of a client
-    without the key; without such a client, it waits and tries again."""
+    without the key; without such a client, it waits and tries again.
+    """
     server, failures = listener._server, [errno.EMFILE, errno.ECONNABORTED, errno.ENFILE]
 
     class Exhausted:
@@ -340,7 +347,8 @@ def test_the_listener_goes_on_after_a_lack_of_memory(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The listener goes on after a lack of memory, and after any other error that no client has caused. Nobody would
-    notice that its thread has ended."""
+    notice that its thread has ended.
+    """
 
     class Full:
         def __init__(self, *_: object) -> None:

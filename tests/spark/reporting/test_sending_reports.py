@@ -33,7 +33,8 @@ def test_no_side_writes_twice_before_it_reads(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither the listener nor the task writes twice before it reads, and both set TCP_NODELAY. Otherwise a write may
-    wait for a delayed acknowledgement, 41 to 47 ms."""
+    wait for a delayed acknowledgement, 41 to 47 ms.
+    """
     done: dict[str, list[str]] = {"listener": [], "task": []}
     no_delay: set[bool] = set()
 
@@ -66,7 +67,8 @@ def test_the_pause_before_an_unreachable_listener_is_tried_grows(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a failed report the task does not try the listener again for a pause, which grows from 0.5 s to 30 s. The
-    first report that is delivered resets the pause."""
+    first report that is delivered resets the pause.
+    """
     now, tries, closed = 0.0, 0, True
     deliver = report_sender._deliver
 
@@ -106,7 +108,8 @@ def test_an_answer_of_another_program_does_not_count(
     answer: bytes | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A report to another program that has the listener's port now counts as not delivered. That program cannot prove
-    that it has received the report, and the task does not wait long."""
+    that it has received the report, and the task does not wait long.
+    """
     monkeypatch.setattr(report_sender, "_ANSWER_TIMEOUT_S", 0.1)
     monkeypatch.setattr(report_sender, "_FIRST_WAIT_S", 0.01)
     clients: list[socket.socket] = []
@@ -189,7 +192,8 @@ def test_without_reports_queries_stay_correct_and_aligned(
     make: Callable[..., DrivenQuery], monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """I3: a query whose reports are lost makes the same batches as a query whose reports all arrive, because planning
-    does not need reports."""
+    does not need reports.
+    """
     logs = {"a": [*range(0, 60, 3)], "b": [*range(0, 300, 7)], "c": [None, 5, 4, 40, 300]}
     options = {"scan.watermark.max-out-of-orderness": "2 ms", "scan.watermark.alignment.group": "other"}
     whole = make({name: [*log] for name, log in logs.items()}, **options)

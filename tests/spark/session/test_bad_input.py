@@ -1,5 +1,6 @@
 """Wrong input, and its errors. Errors of options are raised by ``load()``; all others are in the
-StreamingQueryException."""
+StreamingQueryException.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +89,8 @@ def test_a_wrong_option_is_refused_at_load(
 
 def test_a_schema_that_does_not_fit_is_refused(queries: KafkaQueries, topic: MakeTopic) -> None:
     """Facts 23 and 25: a schema of the user with a wrong type is refused with an error that names the column. Spark
-    would hide such an error in ``streamReader``."""
+    would hide such an error in ``streamReader``.
+    """
     reader = queries.spark.readStream.format("flip27_kafka").options(**queries.kafka(topic()))
     said = refused(queries, reader.schema("value string").load())
     assert "OptionError" in said
@@ -194,7 +196,8 @@ def test_lost_records_fail_the_query(
     queries: KafkaQueries, checkpoint: tuple[str, Output], lose: Loss, available: str
 ) -> None:
     """Lost records fail a query with failOnDataLoss. The error names the partition, the requested offset and the
-    available ones. A new topic with more records than the old one had is noticed, too."""
+    available ones. A new topic with more records than the old one had is noticed, too.
+    """
     name, _ = checkpoint
     lose(queries, name)
     said = refused(queries, queries.stream(name))

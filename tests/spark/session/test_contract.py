@@ -62,7 +62,8 @@ def enumerator(**answers: object) -> Callable[..., LogEnumerator]:
 )
 def test_ranges_that_no_offset_can_hold_are_refused(answer: object, why: str) -> None:
     """Wrong ranges of ``split_ranges`` raise an error that names the mistake. An offset with such a range could never
-    be read again."""
+    be read again.
+    """
     with pytest.raises(ContractError, match=why):
         memory_query(enumerator(split_ranges=answer)).step()
     with (
@@ -149,7 +150,8 @@ class BadlyStored(MemorySource):
 @pytest.mark.parametrize("serializer", [Unreadable(), Other()])
 def test_a_serializer_that_does_not_read_its_own_form_is_refused(serializer: object) -> None:
     """A serializer that does not read what it writes is found before the first offset is stored, not at the first
-    restart."""
+    restart.
+    """
     source = BadlyStored(MemoryWorld({"a": [1]}), enumerator=LogEnumerator, serializer=serializer)
     with pytest.raises(
         ContractError, match=r"BadlyStored (cannot read what they wrote|do not read a state as they wrote it)"
@@ -248,7 +250,8 @@ class TallyingSource(MemorySource):
 
 def test_a_state_that_is_changed_in_place_is_stored() -> None:
     """A state that the enumerator changes in place is stored again, although it is the same object as in the last
-    offset. Its stored form is compared."""
+    offset. Its stored form is compared.
+    """
     world = MemoryWorld({"a": [1]})
     source = TallyingSource(world, enumerator=Tallying)
     one = DrivenQuery(world, None, source=source)

@@ -56,7 +56,8 @@ def test_a_wrong_status_does_not_make_the_task_poll_for_ever(status: object) -> 
 
 def test_an_end_before_the_range_is_read_is_refused() -> None:
     """A reader that returns END_OF_INPUT while it has splits fails the query. Otherwise rows would be lost
-    silently."""
+    silently.
+    """
     with pytest.raises(
         ContractError, match=r"returned END_OF_INPUT, but snapshot_state.. still returns splits: a"
     ):
@@ -71,7 +72,8 @@ def test_a_split_of_another_task_is_refused() -> None:
 @pytest.mark.parametrize("left", [None, "a", [1], {"a": 1}])
 def test_a_snapshot_that_is_no_list_of_splits_is_refused(left: object) -> None:
     """A reader whose ``snapshot_state`` returns no list of splits fails the query. An empty value would otherwise
-    look as if everything had been read."""
+    look as if everything had been read.
+    """
     with pytest.raises(
         ContractError, match=r"Careless.snapshot_state\(\) returned .*must return a list of splits"
     ):
@@ -126,7 +128,8 @@ ROW = pa.RecordBatch.from_pylist([{"split": "a", "event_time": 1}], SCHEMA)
 
 def test_records_of_other_columns_are_refused() -> None:
     """Records with other columns than the source's schema fail the query. Spark looks at the first batch of a task
-    only."""
+    only.
+    """
     other = ROW.cast(pa.schema([("split", pa.string()), ("event_time", pa.int32())]))
     why = "of split string, event_time int32 into split a; the source's schema is split string, event_time int64"
     with pytest.raises(ContractError, match=why):

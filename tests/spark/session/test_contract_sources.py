@@ -67,7 +67,8 @@ def test_an_object_that_is_no_source_is_refused(given: Any) -> None:
 )
 def test_properties_of_a_wrong_type_are_refused(name: str, value: object, why: str) -> None:
     """A source with a wrong property is refused when it is registered. A source that was not registered is refused
-    when its query starts."""
+    when its query starts.
+    """
     with pytest.raises(ContractError, match=f"Careless.*{why}"):
         data_source(folder(**{name: value}), "logs")
     careless = type("Careless", (MemorySource,), {name: property(lambda _: value, lambda *_: None)})

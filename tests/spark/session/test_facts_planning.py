@@ -68,7 +68,8 @@ def test_the_initial_offset_is_not_logged_and_is_asked_again_for_a_replay(
     spark: SparkSession, make: Callable[..., Probe]
 ) -> None:
     """Fact 5: the initial offset is not in the offset log, and a replay asks for it again. This is why it is a
-    constant, and why the first end offset has the begins of its splits."""
+    constant, and why the first end offset has the begins of its splits.
+    """
     probe = make(fails_in="read")
     stream = probe.load(spark)
     with pytest.raises(StreamingQueryException):
@@ -89,7 +90,8 @@ def test_the_initial_offset_is_not_logged_and_is_asked_again_for_a_replay(
 
 def test_offsets_are_compared_as_text(spark: SparkSession, make: Callable[..., Probe]) -> None:
     """Fact 6: Spark compares offsets as text. This is why the keys of an offset are sorted, and why ``start`` itself
-    is returned when nothing changes."""
+    is returned when nothing changes.
+    """
 
     def in_another_order(probe: Probe, start: Offset, limit: ReadLimit) -> Offset:
         return dict(reversed(start.items())) if len(start) == 2 else {"n": 0, "m": 0}
@@ -103,7 +105,8 @@ def test_offsets_are_compared_as_text(spark: SparkSession, make: Callable[..., P
 
 def test_batch_0_runs_even_empty_and_no_other_does(spark: SparkSession, make: Callable[..., Probe]) -> None:
     """Fact 7: batch 0 runs even if it is empty, and stores the offsets to which ``latest`` was resolved. No other
-    empty batch runs, on which I8 depends."""
+    empty batch runs, on which I8 depends.
+    """
     probe = make(available=0)
     query = probe.start(probe.load(spark))
     wait_until(lambda: len(probe.calls("latestOffset")) > 50, "plans with nothing to read")
@@ -137,7 +140,8 @@ def test_a_replayed_batch_is_partitioned_before_anything_is_planned(
     spark: SparkSession, make: Callable[..., Probe]
 ) -> None:
     """Fact 10: Spark calls ``partitions`` for a replayed batch before it asks for a plan. This is why ``partitions``
-    is a pure function of two offsets."""
+    is a pure function of two offsets.
+    """
     probe = make(available=3)
     stream = probe.load(spark)
     probe.start(stream, availableNow=True).awaitTermination()
@@ -169,7 +173,8 @@ def test_the_limit_depends_on_the_trigger(
     spark: SparkSession, make: Callable[..., Probe], trigger: dict[str, object], limit: str
 ) -> None:
     """Fact 13, PY-05: Trigger.Once reads all that exists, whatever the read limit. Other triggers pass the limit of
-    the source."""
+    the source.
+    """
     probe = make(available=20)
     query = probe.start(probe.load(spark), **trigger)
     wait_until(lambda: probe.logged("commits"), "batch 0")
@@ -182,7 +187,8 @@ def test_available_now_ends_at_the_first_answer_that_changes_nothing(
     spark: SparkSession, make: Callable[..., Probe]
 ) -> None:
     """Fact 14: an AvailableNow run ends at the first unchanged offset. This is why a plan that is held back waits as
-    long as frozen records remain (rule 8)."""
+    long as frozen records remain (rule 8).
+    """
 
     def pausing(probe: Probe, start: Offset, limit: ReadLimit) -> Offset:
         return start if start["n"] == 2 else {"n": start["n"] + 1}
@@ -196,7 +202,8 @@ def test_available_now_is_announced_before_anything_is_planned(
     spark: SparkSession, make: Callable[..., Probe]
 ) -> None:
     """Fact 15: Spark announces AvailableNow once, before anything is planned, also before a replayed ``partitions``.
-    The call has no start offset."""
+    The call has no start offset.
+    """
     probe = make(fails_in="read")
     stream = probe.load(spark)
     with pytest.raises(StreamingQueryException):
@@ -213,7 +220,8 @@ def test_the_formats_can_be_registered_in_every_session(
     registered: SparkSession, spark: SparkSession
 ) -> None:
     """The formats can be registered in every session. Spark refuses a name that the active session has, though it is
-    free in the session that registers it."""
+    free in the session that registers it.
+    """
     for session in (spark, spark.newSession(), registered, spark.newSession(), spark):
         flip27_stream.register(session)
         with pytest.raises(AnalysisException, match="must be specified for Kafka source"):

@@ -35,7 +35,8 @@ def test_planning_and_reading_are_different_processes(
     spark: SparkSession, make: Callable[..., Probe]
 ) -> None:
     """Fact 16: one process plans and another one reads, so everything that a task needs must be in its
-    InputPartition."""
+    InputPartition.
+    """
     probe = make()
     probe.start(probe.load(spark), availableNow=True).awaitTermination()
     (planner,) = {call.pid for call in probe.calls("latestOffset", "partitions")}
@@ -48,7 +49,8 @@ def test_a_self_union_reads_everything_twice_through_one_planner(
     spark: SparkSession, make: Callable[..., Probe]
 ) -> None:
     """Fact 18: a self-union has one planner and reads each range twice. This is why a range is reported and counted
-    once."""
+    once.
+    """
     probe = make()
     stream = probe.load(spark)
     probe.start(stream.union(stream), availableNow=True).awaitTermination()
@@ -61,7 +63,8 @@ def test_a_self_join_has_two_planners_of_one_data_source(
     spark: SparkSession, make: Callable[..., Probe]
 ) -> None:
     """Fact 18: a self-join has two planners of one data source, and nothing drawn in the data source tells the two
-    apart. This is why planners draw lineages."""
+    apart. This is why planners draw lineages.
+    """
     probe = make()
     stream = probe.load(spark)
     joined = stream.alias("a").join(stream.alias("b"), col("a.n") == col("b.n"))
@@ -73,7 +76,8 @@ def test_a_self_join_has_two_planners_of_one_data_source(
 
 def test_option_keys_arrive_in_lower_case(spark: SparkSession, make: Callable[..., Probe]) -> None:
     """Fact 22: Spark passes the names of options in lower case. The canonical spelling comes from this project's own
-    table."""
+    table.
+    """
     probe = make()
     probe.load(spark, startingOffsets="Latest", failOnDataLoss="x")
     assert probe.calls("__init__")[0].arguments["options"] == {
@@ -87,7 +91,8 @@ def test_errors_of_the_data_source_show_at_load(
     spark: SparkSession, make: Callable[..., Probe], method: str
 ) -> None:
     """Fact 23: ``load()`` raises errors of ``__init__`` and ``schema``. This is why options are checked in
-    ``__init__``."""
+    ``__init__``.
+    """
     with pytest.raises(AnalysisException, match=f"ValueError: failure made in {method}"):
         make(fails_in=method).load(spark)
 
@@ -97,7 +102,8 @@ def test_errors_of_planning_show_in_the_query(
     spark: SparkSession, make: Callable[..., Probe], method: str
 ) -> None:
     """Fact 23: the error of the query has class name and text of an error of planning, as the last line of a
-    traceback."""
+    traceback.
+    """
     probe = make(fails_in=method)
     with pytest.raises(StreamingQueryException, match=f"ValueError: failure made in {method}"):
         probe.start(probe.load(spark)).awaitTermination()
@@ -105,7 +111,8 @@ def test_errors_of_planning_show_in_the_query(
 
 def test_errors_of_stream_reader_are_hidden(spark: SparkSession, make: Callable[..., Probe]) -> None:
     """Fact 23: Spark replaces an error of ``streamReader`` by an UnboundLocalError. This is why this project's
-    ``streamReader`` raises nothing."""
+    ``streamReader`` raises nothing.
+    """
     probe = make(fails_in="streamReader")
     with pytest.raises(StreamingQueryException, match="UnboundLocalError"):
         probe.start(probe.load(spark)).awaitTermination()
@@ -113,7 +120,8 @@ def test_errors_of_stream_reader_are_hidden(spark: SparkSession, make: Callable[
 
 def test_a_schema_of_the_user_is_not_checked(spark: SparkSession, make: Callable[..., Probe]) -> None:
     """Fact 25: Spark does not compare a schema of the user with that of the source. This is why the source does
-    it."""
+    it.
+    """
     probe = make()
     probe.load(spark)
     probe.forget_calls()
@@ -161,7 +169,8 @@ def test_any_other_arrow_batch_is_refused(
     spark: SparkSession, make: Callable[..., Probe], schema: str, column: pa.Array
 ) -> None:
     """Fact 26: Spark refuses Arrow batches with large, view or dictionary types, or with another unit, zone or
-    name."""
+    name.
+    """
     probe = make(schema=schema, rows=_columns(n=column))
     with pytest.raises(StreamingQueryException, match="DATA_SOURCE_RETURN_SCHEMA_MISMATCH"):
         probe.start(probe.load(spark), availableNow=True).awaitTermination()
@@ -170,7 +179,8 @@ def test_any_other_arrow_batch_is_refused(
 def test_registration_takes_class_attributes_by_value(spark: SparkSession, tmp_path: Path) -> None:
     """Fact 27: registration takes the attributes of a data source class by value. So the driver's address and a
     source made in code reach the planner. A later registration with the same name replaces the class for later
-    DataFrames."""
+    DataFrames.
+    """
     one, other = (Probe(tmp_path / n / tmp_path.name) for n in ("one", "other"))
     old = one.load(spark)
     new = other.load(spark)

@@ -58,7 +58,8 @@ def test_explain_shows_no_secret(
     session: SparkSession, secure_broker: KafkaBroker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """``explain`` shows no secret, not even a PEM key. Spark's own setting hides a PEM key only if "url" is in it by
-    chance, which is not so here."""
+    chance, which is not so here.
+    """
     options, secrets = secured(secure_broker, secure_broker.secure.password)
     key = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()

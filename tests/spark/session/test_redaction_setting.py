@@ -54,7 +54,8 @@ def hide(conf: ConnectSettings) -> str:
 
 def test_a_server_does_not_hide_the_setting_that_hides_secrets() -> None:
     """A server does not hide the setting that hides secrets. Registering a second time reads back what the first time
-    wrote."""
+    wrote.
+    """
     conf = ConnectSettings({REDACTION_SETTING: "(?i)url"}, HIDDEN_BY_DEFAULT)
 
     once = hide(conf)

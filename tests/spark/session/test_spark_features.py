@@ -22,7 +22,8 @@ READ_LIMITS = "pyspark.sql.streaming.datasource"
 
 def test_a_spark_without_read_limits_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Spark without read limits, such as 4.0 and 4.1, is refused. The error names the version that is needed and
-    the installed version."""
+    the installed version.
+    """
     monkeypatch.setitem(sys.modules, READ_LIMITS, None)
     monkeypatch.setattr(pyspark, "__version__", "4.1.1")
 
@@ -46,7 +47,8 @@ def test_timestamps_are_utc_with_and_without_a_time_zone_to_name(
     monkeypatch: pytest.MonkeyPatch, named: bool
 ) -> None:
     """Timestamps are in UTC, whether ``to_arrow_schema`` takes a time zone or not. Before Spark 4.2 it takes no time
-    zone, and uses UTC."""
+    zone, and uses UTC.
+    """
 
     def old(schema: StructType) -> pa.Schema:
         return to_arrow_schema(schema, timezone="UTC")

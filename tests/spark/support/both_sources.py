@@ -135,7 +135,8 @@ def assert_same_outcome(
     spark: SparkSession, ours: Batches | Exception, theirs: Batches | Exception, about: object
 ) -> None:
     """Checks that rows, columns and batch boundaries of both sources are the same, or that both sources failed for the
-    same reason."""
+    same reason.
+    """
     if isinstance(ours, Exception) or isinstance(theirs, Exception):
         reasons = [_reason(result) for result in (ours, theirs)]
         assert reasons[0] == reasons[1], f"{about}\nours: {_brief(ours)}\ntheirs: {_brief(theirs)}"

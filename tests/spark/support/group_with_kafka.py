@@ -1,5 +1,6 @@
 """A check of a group of two sources: a Kafka topic that is an hour behind, and a source whose records have the
-current time."""
+current time.
+"""
 
 from __future__ import annotations
 

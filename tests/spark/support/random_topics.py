@@ -199,7 +199,8 @@ class OptionSets:
 
     def _offsets(self, markers: list[int], part: tuple[float, float] = (0, 0.3)) -> str:
         """Returns offsets in the given part of each partition, and sometimes a marker for the earliest or latest
-        offset, or seldom an offset outside the log."""
+        offset, or seldom an offset outside the log.
+        """
 
         def offset(begin: int, end: int) -> int:
             kind = self.rng.random()

@@ -23,7 +23,8 @@ pytestmark = pytest.mark.jvm
 
 def test_a_query_goes_on_after_the_last_committed_batch(queries: KafkaQueries, topic: MakeTopic) -> None:
     """This project's source goes on after the last committed batch of several topics, and reads new records, new
-    partitions and a new topic. Then it goes on from its own checkpoint."""
+    partitions and a new topic. Then it goes on from its own checkpoint.
+    """
     names = [topic(2), topic(1)]
     both = {"subscribe": ",".join(names)} | FOUR
     fill(queries, names[0], 2, 5)
@@ -44,7 +45,8 @@ def test_a_query_goes_on_after_the_last_committed_batch(queries: KafkaQueries, t
 
 def test_a_planned_batch_without_a_commit_is_read_again(queries: KafkaQueries, topic: MakeTopic) -> None:
     """A batch that was planned and not committed is read again as it was planned, with the partition that it reads
-    for the first time."""
+    for the first time.
+    """
     name = topic(2)
     fill(queries, name, 2, 2)
     read = collect(queries.stream(name, source=BUILT_IN), queries.folder / "c")
@@ -76,7 +78,8 @@ def test_an_uncommitted_first_batch_is_read_again_if_its_records_exist(
     queries: KafkaQueries, topic: MakeTopic, options: dict[str, str]
 ) -> None:
     """A first batch that was not committed is read again as it was planned, if the user changes only the name of the
-    format and nothing was deleted."""
+    format and nothing was deleted.
+    """
     name = topic(3)
     fill(queries, name, 2, 5)
     asked = FOUR | {key: value.replace("TOPIC", name) for key, value in options.items()}
@@ -91,7 +94,8 @@ def test_an_uncommitted_first_batch_begins_where_spark_noted_it(
     queries: KafkaQueries, topic: MakeTopic
 ) -> None:
     """Where a first batch begins that was not committed is not in Spark's offset log, and the options do not say it.
-    Spark's source noted it elsewhere in the checkpoint, for each source of the query."""
+    Spark's source noted it elsewhere in the checkpoint, for each source of the query.
+    """
     one, other = topic(1), topic(2)
     fill(queries, one, 1, 5)
     fill(queries, other, 1, 4)
@@ -153,7 +157,8 @@ def test_alignment_by_a_json_pointer_is_turned_on_later_and_off(
     queries: KafkaQueries, topic: MakeTopic
 ) -> None:
     """docs/migrate.md, step 6: the source is changed first, and alignment is turned on later. The checkpoint has no
-    event times until then, and those of another pointer are refused after that."""
+    event times until then, and those of another pointer are refused after that.
+    """
     name, checkpoint = topic(2), queries.folder / "c"
 
     def write(*times: int) -> None:
@@ -178,7 +183,8 @@ def test_alignment_by_a_json_pointer_is_turned_on_later_and_off(
 
 def test_a_killed_program_of_the_built_in_source_goes_on(queries: KafkaQueries, topic: MakeTopic) -> None:
     """The JVM of a query of the built-in source is killed in the middle of its work. This project's source goes on,
-    and the table has each record once."""
+    and the table has each record once.
+    """
     name, output, each = topic(3), queries.output(), 400
     fill(queries, name, 3, each)
     options = queries.kafka(name, {"maxOffsetsPerTrigger": "60"})

@@ -97,7 +97,8 @@ def test_a_pattern_finds_new_topics(queries: KafkaQueries, topic: MakeTopic) -> 
 @pytest.mark.parametrize("again", [False, True], ids=["gone", "made again"])
 def test_all_topics_are_gone(queries: KafkaQueries, topic: MakeTopic, again: bool) -> None:
     """With ``failOnDataLoss`` = false the query goes on without its topics, and reads what Spark's source would read
-    when they are made again. Else it fails."""
+    when they are made again. Else it fails.
+    """
     names = [topic(1), topic(1)]
     fill(queries, names[0], 1, 5)
     strict = {"subscribePattern": "|".join(names)}
@@ -134,7 +135,8 @@ def test_a_source_that_had_no_topic(
     queries: KafkaQueries, topic: MakeTopic, fails: bool, stored: str
 ) -> None:
     """Beside a source that has data, Spark's source stores no offset where it has found no partitions; before
-    Spark 3.4 it stored ``{}``. A topic that comes later is read from its beginning."""
+    Spark 3.4 it stored ``{}``. A topic that comes later is read from its beginning.
+    """
     names = [topic(1), topic(1)]
     queries.broker.delete_topic(names[1])
     fill(queries, names[0], 1, 3)
@@ -161,7 +163,8 @@ def test_a_source_that_had_no_topic(
 
 def test_a_source_that_had_no_topic_and_begins_at_latest(queries: KafkaQueries, topic: MakeTopic) -> None:
     """It skips what was written before it starts, as a new query does: a Python source gets no offset in both cases.
-    The planning process warns of it."""
+    The planning process warns of it.
+    """
     names = [topic(1), topic(1)]
     queries.broker.delete_topic(names[1])
     fill(queries, names[0], 1, 3)

@@ -25,7 +25,8 @@ def progress(
     run: uuid.UUID = RUN,
 ) -> QueryProgressEvent:
     """Returns a progress in Spark's form, with offsets as JSON within the JSON. ``others`` are further sources of the
-    query."""
+    query.
+    """
     source = _source(start, end, latest)
     told = {
         "id": str(RUN),

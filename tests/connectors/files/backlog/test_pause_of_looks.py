@@ -64,7 +64,8 @@ def test_one_listing_that_took_long_does_not_delay_the_next(folder: SlowFolder) 
 
 def test_the_first_listing_does_not_delay_the_next(folder: SlowFolder) -> None:
     """A first listing of 600 seconds does not delay the next one: it read the event times of all files, or its
-    process was suspended."""
+    process was suspended.
+    """
     folder.takes_s = 600.0
     query = FolderQuery(folder)
     folder.takes_s = 0.0

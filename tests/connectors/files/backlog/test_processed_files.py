@@ -83,8 +83,7 @@ def bounded(state: ProcessedFilesState) -> bool:
 def test_files_are_read_once_where_modification_times_grow(
     steps: list[tuple[object, ...]], order: EventTimeOrder | None, at_first: int
 ) -> None:
-    """FI-04: files appear, vanish, and are modified, and a modified file is read again. The
-    process ends at any point."""
+    """FI-04: files appear, vanish, and are modified; a modified file is read again. The process ends at any point."""
     folder, clock = FolderModel(), ModificationTimes()
     for number in range(at_first):
         folder.put(clock.name(), number // 3, number * 7 % 11)
@@ -177,7 +176,8 @@ def test_late_files_that_no_look_found_are_read_or_reported(
     at_first: int, late: list[int], removed: set[int], processed: int
 ) -> None:
     """Files that were added below the cut while no query ran are read, or a warning or an error tells of them. Files
-    were removed at the same time."""
+    were removed at the same time.
+    """
     folder = FolderModel()
     for number in range(at_first):
         folder.put(f"first-{number}", number)
@@ -276,7 +276,8 @@ def test_more_late_files_than_can_be_found_are_warned_of_if_the_option_allows_it
 
 def test_files_that_are_cleaned_up_while_no_query_runs_are_no_error(caplog: pytest.LogCaptureFixture) -> None:
     """Retention removes the oldest files while no query runs. The digest proves most of them removed; at most
-    one warning is logged."""
+    one warning is logged.
+    """
     folder = many(500)
     query = FolderQuery(folder, window=WINDOW)
     query.take_all()

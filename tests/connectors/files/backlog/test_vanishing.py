@@ -71,7 +71,8 @@ def test_a_file_that_comes_back_as_it_was_is_read_once(
     three: Path, name: str, restarted: str, batches: int, limit: dict[str, str]
 ) -> None:
     """A file that goes away and comes back unchanged is read once, whether it was being read, was
-    read, or still waited."""
+    read, or still waited.
+    """
     reading = query(three, **limit)
     for _ in range(batches):
         reading.step()
@@ -87,7 +88,8 @@ def test_a_file_that_comes_back_as_it_was_is_read_once(
 
 def try_to_restart(reading: FileQuery, wanted: bool) -> None:
     """Restarts a query if that is wanted. A begun file that is missing keeps the enumerator closed; it opens
-    when the file is back."""
+    when the file is back.
+    """
     if wanted:
         reading.restart()
     if reading.coordinator._enumerator is None:
@@ -101,7 +103,8 @@ def test_a_file_that_comes_back_with_other_rows_is_read_with_those(
     three: Path, batches: int, restarted: str
 ) -> None:
     """A file that comes back with other rows is a new file, and its rows are read. Rows that were read of
-    the old file stay read."""
+    the old file stay read.
+    """
     reading = query(three, maxFilesPerTrigger="1")
     for _ in range(batches):
         reading.step()
@@ -121,7 +124,8 @@ def test_a_file_that_comes_back_with_other_rows_is_read_with_those(
 @pytest.mark.parametrize("rows", [50, 100])
 def test_a_file_that_is_written_anew_while_it_is_read_fails_by_name(three: Path, rows: int) -> None:
     """A file that is written anew while it is read fails the query, which names the file, also if
-    its size is the same."""
+    its size is the same.
+    """
     reading = query(three, maxRowsPerTrigger="30")
     reading.step()
     size = (three / "0.parquet").stat().st_size
@@ -164,7 +168,8 @@ def test_one_of_several_paths_that_is_empty_for_a_while_is_not_read_again(
     tmp_path: Path, names: list[str], restarted: bool, processed: int
 ) -> None:
     """A path that lists no file, or not all, for a while is not read again, also if its files come
-    back after a restart."""
+    back after a restart.
+    """
     for number, name in enumerate("aabb"):
         write(tmp_path / name / f"{number}.parquet", 1, ids=number * 100)
     paths = json.dumps([str(tmp_path / "a"), str(tmp_path / "b")])
@@ -208,7 +213,8 @@ def test_delta_rows_that_are_deleted_and_restored_are_not_read_twice(
     tmp_path: Path, option: str, later: bool, restarted: bool
 ) -> None:
     """RESTORE adds the same file again that DELETE removed. It is a commit that changes rows, also
-    after other batches."""
+    after other batches.
+    """
     table = tmp_path / "table"
     write_deltalake(table, pa.table({"id": np.arange(50)}))
     options = {"path": str(table), "files.format": "delta", option: "true", **NEVER_BY_ITSELF}
@@ -240,7 +246,8 @@ def refused(wanted: bool) -> AbstractContextManager[Any]:
 @pytest.mark.timeout(60)
 def test_a_delta_file_that_is_restored_while_it_is_in_the_offset_is_not_read_again(tmp_path: Path) -> None:
     """With ``ignoreChanges`` rows may be read again. But a file that is still in the offset is not
-    a second split of it."""
+    a second split of it.
+    """
     table = tmp_path / "table"
     write_deltalake(table, pa.table({"id": np.arange(50)}))
     options = {"path": str(table), "files.format": "delta", "ignoreChanges": "true", **NEVER_BY_ITSELF}

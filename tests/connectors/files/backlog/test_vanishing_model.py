@@ -79,7 +79,8 @@ class Disk:
 
 class Run:
     """A query over a disk. If the query fails because files are away, they come back and the
-    query is started again."""
+    query is started again.
+    """
 
     def __init__(self, disk: Disk, options: dict[str, str], drift: str | None) -> None:
         self.disk = disk
@@ -214,7 +215,8 @@ def test_files_that_vanish_and_come_back_around_restarts_are_processed_once(
     at_first: int, moves: list[tuple[str, int]], order: EventTimeOrder | None
 ) -> None:
     """Files that vanish and come back around restarts are processed once as long as the checkpoint has
-    room for their marks."""
+    room for their marks.
+    """
     query = moved(FolderQuery(FolderModel(), window=400, order=order), at_first, moves, restarts=True)
     assert set(query.read.values()) <= {1}
     assert set(query.folder()) <= set(query.read)

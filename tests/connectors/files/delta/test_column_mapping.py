@@ -78,7 +78,8 @@ def test_files_are_read_by_id_where_the_table_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize("drift", [None, "3 s"])
 def test_columns_that_were_renamed_between_restarts(table: Path, drift: str | None) -> None:
     """Columns are renamed in the middle of a file. The rest of it comes under the new names, and so do
-    files of older commits."""
+    files of older commits.
+    """
     options = {"maxRowsPerTrigger": "4", **({} if drift is None else {"drift": drift})}
     reading = query(table, **options)
     assert reading.step()
@@ -108,7 +109,8 @@ def test_columns_that_were_renamed_between_restarts(table: Path, drift: str | No
 )
 def test_columns_that_change_under_a_running_query(table: Path, now: pa.Schema, said: str) -> None:
     """A change of columns fails a running query. No column is read as null that a file has under a name
-    that the query knew."""
+    that the query knew.
+    """
     reading = running(table)
     reads(reading, 19)
     mode = by("none") if not any(one.metadata for one in now) else by("name")
@@ -120,7 +122,8 @@ def test_columns_that_change_under_a_running_query(table: Path, now: pa.Schema, 
 
 def test_a_query_with_columns_from_before_a_change(table: Path) -> None:
     """A query that the user gave columns fails if one of them is renamed. An old name is not read as null
-    unless an option says so."""
+    unless an option says so.
+    """
     schema = pa.schema([("ts", TIME), ("id", pa.int64())])
     reading = running(table, schema)
     reads(reading, 19)
@@ -136,7 +139,8 @@ def test_a_query_with_columns_from_before_a_change(table: Path) -> None:
 
 def test_column_mapping_that_is_turned_on_and_off(tmp_path: Path) -> None:
     """ALTER TABLE turns column mapping on with the names of the table. Without the mapping, files with
-    other names are not read."""
+    other names are not read.
+    """
     path = tmp_path / "t"
     schema = pa.schema([("ts", TIME), ("id", pa.int64())])
     plain = rows(range(10)).select(["c1", "c2"]).rename_columns(["ts", "id"])

@@ -1,5 +1,6 @@
 """Deletion vectors: deleted rows are not read, positions stay row numbers, and another vector is
-another version of a file."""
+another version of a file.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def table(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("kind", ["inline", "file", "file in a folder"])
 def test_deleted_rows_of_a_snapshot_are_not_read(table: Path, kind: str, drift: str | None) -> None:
     """Deleted rows are not read: all rows of one row group, and some of others. Batches end within row groups, and
-    the query restarts after each batch."""
+    the query restarts after each batch.
+    """
     gone = {*range(10), 11, 29, 30, 55, 99}
     vector = (
         inline(gone) if kind == "inline" else in_file(table, gone, "ab" if kind.endswith("folder") else "")
@@ -66,7 +68,8 @@ def test_deleted_rows_of_a_snapshot_are_not_read(table: Path, kind: str, drift: 
 
 def test_a_commit_with_a_vector_is_another_version_of_the_file(table: Path) -> None:
     """A file with another vector is read again under ``ignoreChanges``, in one look with its first version or in a
-    later look. The rows come from another split."""
+    later look. The rows come from another split.
+    """
     first = add(table, rows(range(20)))
     file = table / first["add"]["path"]
     commit(table, 1, first)
@@ -85,7 +88,8 @@ def test_a_commit_with_a_vector_is_another_version_of_the_file(table: Path) -> N
 
 def test_a_vector_that_changes_while_its_file_is_being_read(table: Path) -> None:
     """A file whose vector changes while it is being read goes on in its planned version, also over a restart. The
-    checkpoint says which rows that version has."""
+    checkpoint says which rows that version has.
+    """
     first = add(table, rows(range(40)), inline([1, 39]), row_group_size=10)
     commit(table, 1, first)
     reading = query(table, maxRowsPerTrigger="9", skipChangeCommits="true")
@@ -152,7 +156,8 @@ def test_vectors_that_cannot_be_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A vector that cannot be read never makes deleted rows come back. Options for missing and corrupt files hold for
-    their vectors, too. A missing vector is looked for repeatedly, as a data file is."""
+    their vectors, too. A missing vector is looked for repeatedly, as a data file is.
+    """
     monkeypatch.setattr(Retries, "time_limit_s", 0.1)
     vector = in_file(table, [1, 2])
     damage(table, vector, how)
@@ -166,7 +171,8 @@ def test_vectors_that_cannot_be_read(
 
 def test_the_newest_vector_of_a_file_counts(table: Path) -> None:
     """The newest vector of a file counts, and a removed file has none. Tests with Spark have vectors in
-    checkpoints of the log."""
+    checkpoints of the log.
+    """
     kept = add(table, rows(range(10)), inline([1]))
     changed, gone = add(table, rows(range(10, 20))), add(table, rows(range(20, 30)), inline([20]))
     commit(table, 1, kept, changed, gone)
@@ -219,7 +225,8 @@ def test_a_vector_of_no_file_is_an_error(table: Path) -> None:
 
 def test_event_times_are_those_of_rows_that_are_left(table: Path) -> None:
     """I1: event times are those of rows that are left. A row group that is deleted as a whole holds back no split,
-    also where event time is found by reading."""
+    also where event time is found by reading.
+    """
     commit(
         table, 1, add(table, rows(range(40)), inline(range(10)), row_group_size=10, write_statistics=False)
     )
@@ -270,7 +277,8 @@ def test_limits_count_the_rows_that_are_left(data: st.DataObject) -> None:
 
 def test_a_checkpoint_from_before_deletion_vectors_is_read(table: Path) -> None:
     """A checkpoint of an earlier release has splits without a descriptor and a state without columns.
-    Both are still read."""
+    Both are still read.
+    """
     commit(table, 1, add(table, rows(range(40)), row_group_size=10))
     reading = query(table, maxRowsPerTrigger="15")
     reading.step()

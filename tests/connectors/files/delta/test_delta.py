@@ -1,5 +1,6 @@
 """Delta tables: a query reads a snapshot, and then the rows that commits add. Options say how commits
-that change rows are read."""
+that change rows are read.
+"""
 
 from __future__ import annotations
 
@@ -169,8 +170,7 @@ def test_a_commit_that_only_rearranges_files_adds_no_rows(table: Path) -> None:
 def test_commits_that_change_rows_follow_the_options(
     table: Path, options: dict[str, str], read: int | None
 ) -> None:
-    """A commit that deletes a row rewrites the 49 other rows of its file. Delta's options say whether the commit is
-    refused, skipped or read."""
+    """A commit that deletes a row rewrites the other rows of its file: it is refused, skipped or read, by the options."""
     reading = query(table, **options)
     reading.run()
     DeltaTable(table).delete("id = 3")
@@ -221,8 +221,7 @@ def test_a_missing_table_is_named(tmp_path: Path) -> None:
 
 
 def append_at(table: Path, ids: int, *times_ms: int) -> None:
-    """Commits one row for each event time. The event time is a partition column, so only the
-    names of folders have it."""
+    """Commits one row for each event time, which is a partition column: only the names of folders have it."""
     rows = pa.table({"ts": pa.array(times_ms, pa.int64()), "id": np.arange(ids, ids + len(times_ms))})
     write_deltalake(table, rows, mode="append", partition_by=["ts"])
 
@@ -246,8 +245,7 @@ def test_event_time_is_a_partition_column(tmp_path: Path, knows_strategy: bool) 
 
 
 def test_the_order_becomes_known_while_a_look_is_under_way(table: Path) -> None:
-    """FI-12: the order of files becomes known during a look. The look in the old order does not
-    mix up their places."""
+    """FI-12: the order of files becomes known during a look. The look in the old order does not mix up their places."""
     reading = FileQuery({"path": str(table), "files.format": "delta"}, max_drift="5 s", knows_strategy=False)
     reading.run()
     for number in range(6, 9):
@@ -271,7 +269,8 @@ def starting_at(table: Path, ms: int) -> set[int]:
 
 def test_a_commit_without_commit_info_was_made_when_its_file_was_modified(table: Path) -> None:
     """Delta's writers may leave out ``commitInfo`` (``spark.databricks.delta.commitInfo.enabled``). Then the commit
-    has the modification time of its file."""
+    has the modification time of its file.
+    """
     for version in range(6):
         file = table / "_delta_log" / f"{version:020}.json"
         file.write_text("\n".join(line for line in file.read_text().split("\n") if "commitInfo" not in line))
@@ -287,7 +286,8 @@ def test_a_commit_without_commit_info_was_made_when_its_file_was_modified(table:
 
 def test_times_of_commits_rise(table: Path) -> None:
     """Times of commits rise, as in Delta (``monotonizeCommitTimestamps``), though the clock of a store is late or
-    repeats a time. In-commit timestamps come before the time of the file, which comes before the writer's clock."""
+    repeats a time. In-commit timestamps come before the time of the file, which comes before the writer's clock.
+    """
     set_commit_times(
         table,
         (5, {"timestamp": 1}),
@@ -303,8 +303,7 @@ def test_times_of_commits_rise(table: Path) -> None:
 
 @pytest.mark.parametrize("options", [{"startingVersion": "1"}, {"startingVersion": "0"}])
 def test_a_start_before_the_cleaned_log_fails(table: Path, options: dict[str, str]) -> None:
-    """A start version that is no longer in the log fails the query, which would otherwise read
-    nothing without a word."""
+    """A start version that is no longer in the log fails the query, which would otherwise read nothing silently."""
     DeltaTable(table).create_checkpoint()
     for version in range(3):
         (table / "_delta_log" / f"{version:020}.json").unlink()
@@ -367,7 +366,8 @@ def test_a_log_that_is_only_half_written_is_looked_at_again(
     table: Path, written: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file system may show a file of the log before it is complete. Such a file is looked at again; an empty one is
-    no version that adds nothing."""
+    no version that adds nothing.
+    """
     monkeypatch.setattr(Retries, "pause_s", 0.01)
     append(table, 1, 300)
     log = table / "_delta_log" / f"{6:020}.json"

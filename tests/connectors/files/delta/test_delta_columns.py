@@ -37,7 +37,8 @@ def with_name(table: Path, ids: range) -> None:
 
 def test_a_new_column_fails_a_running_query_and_a_restart_reads_it(table: Path) -> None:
     """A new column fails a running query, as in Spark (DELTA_SCHEMA_CHANGED). After a restart no row lacks the
-    column, and no row comes twice."""
+    column, and no row comes twice.
+    """
     reading = running(table)
     add_rows(table, range(10, 20))
     with_name(table, range(20, 30))
@@ -63,7 +64,8 @@ def test_a_new_column_that_came_while_the_query_was_stopped(table: Path) -> None
 @pytest.mark.parametrize("begun", [False, True])
 def test_a_definition_from_before_the_change(table: Path, begun: bool) -> None:
     """A DataFrame of load() is older than a change of columns, and its query starts, or starts
-    again, after the change."""
+    again, after the change.
+    """
     reading = running(table) if begun else query(table)
     reading.coordinator.close()
     with_name(table, range(10, 20))
@@ -118,7 +120,8 @@ def test_a_column_that_the_user_named_gets_another_type(table: Path) -> None:
 
 def test_columns_change_while_a_version_is_partly_read(table: Path) -> None:
     """Files from before and after a change of columns are planned in one range, and read by a query that
-    knows the new column."""
+    knows the new column.
+    """
     for first in range(10, 40, 10):
         add_rows(table, range(first, first + 10))
     reading = query(table, startingVersion="1", maxFilesPerTrigger="1")

@@ -34,7 +34,8 @@ def drop_versions(table: Path, versions: range) -> None:
 @pytest.mark.parametrize("versions", [1, 3, 6])
 def test_a_table_recreated_under_a_running_query_is_noticed(tmp_path: Path, versions: int) -> None:
     """A table made anew is noticed, whether it has fewer versions than the old table, as many, or more. Its first
-    versions would count as read."""
+    versions would count as read.
+    """
     table = made(tmp_path / "t", 3)
     reading = running(table)
     made(tmp_path / "new", versions, first_id=1000)
@@ -117,7 +118,8 @@ def test_files_of_the_log_that_are_away_for_a_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, away: list[str], restarts: bool
 ) -> None:
     """Files of the log are missing for a moment, while the log is cleaned up or a mount comes back. No row is lost,
-    and no row is read twice."""
+    and no row is read twice.
+    """
     monkeypatch.setattr(delta_files, "_PROVEN_S", 0.0)
     monkeypatch.setattr(Retries, "pause_s", 0.01)
     table = made(tmp_path / "t", 2)
@@ -156,7 +158,8 @@ def test_a_version_that_is_away_while_it_is_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A version is lost only if it is missing while the table is there. A version that is missing at
-    first is read later."""
+    first is read later.
+    """
     table = made(tmp_path / "t", 3)
     reading = query(table, maxFilesPerTrigger="1")
     reading.step()
@@ -187,7 +190,8 @@ def test_a_table_that_is_away_for_good(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_versions_that_were_cleaned_up_under_a_query_that_slept(tmp_path: Path) -> None:
     """A query sleeps while versions are removed from the log. It would wait for ever if it only asked
-    for the next version."""
+    for the next version.
+    """
     table = made(tmp_path / "t", 3)
     reading = running(table, **{"source.monitor-interval": "1 h"})
     made(table, 3, first_id=100)
@@ -219,7 +223,8 @@ def test_lost_versions_are_skipped_without_fail_on_data_loss(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Lost versions are passed over without ``failOnDataLoss``, as in Delta's source. Rows that they added are lost,
-    and the log says so."""
+    and the log says so.
+    """
     table = made(tmp_path / "t", 3)
     reading = query(table, failOnDataLoss="false")
     reading.run()

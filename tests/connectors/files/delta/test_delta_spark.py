@@ -1,5 +1,6 @@
 """Delta tables that Spark writes with the features that Databricks turns on. Their rows are compared
-with Spark's own reading."""
+with Spark's own reading.
+"""
 
 from __future__ import annotations
 
@@ -170,7 +171,8 @@ def test_files_from_before_a_type_change_are_read_with_the_wider_type(table: Spa
 
 def test_features_that_change_nothing_for_readers(table: SparkTable) -> None:
     """In-commit timestamps, liquid clustering, row tracking and v2 checkpoints change nothing for readers, also after
-    older commits were removed."""
+    older commits were removed.
+    """
     table(
         "create table {t} (id long, ts timestamp) using delta cluster by (id) tblproperties "
         "('delta.enableInCommitTimestamps'='true', 'delta.enableRowTracking'='true', "
@@ -198,7 +200,8 @@ def test_a_time_of_the_history_begins_at_its_version(
     table: SparkTable, session: SparkSession, tmp_path: Path
 ) -> None:
     """``startingTimestamp`` is compared with the time that ``DESCRIBE HISTORY`` shows, as in Delta's own source. The
-    table has no in-commit timestamps, which is Delta's default."""
+    table has no in-commit timestamps, which is Delta's default.
+    """
     table("create table {t} (id long) using delta", *(f"insert into {{t}} values {n}" for n in (1, 2, 3)))
     history = session.sql(f"describe history delta.`{table.path}`").collect()
     (at,) = [row.timestamp for row in history if row.version == 2]

@@ -1,5 +1,6 @@
 """Many small Delta tables that Spark writes. The snapshot, and the rows of each step, are compared
-with Spark's own reading."""
+with Spark's own reading.
+"""
 
 from __future__ import annotations
 
@@ -317,7 +318,8 @@ def test_a_converted_table_is_followed_while_two_writers_write_it(
     session: SparkSession, tmp_path: Path
 ) -> None:
     """A Parquet table is converted to Delta. Then Spark and delta-rs add, delete, compact and make
-    checkpoints in turn."""
+    checkpoints in turn.
+    """
     table = SparkTable(session, tmp_path / "a table")
     values = f"id, {at()} ts, concat('v%/ ', id % 2) p, if(id = 0, null, date'2026-01-01') d"
     session.sql(f"select {values} from range(10)").write.partitionBy("p", "d").parquet(str(table.path))

@@ -69,7 +69,8 @@ def test_footers_of_every_codec_are_read(tmp_path: Path, compression: str) -> No
 
 def test_event_times_are_found_in_statistics(numbers: Path) -> None:
     """Columns of instants, of wall-clock times (as UTC) and of integers (ms) have event times. Nulls and
-    missing columns have none."""
+    missing columns have none.
+    """
     assert units_of(ORC, numbers).borders.tolist() == BORDERS
     for column, factor in (("at", 1000), ("WALL", 1000), ("id", 1)):
         units = units_of(ORC, numbers, column)
@@ -171,7 +172,8 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 def test_times_that_spark_wrote_in_another_zone_are_the_same_instants() -> None:
     """A file that Spark 4.2 wrote in the zone America/Los_Angeles has the same instants. Its local times stay
-    as they were written."""
+    as they were written.
+    """
     path = Path(__file__).with_name("written_by_spark_in_los_angeles.orc")
     first = datetime(2023, 11, 14, 22, 13, 20, tzinfo=timezone.utc)
     schema = ORC.schema(LOCAL_FS, str(path))

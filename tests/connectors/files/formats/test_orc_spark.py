@@ -20,7 +20,8 @@ pytestmark = pytest.mark.jvm
 
 def test_dates_and_times_of_spark_at_every_depth(spark: SparkSession, tmp_path: Path) -> None:
     """Dates before 1582 are stored by the calendar of the time. In structs, lists and maps, too, times with a zone
-    are instants, and those without are local."""
+    are instants, and those without are local.
+    """
     days = ", ".join(
         f"date'{day}'" for day in ("0001-01-01", "0100-03-01", "1500-02-28", "1582-10-04", "1582-10-15")
     )

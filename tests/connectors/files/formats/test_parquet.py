@@ -218,7 +218,8 @@ def test_types_that_do_not_fit_are_refused(tmp_path: Path, stored: pa.DataType, 
 
 def test_schema_is_inferred(tmp_path: Path) -> None:
     """The inferred schema is Spark's: all columns are nullable, instants have the zone UTC, and
-    INT96 is an instant."""
+    INT96 is an instant.
+    """
     table = pa.table(
         {
             "small": pa.array([1], pa.uint8()),
@@ -282,7 +283,8 @@ def test_types_that_spark_stores_as_other_types_are_refused(
     tmp_path: Path, kind: object, refused: str | None
 ) -> None:
     """A variant would be read as a struct of bytes and an interval as a number. They are read as such only if the
-    user says so."""
+    user says so.
+    """
     path = tmp_path / "a.parquet"
     noted = json.dumps({"type": "struct", "fields": [{"name": "v", "type": kind}]})
     table = pa.table({"v": [1]}).replace_schema_metadata({"org.apache.spark.sql.parquet.row.metadata": noted})
@@ -338,7 +340,8 @@ def test_damaged_and_missing_files_are_named(
 
 def test_a_footer_that_has_two_types_for_a_column(numbers: Path, tmp_path: Path) -> None:
     """A footer with one wrong bit has two types for a column. It is refused: Arrow's function for statistics
-    would end the process."""
+    would end the process.
+    """
     data = numbers.read_bytes()
     footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     damaged = data[footer:].replace(b"\x15\x04\x19", b"\x15\x00\x19")
@@ -359,7 +362,8 @@ def test_a_file_that_was_overwritten_is_refused(numbers: Path) -> None:
 
 def test_footers_leave_no_cycles_of_references(tmp_path: Path) -> None:
     """Footers leave no cycles of references. Plans run without garbage collection, and 100,000 footers would keep
-    some hundred megabytes."""
+    some hundred megabytes.
+    """
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"at": pa.array([1], pa.timestamp("ms"))}), path)
     units_of(PARQUET, path, "at")

@@ -26,7 +26,8 @@ TIMES = [5000, 1000, 9000, -3000, None, None, -7000, -8000, 20_000, 30_000]
 )
 def test_event_times_of_row_groups_are_found(tmp_path: Path, kind: pa.DataType, statistics: bool) -> None:
     """Event times (ms) come from statistics, or else from the column. A negative time is no event time, but the
-    statistics of a row group with one have 0 as its least time."""
+    statistics of a row group with one have 0 as its least time.
+    """
     stored = pa.array(TIMES, pa.int64() if pa.types.is_int64(kind) else pa.timestamp("ms", "UTC")).cast(kind)
     path = tmp_path / "times.parquet"
     pq.write_table(

@@ -65,7 +65,8 @@ def test_columns_by_name_with_a_header(path: Path) -> None:
 
 def test_a_column_that_a_file_lacks_is_null(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A column that a file lacks is null and warned of, wherever the file is cut, as in the other formats and in
-    Spark. A NOT NULL column fails."""
+    Spark. A NOT NULL column fails.
+    """
     at = pa.field("lacking", INSTANT)
     schema = pa.schema([("a", pa.int64()), at, ("b", pa.string()), ("Lacking2", pa.int64())])
     rows = [(1, None, "x", None), (2, None, "y", None)]
@@ -139,7 +140,8 @@ def test_options_change_how_a_line_is_divided(
 
 def test_an_escape_with_two_meanings_is_refused(path: Path) -> None:
     """Spark escapes in quotes only, and Arrow everywhere. A line in which that makes a difference is refused, and the
-    user decides by an option."""
+    user decides by an option.
+    """
     schema = pa.schema([("a", pa.string()), ("b", pa.string())])
     with pytest.raises(RecordFormatError, match=r"line at byte 4 .*set option escape to \\;.*empty value"):
         _rows(path, 'x,y\nC:\\temp,"a \\"b\\""\n', schema)
@@ -197,7 +199,8 @@ def test_compressed_files_are_read(tmp_path: Path) -> None:
 
 def test_schema_is_inferred(path: Path) -> None:
     """The inferred schema is Spark's: columns are text unless ``inferSchema`` is set, and are
-    numbered without a header."""
+    numbered without a header.
+    """
     path.write_text("id,at,f,t\n1,2024-02-29T12:00:00Z,1.5,12:30:00\n")
     texts = [(name, pa.string()) for name in ("id", "at", "f", "t")]
     assert file_format("csv", HEADER).schema(LOCAL_FS, str(path)) == pa.schema(texts)

@@ -1,5 +1,6 @@
 """JSON lines have the values that Spark reads. Arrow parses them, and lines that it cannot parse
-are read one by one."""
+are read one by one.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +93,8 @@ def test_values_are_converted_to_the_type_of_the_column(
 )
 def test_values_that_do_not_fit_are_errors(tmp_path: Path, text: str, kind: pa.DataType) -> None:
     """A value that does not fit is an error with the file, position, field and value. It never
-    becomes null in silence."""
+    becomes null in silence.
+    """
     with pytest.raises(
         RecordFormatError, match=r"line at byte 0 of the json file .*a\.json .*: field c is .*, and not "
     ):
@@ -142,7 +144,8 @@ BAD = ['{"a": 1', "[1]", "7", "null", '{"a": 1} {"a": 2} x', "{a: 1}", "nonsense
 @pytest.mark.parametrize("bad", BAD)
 def test_malformed_lines_fail_or_are_dropped(tmp_path: Path, bad: str, at: int) -> None:
     """A malformed line is an error with its position. DROPMALFORMED leaves the line out, and tells its position. A
-    null in the first line once ended the process, by a fault of Arrow's parser."""
+    null in the first line once ended the process, by a fault of Arrow's parser.
+    """
     lines = [json.dumps({"a": i}) for i in range(500)]
     lines[at] = bad
     position = sum(len(line) + 1 for line in lines[:at])
@@ -160,7 +163,8 @@ def test_malformed_lines_fail_or_are_dropped(tmp_path: Path, bad: str, at: int) 
 
 def test_columns_are_not_found_in_a_file_that_begins_with_null(tmp_path: Path) -> None:
     """A file that begins with null is refused when its columns are looked for: Arrow's parser
-    would end the process."""
+    would end the process.
+    """
     path = _file(tmp_path / "a.json", "null", '{"a": 1}')
     with pytest.raises(CorruptRecordError, match="a line is null"):
         JSON.schema(LOCAL_FS, str(path))
@@ -168,7 +172,8 @@ def test_columns_are_not_found_in_a_file_that_begins_with_null(tmp_path: Path) -
 
 def test_objects_over_several_lines_are_refused(tmp_path: Path) -> None:
     """An object over several lines is refused. Arrow would take it unless a piece ends inside, and rows must
-    not depend on pieces."""
+    not depend on pieces.
+    """
     path = tmp_path / "a.json"
     path.write_text(json.dumps({"a": 1, "b": 2}, indent=1))
     with pytest.raises(RecordFormatError, match=r"line at byte 0"):

@@ -43,7 +43,8 @@ def test_fi17_every_line_once_wherever_it_is_cut(
     block: int,
 ) -> None:
     """FI-17, I1: a piece has the lines that begin in it, for any pieces and any size of the blocks
-    that are read at once."""
+    that are read at once.
+    """
     texts = [text.replace("\r", "r") for text in texts]
     data = break_.join(texts).encode() + (break_.encode() if ended and texts else b"")
     path = tmp_path_factory.mktemp("lines") / "a.txt"
@@ -104,7 +105,8 @@ def test_a_text_file_has_one_column(schema: pa.Schema) -> None:
 @pytest.mark.parametrize("codec", ["gzip", "bz2", "zstd"])
 def test_compressed_files_belong_to_their_first_byte(tmp_path: Path, codec: str) -> None:
     """FI-08: a compressed file cannot be read from the middle. The piece with its first byte has all
-    lines, wherever it is cut."""
+    lines, wherever it is cut.
+    """
     texts = [f"line {i}" for i in range(5000)]
     extension = {"gzip": "gz", "bz2": "bz2", "zstd": "zst"}[codec]
     path = tmp_path / f"a.txt.{extension}"

@@ -162,7 +162,8 @@ def test_a_newer_state_is_refused() -> None:
 
 def test_the_first_version_of_the_state_stays_readable() -> None:
     """States of the first version have neither a rest nor files that are gone. The state of a Delta
-    table did not change."""
+    table did not change.
+    """
     stored: Any = {
         "seen": [5, 9, [[None, 3, "a"], ["ts"]], [[5, 2, "ffffffffffffffff"]], "AAECAwQFBgcICQoL", "", None]
     }

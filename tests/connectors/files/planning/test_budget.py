@@ -36,7 +36,8 @@ def test_batches_keep_the_limits_and_read_everything(
     files: list[list[int]], most_files: int | None, most_rows: int | None, most_bytes: int | None
 ) -> None:
     """I2, I6: batches never exceed the limits of rows and files. They exceed the limit of bytes by a first unit only.
-    Every batch reads something, in order."""
+    Every batch reads something, in order.
+    """
     opened = [units(rows) for rows in files]
     positions = [0] * len(files)
     while positions != [one.end for one in opened]:

@@ -61,7 +61,8 @@ def test_with_alignment_files_are_read_in_event_time_order(folder: Path, knows_s
 @pytest.mark.parametrize("statistics", [True, False])
 def test_files_are_cut_between_row_groups_at_the_horizon(tmp_path: Path, statistics: bool) -> None:
     """A file that goes far ahead of the next one is cut at a row group, and waits. Without statistics the event times
-    are read from the column."""
+    are read from the column.
+    """
     write(tmp_path / "long.parquet", 1, rows=300, statistics=statistics)
     write(tmp_path / "next.parquet", 50 * SECOND, rows=10, ids=300, statistics=statistics)
     query = FileQuery({"path": str(tmp_path), "maxFilesPerTrigger": "1"}, max_drift="20 s")
@@ -72,7 +73,8 @@ def test_files_are_cut_between_row_groups_at_the_horizon(tmp_path: Path, statist
 
 def test_the_rest_of_a_file_after_a_jump_waits_behind_another_file(tmp_path: Path) -> None:
     """I4: the limit of files goes to another file after a jump in the first one, and the first file's
-    rest waits behind it."""
+    rest waits behind it.
+    """
     write(tmp_path / "jumps.parquet", 1, rows=2, step_ms=1000 * SECOND, group=1)
     write(tmp_path / "between.parquet", 500 * SECOND, rows=3, ids=2)
     query = FileQuery({"path": str(tmp_path), "maxFilesPerTrigger": "1"}, max_drift="20 s")
@@ -168,7 +170,8 @@ def test_a_running_query_finds_new_files(folder: Path) -> None:
 
 def test_planning_with_nothing_new_returns_the_start(folder: Path) -> None:
     """I8: a plan with nothing new returns the start offset, also after the last batch. Files that
-    retire are no batch."""
+    retire are no batch.
+    """
     query = FileQuery({"path": str(folder)}, available_now=False)
     assert query.step()
     assert query.coordinator.latest_offset(query.offset, None) is query.offset
@@ -212,7 +215,8 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize("max_drift", ["10 s", None])
 def test_without_a_strategy_of_its_own_a_source_is_read_once_too(folder: Path, max_drift: str | None) -> None:
     """Each run of ``Trigger.Once`` plans a single batch. It has all files that there are, in the first run
-    and after a restart."""
+    and after a restart.
+    """
     options = {"path": str(folder), "maxFilesPerTrigger": "3"}
     query = FileQuery(options, max_drift=max_drift, knows_strategy=False, available_now=False)
     query.step(limit=None)
@@ -224,7 +228,8 @@ def test_without_a_strategy_of_its_own_a_source_is_read_once_too(folder: Path, m
 
 def test_an_aligned_query_whose_files_are_all_read_waits_for_more(folder: Path) -> None:
     """I8: when all files are read, plans assign nothing and return the start. A new file is read though it is
-    older than all others."""
+    older than all others.
+    """
     options = {"path": str(folder), "source.monitor-interval": "10 ms"}
     query = FileQuery(options, max_drift="10 s", available_now=False)
     while len(query.rows) < 1000:
@@ -249,7 +254,8 @@ class PlainAssigner(TimestampAssigner):
 
 def test_an_order_has_the_same_name_in_every_process() -> None:
     """The checkpoint says in which order files are read, so the name of an order may not hold an
-    address in memory."""
+    address in memory.
+    """
     assert EventTimeOrder.of(PlainAssigner()).name == EventTimeOrder.of(PlainAssigner()).name
     assert EventTimeOrder.of(PlainAssigner(1)).name != EventTimeOrder.of(PlainAssigner(2)).name
     with pytest.raises(OptionError, match=r"has another name in every process.*__repr__"):

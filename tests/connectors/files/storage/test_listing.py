@@ -56,7 +56,8 @@ def test_subfolders_are_listed_if_the_option_says_so(tmp_path: Path) -> None:
 
 def test_hidden_names_are_skipped(tmp_path: Path) -> None:
     """FI-07: hidden files and the files of hidden folders are skipped. The folder of a partition column may
-    begin with an underscore."""
+    begin with an underscore.
+    """
     make(
         tmp_path,
         "visiblefile",
@@ -106,7 +107,8 @@ def test_files_of_a_delta_table_are_refused(
     tmp_path: Path, storage: Storage, path: str, settings: dict[str, object], is_refused: bool
 ) -> None:
     """Files in the folder of a Delta table are not read one by one. Listings that pass such a folder and
-    list none of its files are allowed."""
+    list none of its files are allowed.
+    """
     make(
         tmp_path,
         "a.csv",
@@ -230,7 +232,8 @@ def test_files_with_any_characters_in_their_names_are_listed(tmp_path: Path) -> 
 
 def test_question_marks_and_hashes_are_part_of_a_uri() -> None:
     """A question mark and a hash are parts of a glob or a name. They begin neither a query nor a
-    fragment of a URI."""
+    fragment of a URI.
+    """
     assert locate("s3://bucket/2026-0?/a", {}) == (Storage("s3://bucket"), "bucket/2026-0?/a")
     assert locate("file:///data/a#b%23", {}) == (Storage(), "/data/a#b#")
 
@@ -244,7 +247,8 @@ def test_a_name_that_is_not_utf8_is_an_error_that_says_so(tmp_path: Path) -> Non
 
 def test_links_to_folders_are_followed_but_no_folder_is_visited_twice(tmp_path: Path) -> None:
     """Loops of links end. A folder below the listed one is listed under its own name, whatever
-    names its links have."""
+    names its links have.
+    """
     make(tmp_path, "data/real/a", "elsewhere/b", "data/c")
     for name, target in {
         "data/loop": "data",
@@ -306,7 +310,8 @@ def test_only_partition_folders_keep_their_escapes() -> None:
 )
 def test_a_text_with_a_scheme_and_a_slash_is_a_uri(uri: str, storage: str, path: str) -> None:
     """A text with a scheme and a slash is a URI, as in Hadoop, and no path below the folder in which
-    the query was started."""
+    the query was started.
+    """
     assert locate(uri, {}) == (Storage(storage), path)
 
 

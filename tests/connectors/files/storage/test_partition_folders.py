@@ -101,7 +101,8 @@ def put(folder: Path, format_: str, rows: dict[str, list[Any]]) -> None:
 @pytest.mark.parametrize("format_", ["parquet", "orc", "csv", "json"])
 def test_rows_have_the_columns_of_their_folders(tmp_path: Path, format_: str) -> None:
     """The user's types win over inferred types. A partition column replaces a file's column of the same name, and is
-    null for the default partition."""
+    null for the default partition.
+    """
     put(tmp_path / "dt=2026-11-01" / "h=05", format_, {"id": [1, 2]})
     put(tmp_path / "dt=2026-11-01" / "h=__HIVE_DEFAULT_PARTITION__", format_, {"id": [3]})
     put(tmp_path / "dt=2026-11-02" / "h=a%3Ab", format_, {"id": [4]})
@@ -116,7 +117,8 @@ def test_rows_have_the_columns_of_their_folders(tmp_path: Path, format_: str) ->
 
 def test_partition_columns_without_a_schema_are_inferred(tmp_path: Path) -> None:
     """A partition column without a schema has the place of a file's column of its name, or comes last. All its
-    values decide its type."""
+    values decide its type.
+    """
     put(tmp_path / "a=1" / "b=x", "parquet", {"a": ["of the file"], "id": [1]})
     put(tmp_path / "a=2" / "b=7", "parquet", {"a": ["of the file"], "id": [2]})
     options = {"path": str(tmp_path)}
@@ -167,7 +169,8 @@ def test_event_time_is_a_column_of_folders(tmp_path: Path, knows_strategy: bool)
 
 def test_a_checkpoint_from_before_folders_were_columns(tmp_path: Path) -> None:
     """Splits of an older checkpoint have no values of partitions. The rest of a begun file has its partition
-    columns nevertheless."""
+    columns nevertheless.
+    """
     write(tmp_path / "day=3" / "a.parquet", 1 * SECOND, 60, group=20)
     schema = pa.schema([("id", pa.int64()), ("day", pa.int32())])
     reading = FileQuery({"path": str(tmp_path), "maxRowsPerTrigger": "20"}, schema=schema)

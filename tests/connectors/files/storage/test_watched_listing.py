@@ -1,5 +1,6 @@
 """Listings that hang, as on a network file system that does not answer. The tests simulate the
-hang, without a JVM."""
+hang, without a JVM.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +85,8 @@ def test_errors_are_those_of_the_listing(tmp_path: Path) -> None:
 
 def test_a_query_whose_listing_hangs_fails_by_name(mount: Mount, tmp_path: Path) -> None:
     """A hanging listing fails the query with the folder's name: when columns are looked for, and when
-    files are looked for."""
+    files are looked for.
+    """
     write(tmp_path / "in" / "0.parquet", 1)
     source = FileSource({"path": str(tmp_path / "in")})
     schema = source.schema

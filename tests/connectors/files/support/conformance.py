@@ -31,7 +31,8 @@ STRATEGY = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner
 
 class FolderSystem(ExternalSystem):
     """A folder in which each write makes a file, since files do not grow. Event times rise by 10 ms within
-    the files of a split."""
+    the files of a split.
+    """
 
     format = "parquet"
 

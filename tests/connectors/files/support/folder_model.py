@@ -73,7 +73,8 @@ class FolderModel:
 
 class FolderQuery:
     """A query that takes files and logs them. It can be stopped at any point, and then takes again the files
-    that were not logged."""
+    that were not logged.
+    """
 
     def __init__(
         self,

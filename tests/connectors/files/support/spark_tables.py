@@ -34,7 +34,8 @@ class SparkTable:
 
     def read(self, **options: str) -> Rows:
         """Returns the rows that the file source reads: a snapshot in batches of 7 rows, with a restart after
-        every second batch."""
+        every second batch.
+        """
         reading = query(self.path, maxRowsPerTrigger="7", **options)
         count = 0
         while reading.step() is not None:

@@ -30,7 +30,8 @@ Logs = dict[str, list[int | None]]
 
 def hybrid(files: Files, world: MemoryWorld, seam: ExactSeam | None = SEAM) -> Callable[[], HybridSource]:
     """Makes a hybrid source of copied files and a topic. The topic is fixed and
-    does not know where the history ends."""
+    does not know where the history ends.
+    """
     return lambda: (
         HybridSource.builder(copies(files)).add_source(Topic(world, fingerprint="topic"), seam=seam).build()
     )
@@ -75,7 +76,8 @@ def test_any_prefix_of_any_log_and_the_rest_of_it_is_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restarts: bool, reports: bool, aligned: bool
 ) -> None:
     """A copied prefix of each log and the rest of the log give each row once: in any order of event times, over
-    restarts, and where no report of a task comes."""
+    restarts, and where no report of a task comes.
+    """
     if not reports:
         monkeypatch.setattr(messages.SourceRangesRead, "event", lambda _: None)
     for seed in range(3):
@@ -114,7 +116,8 @@ def test_batches_with_reports_are_not_read_again(monkeypatch: pytest.MonkeyPatch
 
 def test_batches_without_reports_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process ends before it hears the reports of its second batch, so the next process reads again the rows from
-    that batch on. Each of the three batches has one row of each file."""
+    that batch on. Each of the three batches has one row of each file.
+    """
     files: Files = {f"f{n}": [("a", n * 3 + m, 1000 + n) for m in range(3)] for n in range(4)}
     query = HybridQuery(hybrid(files, MemoryWorld({"a": [1000 + n for n in range(20)]})))
     query.step(4)
@@ -157,7 +160,8 @@ class ForReader(MemorySplit):
 
 def test_splits_are_read_again_as_readers_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Splits that are read again go through ``splits_for_readers``, as splits of
-    tasks do; Kafka adds the topic's id."""
+    tasks do; Kafka adds the topic's id.
+    """
 
     def added(_: MemorySource, splits: Sequence[MemorySplit], checkpoint: int) -> list[MemorySplit]:
         assert type(checkpoint) is int
@@ -191,7 +195,8 @@ def test_rows_without_a_position_do_not_move_the_seam() -> None:
 
 def test_a_leader_that_is_silent_at_the_switch() -> None:
     """While a split is not in the offset, the enumerator's state has its positions
-    in the history. A restart finds them there."""
+    in the history. A restart finds them there.
+    """
     logs: Logs = {"a": [1, 2, 3], "b": [4, 5, 6]}
     world = MemoryWorld(logs)
     query = HybridQuery(hybrid({"f": [("a", 0, 1), ("b", 0, 4), ("b", 1, 5)]}, world))
@@ -209,7 +214,8 @@ def test_a_leader_that_is_silent_at_the_switch() -> None:
 
 def test_a_leader_that_falls_silent_between_two_questions() -> None:
     """The source is asked where its splits end, and again from where they begin.
-    Its leader falls silent in between."""
+    Its leader falls silent in between.
+    """
     logs: Logs = {"a": [1, 2, 3]}
     world = MemoryWorld(logs)
 

@@ -72,7 +72,8 @@ def test_a_gap_behind_the_end_of_the_history_is_read(
 ) -> None:
     """The history's event times are ahead of the records' times, so by time the next source would
     begin behind the end of the history, and 440 records would be in neither. The offsets in the
-    history show the gap, and these records are read."""
+    history show the gap, and these records are read.
+    """
     log: list[int | None] = list(range(1000, 2000))
     files = {f"f{n}": [("a", i, 1000 + i + 490) for i in range(n, n + 50)] for n in range(0, 500, 50)}
     query = HybridQuery(hybrid(files, {"a": log}))
@@ -89,7 +90,8 @@ def test_a_gap_behind_the_end_of_the_history_is_read(
 
 def test_a_topic_that_was_made_anew_since_it_was_copied_is_refused() -> None:
     """A topic that was made anew has the offsets of rows in the history. Its records would all
-    be left out silently."""
+    be left out silently.
+    """
     files = {"f": [("a", n, 100 + n) for n in range(50)]}
     query = HybridQuery(hybrid(files, {"a": [1000 + n for n in range(30)]}))
     with pytest.raises(DataLossError, match=r"Split 1:a ends at position 30, .* rows of it up to 49"):
@@ -116,7 +118,8 @@ def test_without_an_overlap_the_seam_is_at_the_greatest_event_time() -> None:
 
 def test_a_random_copy_and_the_rest_of_its_log_have_each_record_once() -> None:
     """The history has any prefix of each log, scattered over files. Event times
-    are in disorder within the overlap."""
+    are in disorder within the overlap.
+    """
     for seed in range(10):
         draw = random.Random(seed)
         logs: dict[str, list[int | None]] = {

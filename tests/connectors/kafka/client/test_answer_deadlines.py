@@ -65,7 +65,8 @@ def test_a_slow_broker_is_heard_and_does_not_hold_every_round(latency: float) ->
 @pytest.mark.parametrize("latency", [6.0, 12.0])
 def test_rare_rounds_wait_long_enough_for_a_slow_broker(latency: float) -> None:
     """With a trigger every ten minutes no late answer of the round before is recent enough, so a round
-    waits for a slow broker."""
+    waits for a slow broker.
+    """
     rounds = Rounds()
     waits = []
     for _ in range(4):
@@ -83,7 +84,8 @@ def test_a_slow_broker_is_waited_for_where_a_late_answer_is_useless(latency: flo
 
 def test_rare_rounds_have_the_whole_wait() -> None:
     """With a trigger every ten minutes each round waits in full. A short wait serves a query with
-    a round each second."""
+    a round each second.
+    """
     rounds = Rounds()
     for _ in range(3):
         assert rounds.run(None) == 5
@@ -93,7 +95,8 @@ def test_rare_rounds_have_the_whole_wait() -> None:
 @pytest.mark.usefixtures("no_jitter")
 def test_pauses_between_tries_grow_up_to_a_second() -> None:
     """The first try is due at once, and later ones after growing pauses up to a second. After a quiet time the
-    pause is short again."""
+    pause is short again.
+    """
     backoff, now = Backoff(0.05), 100.0
     delays = []
     for _ in range(8):

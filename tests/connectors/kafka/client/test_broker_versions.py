@@ -76,7 +76,8 @@ def test_a_broker_without_a_common_version_of_fetch_is_named(spoken: Mapping[int
 @pytest.mark.parametrize("most", [0, 1, 2, 3])
 def test_broker_that_does_not_know_the_version_of_the_question(most: int) -> None:
     """A broker that does not know the version of ApiVersions answers in version 0, with an error and
-    its versions (KIP-511)."""
+    its versions (KIP-511).
+    """
     with fetching(fetched, spoken={**SPOKEN, API_VERSIONS: (0, most)}) as (server, fetcher):
         assert records(fetch(fetcher)) == b"abc"
         assert len(server.connections) == 1
@@ -84,7 +85,8 @@ def test_broker_that_does_not_know_the_version_of_the_question(most: int) -> Non
 
 def test_a_broker_that_does_not_tell_its_versions_loses_the_connection() -> None:
     """A broker that does not tell its versions loses the connection, which has the reason. The
-    query does not fail yet."""
+    query does not fail yet.
+    """
 
     def serve(connection: socket.socket, request: bytes) -> None:
         connection.sendall(frame(request, struct.pack(">hi", 42, 0)))

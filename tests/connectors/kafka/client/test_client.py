@@ -91,7 +91,8 @@ def test_a_frozen_or_killed_broker_is_unreachable_and_comes_back(own_broker: Kaf
 @pytest.mark.jvm
 def test_a_task_waits_for_a_frozen_broker_up_to_its_time_limit(own_broker: KafkaBroker) -> None:
     """A task waits for a frozen broker for ``kafkaConsumer.pollTimeoutMs``. The error names the option, broker,
-    partition and offset."""
+    partition and offset.
+    """
     made = source(own_broker, {"kafkaConsumer.pollTimeoutMs": "1000"}, subscribe="t")
 
     def is_read() -> bool:

@@ -127,7 +127,8 @@ class TopicTask:
 
     def to_the_middle(self) -> None:
         """Reads until there are rows, and some partition has more to come. A slow leader holds back no
-        other partition."""
+        other partition.
+        """
         while not self._begun():
             assert next(self.polls) is not InputStatus.END_OF_INPUT
 
@@ -181,7 +182,8 @@ def paused(cluster: KafkaCluster, node: int) -> Iterator[None]:
 
 def wait_for_the_ends(query: EnumeratorQuery, topic: str) -> None:
     """Waits until a plan has the ends of three partitions. A partition whose leader has just changed may be
-    missing for some time."""
+    missing for some time.
+    """
     expected = {f"{topic}-{n}": COUNT for n in range(3)}
     wait_until(
         lambda: {split: at.end for split, at in query.ranges().items()} == expected,
@@ -219,7 +221,8 @@ def test_a_frozen_leader_is_replaced_after_the_request_timeout(cluster: KafkaClu
 
 def test_a_frozen_leader_without_a_replacement_fails_the_task(cluster: KafkaCluster) -> None:
     """If no broker replaces a frozen leader, an error after default.api.timeout.ms names the leader, the
-    partition and the offset."""
+    partition and the offset.
+    """
     fill(cluster, "alone", 1, replication=1)
     leader = cluster.leader_of("alone")
     with (

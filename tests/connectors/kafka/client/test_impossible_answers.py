@@ -47,7 +47,8 @@ DAYS_MS = 5 * 24 * 3600 * 1000
 @pytest.mark.usefixtures("quick")
 def test_fetches_that_are_never_answered_fail_the_query(monkeypatch: pytest.MonkeyPatch) -> None:
     """A leader tells where its log ends and never answers a fetch. The query fails after as long as
-    Spark's source tries."""
+    Spark's source tries.
+    """
     monkeypatch.setattr(event_time_probe, "_TIME_LIMIT_S", 0.1)
     with fake_cluster() as cluster, planning(cluster, BRIEF) as query:
         cluster.brokers[1].silent_about.add("FetchRequest")
@@ -57,7 +58,8 @@ def test_fetches_that_are_never_answered_fail_the_query(monkeypatch: pytest.Monk
 
 def plan_for(query: EnumeratorQuery, seconds: float) -> None:
     """Plans with event times again and again, for some seconds. A leader that owes an answer is not
-    asked for its log ends."""
+    asked for its log ends.
+    """
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         ranges = {i: span for i, span in query.ranges().items() if i == "t-1"}
@@ -91,7 +93,8 @@ def test_no_task_waits_for_days_because_of_a_quota(caplog: pytest.LogCaptureFixt
 
 def test_response_of_two_gigabytes_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A response claims two gigabytes over a connection that was good so far. The client drops it, and
-    uses another connection."""
+    uses another connection.
+    """
     answered, sizes = FakeBroker._answered, iter([2**31 - 1])
 
     def announcing(self: FakeBroker, body: bytes) -> bytes:
@@ -115,7 +118,8 @@ def test_response_of_two_gigabytes_is_not_waited_for(monkeypatch: pytest.MonkeyP
 @pytest.fixture
 def coordinated(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], int]], None]:
     """Makes each broker a coordinator with committed offset 5. A search for the coordinator gets
-    the given error codes."""
+    the given error codes.
+    """
     kinds = {FindCoordinatorRequest: 2, OffsetFetchRequest: 5, OffsetCommitRequest: 7}
     monkeypatch.setattr(fakes, "REQUESTS", (*fakes.REQUESTS, *kinds))
     monkeypatch.setattr(fakes, "VERSIONS", fakes.VERSIONS | kinds)
@@ -157,7 +161,8 @@ def test_a_client_closes_although_its_coordinator_hangs(
     coordinated: Callable[[Callable[[], int]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A committer is closed at once beside a coordinator that hangs. Its thread ends, too, and
-    makes no new connection."""
+    makes no new connection.
+    """
     monkeypatch.setattr(group_coordinator, "_TRY_S", 0.2)
     coordinated(lambda: 0)
     with fake_cluster(1) as cluster:

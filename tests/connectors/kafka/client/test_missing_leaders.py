@@ -30,7 +30,8 @@ from tests.connectors.kafka.support.fake_cluster_client import (
 @pytest.mark.usefixtures("quick")
 def test_partition_without_a_leader_costs_little(waits: dict[float, float]) -> None:
     """A partition without a leader costs one full wait for the election, and few later. Metadata is asked for
-    once a second at most."""
+    once a second at most.
+    """
     with fake_cluster() as cluster, connected(cluster) as client:
         cluster.leaders[SECOND] = -1
         until_heard(lambda: ends(client, cluster) == {FIRST, THIRD})
@@ -77,7 +78,8 @@ def test_leader_that_is_silent_and_replaced(partitions: int) -> None:
 @pytest.mark.usefixtures("quick")
 def test_a_client_finds_brokers_that_have_all_moved() -> None:
     """All brokers move to other addresses. The client asks the bootstrap servers within the same
-    round, and finds them."""
+    round, and finds them.
+    """
     with fake_cluster(4) as cluster:
         load_balancer, *_, latest = every = cluster.brokers
         cluster.brokers = every[1:3]

@@ -89,7 +89,8 @@ def test_a_broker_behind_a_slow_network_is_heard(
     query: EnumeratorQuery, link: Link, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
     """The network is slow both ways, so each round trip of a handshake is. The broker is heard again
-    after a missed round."""
+    after a missed round.
+    """
     monkeypatch.setattr(answer_deadlines, "FULL_S", 1.0)
     monkeypatch.setattr(calls, "_SUSPICIOUS_S", 0.5)
     with link.apply(HangInTls()):

@@ -1,5 +1,6 @@
 """Brokers, and servers in their place, that give answers which no broker should give: no client
-hangs, loops or is silent."""
+hangs, loops or is silent.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +116,8 @@ def test_a_host_is_reached_although_one_address_hangs(monkeypatch: pytest.Monkey
 
 def test_host_with_an_address_that_takes_connections_and_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host has an address that accepts connections and is silent. The next attempt begins with
-    the other address."""
+    the other address.
+    """
 
     def serve(connection: socket.socket, request: bytes) -> None:
         connection.sendall(frame(request, response(b"abc")))
@@ -145,7 +147,8 @@ def test_name_that_no_host_can_have(host: str) -> None:
 
 def test_a_broker_is_found_at_its_new_address() -> None:
     """A connection to the old address of a broker is not used any more, though it is open: another
-    broker may be behind it."""
+    broker may be behind it.
+    """
 
     def serve(connection: socket.socket, request: bytes) -> None:
         connection.sendall(frame(request, response(b"old")))
@@ -246,7 +249,8 @@ def test_a_topic_that_a_broker_does_not_know_for_a_moment_is_asked_again(
     monkeypatch: pytest.MonkeyPatch, error: int
 ) -> None:
     """Metadata of a topic is asked for again after such an error, as by Java's client. If the error stays, the
-    client's error names the topic."""
+    client's error names the topic.
+    """
     codes: Iterator[int] = itertools.chain([error, error], itertools.repeat(0))
     change(monkeypatch, "MetadataRequest", lambda answer: spoil(answer, codes))
     with fake_cluster(1) as cluster, connected(cluster) as client:
@@ -288,7 +292,8 @@ def test_a_broker_that_cannot_check_credentials_now_is_asked_again(
     monkeypatch: pytest.MonkeyPatch, request_: str, error: int
 ) -> None:
     """A broker that cannot check credentials now says nothing about the password, so planning and fetching connect
-    again, as Java's client does."""
+    again, as Java's client does.
+    """
     codes: Iterator[int] = itertools.chain([error] * 3, itertools.repeat(0))
     change(monkeypatch, request_, lambda answer: setattr(answer, "error_code", next(codes)))
     with fake_cluster(1) as cluster, connected(cluster, security=WITH_SASL) as client:
@@ -315,7 +320,8 @@ def forget_sasl(answer: Any) -> None:
 @pytest.mark.parametrize("byte", [b"\xff", b"\0"])
 def test_response_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, byte: bytes) -> None:
     """A response that cannot be read closes its connection. The broker is heard over the next
-    one in the same round."""
+    one in the same round.
+    """
     answered = FakeBroker._answered
     spoilt = iter([True])
 
@@ -332,7 +338,8 @@ def test_response_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, byte: byt
 
 def test_a_web_server_in_place_of_a_broker_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """A web server's answer begins with ``HTTP``, which is no size of a response. The client does
-    not read so many bytes."""
+    not read so many bytes.
+    """
 
     def answer(self: FakeBroker, body: bytes) -> bytes:
         return b"HTTP/1.1 400 Bad Request\r\n\r\n"

@@ -59,7 +59,8 @@ def test_time_that_a_leader_cannot_look_for() -> None:
 @pytest.mark.parametrize("old", [0, 1, 2])
 def test_versions_are_those_of_the_leader_asked(old: int) -> None:
     """During a rolling upgrade only the leader before Kafka 3.0 has no greatest timestamp, whichever
-    broker is connected first."""
+    broker is connected first.
+    """
     with fake_cluster() as cluster:
         cluster.brokers[old].versions[ListOffsetsRequest] = 5
         for _ in range(4):

@@ -48,7 +48,8 @@ def test_silent_broker_is_not_asked_for_metadata_again(try_first: Callable[[int]
 @pytest.mark.parametrize("late", [False, True])
 def test_slow_broker_is_heard_again_after_a_miss(late: bool) -> None:
     """A broker is heard again that is slower than a short wait, than a prompt answer, and than a full wait. Each has
-    a cluster of its own, and all run at once."""
+    a cluster of its own, and all run at once.
+    """
     delays_s = [0.06, 0.4, 1.2]
     with ThreadPoolExecutor(len(delays_s)) as pool:
         assert len([*pool.map(lambda delay_s: hear_after_a_miss(delay_s, late=late), delays_s)]) == 3
@@ -83,7 +84,8 @@ def test_broker_that_is_always_slow_does_not_hold_every_round(waits: dict[float,
 @pytest.mark.usefixtures("quick")
 def test_a_frozen_broker_costs_short_waits_and_few_requests(waits: dict[float, float]) -> None:
     """A frozen broker costs short waits and few requests, also in rounds of searches, whose late
-    answers are of no use."""
+    answers are of no use.
+    """
     with fake_cluster() as cluster, connected(cluster) as client:
         until_heard(lambda: ends(client, cluster) == ALL)
         cluster.brokers[1].freeze()
@@ -106,7 +108,8 @@ def test_a_frozen_broker_costs_short_waits_and_few_requests(waits: dict[float, f
 @pytest.mark.usefixtures("quick")
 def test_a_late_answer_is_marked_and_taken_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer that comes after its round is marked as late, for it is an end of some time ago.
-    It is taken only once."""
+    It is taken only once.
+    """
     monkeypatch.setattr("flip27_stream.connectors.kafka.client.offset_round.FULL_S", 0.3)
     with fake_cluster() as cluster, connected(cluster) as client:
         until_heard(lambda: ends(client, cluster) == ALL)

@@ -49,7 +49,8 @@ def test_a_client_starts_although_some_bootstrap_servers_hang(
 @pytest.mark.usefixtures("quick")
 def test_a_client_starts_although_all_bootstrap_servers_are_slow() -> None:
     """A client whose bootstrap servers are all slow waits for one, and does not give up each of
-    them for another one."""
+    them for another one.
+    """
     with fake_cluster() as cluster:
         for broker in cluster.brokers:
             broker.delay_s = 0.4
@@ -79,7 +80,8 @@ def test_a_connection_that_hangs_while_it_opens_is_given_up(certificate: Path, e
 @pytest.mark.parametrize("everywhere", [False, True])
 def test_connections_that_the_network_dropped_silently_are_made_again(everywhere: bool) -> None:
     """A connection that the network cut silently is replaced within the same round, for offsets,
-    metadata and fetches."""
+    metadata and fetches.
+    """
     with fake_cluster() as cluster, connected(cluster) as client:
         for _ in range(3):
             assert ends(client, cluster) == {FIRST, SECOND, THIRD}

@@ -40,7 +40,8 @@ def test_a_password_that_one_broker_refuses_is_an_error() -> None:
 
 def test_certificate_of_one_broker_that_is_not_trusted(certificate: Path, tmp_path: Path) -> None:
     """The error is that of Java's SslAuthenticationException, for offsets and for fetches. When the broker is trusted
-    again, the client goes on."""
+    again, the client goes on.
+    """
     with (
         fake_cluster(certificate=certificate) as cluster,
         connected(cluster, security=trusting(certificate), reconnect_backoff_max_ms=100) as client,

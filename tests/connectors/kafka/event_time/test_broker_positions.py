@@ -1,5 +1,6 @@
 """Positions by event time on a real broker are those of reading every record, in a log with all
-difficult kinds of records."""
+difficult kinds of records.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +121,8 @@ def test_positions_cost_few_requests(
     broker: KafkaBroker, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Positions in a long log of ordered records cost some rounds of requests, and not one for
-    each record or batch."""
+    each record or batch.
+    """
     name = topic(2)
     for partition in range(2):
         times = np.arange(100_000, dtype=np.int64) + START
@@ -149,7 +151,8 @@ def test_positions_cost_few_requests(
 
 def test_brokers_index_answers_with_markers(broker: KafkaBroker, topic: MakeTopic) -> None:
     """A transaction marker has the time of the wall clock, and ListOffsets may answer with it. The search for
-    positions depends on this fact."""
+    positions depends on this fact.
+    """
     name = topic()
     with transactions(broker, name) as producer:
         write_transaction(producer, name, [START], commit=True)

@@ -38,7 +38,8 @@ OPTIONS = {"kafka.bootstrap.servers": "nowhere:1", "subscribe": "t", "startingOf
 
 class OneTopicClient:
     """A fake client of a cluster with one topic. All records have the same timestamp, and an event time in their
-    values. A fetch brings two of them."""
+    values. A fetch brings two of them.
+    """
 
     of_partition: Mapping[int, list[int]] = {}
 
@@ -130,7 +131,8 @@ def test_a_query_that_allows_for_more_disorder_than_it_said_first(
     logs: type[OneTopicClient], event_time: int
 ) -> None:
     """I1: HybridSource asks before it knows the options of the query. Positions that it learned under less
-    disorder must not stay."""
+    disorder must not stay.
+    """
     times = disordered(3)
     logs.of_partition = {0: times}
     with running(KafkaSource(OPTIONS)) as query:

@@ -84,7 +84,8 @@ def test_a_partition_without_an_answer_is_left_out_after_5_s(
     make: MakeProbe, answer: FetchedPartition | None
 ) -> None:
     """A partition is left out after 5 s if no broker answers, if the broker refuses, or if it never
-    sends a whole batch."""
+    sends a whole batch.
+    """
     client, probe = make(lambda wanted: {} if answer is None else dict.fromkeys(wanted, answer))
     assert probe.read({A: FetchFrom(0, 1000)}) == {}
     assert 3 <= client.now <= 5.1
@@ -106,7 +107,8 @@ def test_batch_larger_than_asked_for_is_asked_again_at_once(make: MakeProbe) -> 
 
 def test_ids_of_topics_are_in_the_requests_of_a_plan(make: MakeProbe) -> None:
     """KIP-516: requests have the id of the topic, so a topic that was made again under the same name is
-    not read in its place."""
+    not read in its place.
+    """
     client, probe = make(lambda wanted: dict.fromkeys(wanted, FetchedPartition(0, BATCH, [])))
     finder = PositionFinder(client, probe, Locator(), read_committed=False)  # type: ignore[arg-type]
     request = PositioningRequest({str(A): SplitRange(0, 3)})

@@ -128,7 +128,8 @@ def test_positions_stay_monotone_if_disorder_exceeds_its_bound(
     log: Log, event_times: list[int], batch: int
 ) -> None:
     """Event times have more disorder than declared. Positions never decrease as the horizon H grows, and a
-    batch is not empty (I6)."""
+    batch is not empty (I6).
+    """
     tp, span = TopicPartition("t", 0), span_of(log, 0)
     if span.position == span.end:
         return
@@ -144,7 +145,8 @@ def test_positions_stay_monotone_if_disorder_exceeds_its_bound(
 
 def test_positions_that_are_found_out_of_order_stay_monotone() -> None:
     """An event time is found at a record that also answers a greater event time, asked for before.
-    Answers stay monotone."""
+    Answers stay monotone.
+    """
     known = KnownPositions(0, 100)
     known.learn(60, 51)
     known.learn(170, 51)
@@ -160,7 +162,8 @@ def test_no_record_is_read_twice_over_several_plans(
     log: Log, locator: Locator, horizons: list[int], batch: int
 ) -> None:
     """Records that were read are remembered. Later plans begin where earlier ones ended, and answers stay
-    right as the log grows."""
+    right as the log grows.
+    """
     tp = TopicPartition("t", 0)
     cluster = SimulatedCluster({tp: log}, batch)
     maker = finder(cluster, locator)
@@ -226,7 +229,8 @@ def test_a_leader_that_falls_silent_during_a_search_leaves_its_split_unknown(
     log: Log, locator: Locator, horizons: list[int], after: int
 ) -> None:
     """Answers stay monotone and never pass a record at or above H, while the leader falls silent
-    and answers again."""
+    and answers again.
+    """
     tp, span = TopicPartition("t", 0), span_of(log, 0)
     cluster = SimulatedCluster({tp: log})
     found = plan(finder(cluster, locator), {tp: span})

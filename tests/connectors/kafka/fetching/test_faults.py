@@ -30,7 +30,8 @@ NOT_LEADER, UNKNOWN_TOPIC, STORAGE, UNKNOWN, AUTHORIZATION, CORRUPT = 6, 3, 56, 
 @contextmanager
 def faults(patch: pytest.MonkeyPatch, request_name: str, error: int, times: int) -> Iterator[list[int]]:
     """Puts an error into every partition of the first answers to requests of a kind. Yields a list of
-    the errors put so far."""
+    the errors put so far.
+    """
     put: list[int] = []
     send = BrokerConnections.send
 
@@ -129,7 +130,8 @@ def test_broker_that_cannot_find_the_greatest_timestamp(
     broker: KafkaBroker, filled: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A broker before Kafka 3.0 has no greatest timestamp (KIP-734). Planning does not wait for it, and
-    reads the end of the log."""
+    reads the end of the log.
+    """
     api_version = BrokerVersionData.api_version
 
     def of_kafka_2(self: BrokerVersionData, operation: Any, **bounds: Any) -> int:

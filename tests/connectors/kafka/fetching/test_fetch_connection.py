@@ -1,5 +1,6 @@
 """Fetches over sockets: brokers that are slow, silent or cut off, and servers that are no
-brokers. A fake server answers."""
+brokers. A fake server answers.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ def test_a_response_that_comes_byte_by_byte_is_read() -> None:
 
 def test_large_and_small_responses_share_a_connection() -> None:
     """Answers of any size are read in turn. The memory of a large one is not kept; that of
-    ordinary ones is used again."""
+    ordinary ones is used again.
+    """
     sizes = iter((10, 3_000_000, 7, 50_000_000, 1_000))
 
     def serve(connection: socket.socket, request: bytes) -> None:
@@ -306,7 +308,8 @@ def test_the_error_of_a_whole_response_is_raised() -> None:
 
 def test_the_pool_closes_connections_that_were_idle_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pool lends the fetcher that came back last. Fetchers that are idle for more than five minutes are
-    closed, without a thread."""
+    closed, without a thread.
+    """
     now = 1000.0
     replace_time(monkeypatch, "flip27_stream.connectors.kafka.fetching.fetcher_pool", monotonic=lambda: now)
     monkeypatch.setattr(

@@ -130,7 +130,8 @@ def test_idle_connection_is_not_used_for_longer_than_the_option_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A connection that was idle for longer than ``kafka.connections.max.idle.ms`` is replaced. The option is for
-    networks that forget sooner than brokers."""
+    networks that forget sooner than brokers.
+    """
     late = 0.0
     replace_time(
         monkeypatch,
@@ -149,7 +150,8 @@ def test_the_pause_before_an_unreachable_broker_is_tried_grows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A broker that does not answer is left alone for ``reconnect.backoff.ms``, then for longer and longer, up to
-    ``reconnect.backoff.max.ms``."""
+    ``reconnect.backoff.max.ms``.
+    """
     now = 1000.0
     replace_time(monkeypatch, "flip27_stream.connectors.kafka.fetching.broker_pauses", monotonic=lambda: now)
     pauses = broker_pauses.BrokerPauses(
@@ -170,7 +172,8 @@ def test_the_pause_before_an_unreachable_broker_is_tried_grows(
 
 def test_the_pause_of_a_quota_is_kept(caplog: pytest.LogCaptureFixture) -> None:
     """KIP-219: a broker that asks for a pause gets no request until the pause is over. A long
-    pause is warned of once."""
+    pause is warned of once.
+    """
 
     def serve(connection: socket.socket, request: bytes) -> None:
         connection.sendall(frame(request, response(b"", throttle_ms=60_000)))

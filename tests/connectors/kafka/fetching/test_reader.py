@@ -87,7 +87,8 @@ def test_kr03_an_empty_range_ends_before_any_fetch(broker: KafkaBroker, topic: M
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 def test_kr07_rows_are_those_of_a_consumer(broker: KafkaBroker, topic: MakeTopic, isolation: str) -> None:
     """KR-07, SK-29: rows are those of a consumer, with null values, markers, aborted records, and a split
-    that ends in a marker."""
+    that ends in a marker.
+    """
     name = topic(2)
     broker.write(name, [(1, 5, None, b""), (1, 4, b"", None), (1, 0, b"key", b"x" * 5000)])
     with transactions(broker, f"{name}-{isolation}") as producer:
@@ -162,7 +163,8 @@ def test_a_snapshot_has_the_ranges_that_are_left(
     broker: KafkaBroker, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A snapshot begins at the first offset that was not emitted, though more records are fetched. The reader emits
-    one record batch at a time here."""
+    one record batch at a time here.
+    """
     monkeypatch.setattr(reader_module, "_DECODED_AT_ONCE", 1)
     name = topic()
     write_bulk(broker.direct_servers, name, 0, np.arange(10), b"v", batch_records=3)
@@ -185,7 +187,8 @@ def test_sk26_aged_out_records_of_a_planned_range_are_lost_data(
     broker: KafkaBroker, topic: MakeTopic
 ) -> None:
     """SK-26: records of a planned range aged out. The error names the wanted and the available offsets, or the reader
-    reads the records that are left, once."""
+    reads the records that are left, once.
+    """
     name = topic()
     broker.write(name, [(0, i, None, b"v") for i in range(50)])
     delete_records(broker, name, before=30)
@@ -226,7 +229,8 @@ def test_range_beyond_the_end_is_lost(broker: KafkaBroker, topic: MakeTopic) -> 
 
 def test_topic_names_with_dots_and_dashes(broker: KafkaBroker) -> None:
     """KR-05: topics with dots, dashes and underscores in their names are read. The ids of their splits differ, though
-    a name ends like the split of another topic, and each is read back from its serialized form."""
+    a name ends like the split of another topic, and each is read back from its serialized form.
+    """
     names = ["dots.dashes-and_underscores", "dots.dashes-and_underscores-1"]
     for name in names:
         broker.create_topic(name, 2)

@@ -36,7 +36,8 @@ Answering = Callable[[list[TopicPartition]], dict[TopicPartition, FetchedPartiti
 
 class SimulatedLeader:
     """A fetcher and a client of one broker that leads all partitions. An answer comes
-    ``ANSWER_S`` after its request."""
+    ``ANSWER_S`` after its request.
+    """
 
     def __init__(self, answering: Answering) -> None:
         self.now, self.answering = 100.0, answering
@@ -153,7 +154,8 @@ def test_partitions_that_wait_for_their_turn_do_not_time_out(
 
 def test_time_in_which_the_process_was_suspended_is_no_silence(make_reader: MakeReader) -> None:
     """A process was suspended while it waited, and the answer has arrived when it goes on. The time does
-    not count as silence."""
+    not count as silence.
+    """
 
     class Suspended(SimulatedLeader):
         def next_answer(self, seconds: float) -> Answer | None:
@@ -201,7 +203,8 @@ def test_poll_timeout_replaces_the_default_api_timeout(
     make_reader: MakeReader, poll_timeout_s: int, reachable: bool
 ) -> None:
     """``kafkaConsumer.pollTimeoutMs`` is used in place of ``kafka.default.api.timeout.ms``. The error names it, also
-    if no broker can say whether the partition still exists."""
+    if no broker can say whether the partition still exists.
+    """
     cluster = SimulatedLeader(lambda wanted: {tp: FetchedPartition(0, b"", []) for tp in wanted})
     cluster.reachable = reachable
     reader = make_reader(cluster, **{"kafkaConsumer.pollTimeoutMs": f"{poll_timeout_s}000"})
@@ -216,7 +219,8 @@ def test_poll_timeout_replaces_the_default_api_timeout(
 
 def test_the_pause_of_a_quota_is_not_taken_for_silence(make_reader: MakeReader) -> None:
     """KIP-219: the broker said that it would send nothing for longer than the time-out. Only the
-    time after that counts."""
+    time after that counts.
+    """
     cluster = SimulatedLeader(lambda wanted: {tp: FetchedPartition(0, b"", []) for tp in wanted})
     reader = make_reader(cluster)
     reader.poll_next(TaskRows(SCHEMA))
@@ -258,7 +262,8 @@ def test_sk25_a_topic_recreated_between_plan_and_fetch_is_lost_data(
     make_reader: MakeReader, error: int, strict: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """SK-25: no broker knows the planned id of a topic, and its name belongs to another topic.
-    The records are lost."""
+    The records are lost.
+    """
     cluster = SimulatedLeader(lambda wanted: {tp: FetchedPartition(error, b"", []) for tp in wanted})
     reader = make_reader(
         cluster, **{"kafkaConsumer.pollTimeoutMs": "60000", "failOnDataLoss": str(strict).lower()}
@@ -276,7 +281,8 @@ def test_sk25_a_topic_recreated_between_plan_and_fetch_is_lost_data(
 
 def test_broker_that_does_not_know_a_topic_yet(make_reader: MakeReader) -> None:
     """A broker that has just started does not know the topic yet. Others know it by its id, so the records are not
-    lost, however long it takes."""
+    lost, however long it takes.
+    """
     cluster = SimulatedLeader(
         lambda wanted: {tp: FetchedPartition(UNKNOWN_TOPIC_ID, b"", []) for tp in wanted}
     )
@@ -289,7 +295,8 @@ def test_broker_that_does_not_know_a_topic_yet(make_reader: MakeReader) -> None:
 
 def test_responses_about_splits_that_were_given_up_are_ignored(make_reader: MakeReader) -> None:
     """SK-27: a topic was deleted while a fetch was under way, and its splits were given up. The response still
-    arrives, and does no harm."""
+    arrives, and does no harm.
+    """
     cluster = SimulatedLeader(
         lambda wanted: {tp: FetchedPartition(OFFSET_OUT_OF_RANGE, b"", []) for tp in wanted}
     )
@@ -304,7 +311,8 @@ def test_responses_about_splits_that_were_given_up_are_ignored(make_reader: Make
 
 def test_the_former_leader_is_named_when_there_is_no_leader(make_reader: MakeReader) -> None:
     """A leader that froze has lost its partitions before the reader gives up, and no broker leads them. The
-    error names that leader."""
+    error names that leader.
+    """
 
     class Leaderless(SimulatedLeader):
         def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -323,7 +331,8 @@ def test_the_former_leader_is_named_when_there_is_no_leader(make_reader: MakeRea
 
 def test_a_fetch_goes_to_the_replica_that_the_leader_names(make_reader: MakeReader) -> None:
     """KR-06, KIP-392: the nearest replica is asked as soon as the leader prefers it, and the leader again once
-    the replica refuses."""
+    the replica refuses.
+    """
     asked: list[int] = []
 
     class Near(SimulatedLeader):

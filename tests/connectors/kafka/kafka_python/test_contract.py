@@ -177,7 +177,8 @@ def test_requests_in_flight_have_the_time_when_they_were_sent_third() -> None:
 @pytest.mark.parametrize("adapted", [Connection, TcpTransport, TlsTransport])
 def test_methods_that_the_adapter_replaces_exist(adapted: type) -> None:
     """The adapter replaces methods that kafka-python has. If kafka-python renamed one, the
-    replacement would be dead code."""
+    replacement would be dead code.
+    """
     own = {"handshake", "last_heard", "last_used", "is_idle", "oldest_request", "throttled_for"}
     own |= {"sasl_steps", "explained", "_sasl_answer", "on_open", "on_close", "was_open"}
     theirs = [base for base in adapted.__mro__ if base.__module__.startswith("kafka.")]

@@ -146,7 +146,8 @@ def test_possessive_quantifiers_and_atomic_groups_do_not_backtrack(pattern: str,
 @pytest.mark.parametrize("pattern", REFUSED)
 def test_patterns_that_cannot_be_translated_are_refused(pattern: str) -> None:
     """A pattern is refused that Java refuses, that only Python has, or that is not translated. No pattern is read
-    with another meaning."""
+    with another meaning.
+    """
     with pytest.raises((JavaPatternError, re.error)):
         compile_java_pattern(pattern)
 

@@ -82,7 +82,8 @@ def test_a_time_in_seconds_is_warned_of_once(
 
 def test_sk15_times_come_before_offsets() -> None:
     """SK-15: startingTimestamp comes before startingOffsetsByTimestamp, and that before startingOffsets. The
-    same holds for endings."""
+    same holds for endings.
+    """
     given = {
         "startingTimestamp": "5",
         "startingOffsetsByTimestamp": '{"t":{"0":7}}',
@@ -100,7 +101,8 @@ def test_sk15_times_come_before_offsets() -> None:
 
 def test_sk20_a_batch_read_ends_at_latest_by_default() -> None:
     """SK-20, SK-21: a batch read ends at latest by default. The word has any case, and a part of the
-    partitions may end at latest."""
+    partitions may end at latest.
+    """
     assert batch().stopping_offsets == Latest()
     assert batch(endingOffsets="LaTest").stopping_offsets == Latest()
     assert batch(endingOffsets='{"t":{"0":-1,"1":5}}').stopping_offsets == Specific(
@@ -195,7 +197,8 @@ def test_wrong_offsets_are_refused(options: dict[str, str], bounded: bool, messa
 )
 def test_options_of_flink_bound_a_stream(options: dict[str, str], end: OffsetsInitializer | None) -> None:
     """A stream is bounded by Flink's options of the same names. It has the splits with which it
-    began, without discovery."""
+    began, without discovery.
+    """
     parsed = stream(options)
     assert parsed.stopping_offsets == end
     assert parsed.discovery_interval_ms == (1000 if end is None else None)
@@ -216,7 +219,8 @@ def test_ko01_earliest_is_a_marker_and_latest_is_an_offset() -> None:
 
 def test_sk13_a_start_without_a_record_at_its_time_fails_unless_latest() -> None:
     """SK-13, SK-16, KO-03: a start without a record at its time fails unless the strategy is latest. Such an end is
-    the end of the partition."""
+    the end of the partition.
+    """
     error, latest = (
         stream({"startingTimestamp": "4", "startingOffsetsByTimestampStrategy": word}).starting_offsets
         for word in ("error", "Latest")
@@ -254,7 +258,8 @@ def test_sk33_offsets_name_exactly_the_partitions_that_are_read(
 
 def test_ko05_a_group_without_committed_offsets_is_an_error() -> None:
     """KO-05, KR-04 adapted: a group without a committed offset is an error, for no reset policy may
-    begin somewhere else."""
+    begin somewhere else.
+    """
     assert Committed("g").stopping_offsets([P0], ClusterOfTenRecords({P0: 7})) == {P0: 7}
     with pytest.raises(ConnectorError, match=r"Consumer group 'g' .* committed no offset for t-1\."):
         Committed("g").stopping_offsets([P0, P1], ClusterOfTenRecords({P0: 7}))

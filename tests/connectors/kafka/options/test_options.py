@@ -207,7 +207,8 @@ def test_an_option_of_an_end_means_a_batch_read(start: str, said: str) -> None:
 
 def test_limits_are_parsed() -> None:
     """SK-06, SK-08, SK-30: a delay without a unit is in milliseconds, as in Spark. Batch reads
-    have no limits of rows."""
+    have no limits of rows.
+    """
     given = {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "7", "minPartitions": "4"}
     parsed = parse(**given, maxRecordsPerPartition="3", maxTriggerDelay="5s")
     assert parsed.limits == ReadLimits(7, 5, 5000, 4, 3, rows_worth_a_task=500)
@@ -218,7 +219,8 @@ def test_limits_are_parsed() -> None:
 
 def test_sk39_options_of_groups_headers_and_retries_are_parsed() -> None:
     """SK-22, SK-39: options of headers, retries and time-outs are read in any case. Without commits a
-    group has no effect."""
+    group has no effect.
+    """
     options = parse(
         kafka__group__id="readers",
         includeHeaders="TRUE",
@@ -233,7 +235,8 @@ def test_sk39_options_of_groups_headers_and_retries_are_parsed() -> None:
 
 def test_committing_is_a_choice_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
     """Offsets are committed to a group only if an option says so, for the group may belong to another application. A
-    log line says that the group has no effect."""
+    log line says that the group has no effect.
+    """
     warn_without_effect.cache_clear()
     commit, group = {"scan.commit-offsets": "True"}, {"kafka.group.id": "lag"}
     ends = {"scan.bounded.mode": "group-offsets"}

@@ -28,7 +28,8 @@ def write(broker: KafkaBroker, topic: str, count: int, partition: int = 0) -> No
 
 def test_a_stream_ends_at_the_latest_offsets(broker: KafkaBroker, topic: MakeTopic) -> None:
     """KB-04, KR-08: the ends are found at the first discovery and kept across restarts. Partitions that are
-    found later are not read."""
+    found later are not read.
+    """
     name = topic()
     write(broker, name, 5)
     bounded = {"startingOffsets": "earliest", "scan.bounded.mode": "latest-offset"}
@@ -52,7 +53,8 @@ def test_a_stream_ends_at_the_latest_offsets(broker: KafkaBroker, topic: MakeTop
 
 def test_a_stream_waits_for_the_offsets_at_which_it_ends(broker: KafkaBroker, topic: MakeTopic) -> None:
     """KR-03, KR-07: a split is finished when it is at its stop, and not before. A split that begins at its stop
-    is finished at once."""
+    is finished at once.
+    """
     name = topic(2)
     write(broker, name, 3)
     stops = "partition:0,offset:5;partition:1,offset:0"
@@ -142,7 +144,8 @@ def test_a_batch_read_beyond_the_log_goes_on_without_fail_on_data_loss(
     broker: KafkaBroker, aged: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """SK-26: without failOnDataLoss a batch read has the records that exist, with a warning. A read backwards is
-    still an error (SK-33)."""
+    still an error (SK-33).
+    """
     for asked, there in (((6, 9), (6, 7)), ((9, 12), (7, 7)), ((1, 6), (4, 6)), ((0, 2), (4, 4))):
         with running(batch(broker, aged, *asked, fail=False)) as query:
             found = query.ranges()[f"{aged}-0"]

@@ -112,7 +112,8 @@ def test_ke05_later_partitions_start_at_the_beginning(broker: KafkaBroker, topic
 
 def test_restored_enumerator_assigns_only_what_is_new(broker: KafkaBroker, topic: MakeTopic) -> None:
     """KE-07, SK-12: a restored enumerator assigns new partitions only. A partition that was made while the query was
-    stopped begins at its beginning."""
+    stopped begins at its beginning.
+    """
     name = topic()
     with running(source(broker, subscribe=name)) as query:
         state = query.enumerator.snapshot_state()
@@ -143,7 +144,8 @@ def test_a_plan_without_new_records_costs_one_round(
     broker: KafkaBroker, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A plan of a running query asks each leader for its log ends and, if there are records, one
-    broker for topic ids."""
+    broker for topic ids.
+    """
     name = topic(3)
     with running(source(broker, subscribe=name, startingOffsets="earliest")) as query:
         query.move_to_ends()
@@ -165,7 +167,8 @@ def test_a_plan_without_new_records_costs_one_round(
 
 def test_starting_offset_beyond_the_end(broker: KafkaBroker, topic: MakeTopic) -> None:
     """SK-27: a starting offset beyond the end of the log is a data loss. Without failOnDataLoss the partition is
-    read from its end on."""
+    read from its end on.
+    """
     name = topic()
     write_rows(broker, name, 3)
     wrong = json.dumps({name: {"0": 50}})

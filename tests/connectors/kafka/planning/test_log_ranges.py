@@ -45,7 +45,8 @@ class LogQuery:
 @pytest.mark.parametrize("fail", [True, False])
 def test_a_position_after_the_last_stable_offset_loses_no_record(fail: bool) -> None:
     """I1: a query that read uncommitted records goes on with read_committed. No record is lost,
-    and none is read twice."""
+    and none is read twice.
+    """
     log = LogAnswers()
     query = LogQuery(log, isolation="read_committed", fail=fail)
     for position in (10, 7):
@@ -89,7 +90,8 @@ def test_position_beyond_an_end_of_some_time_ago_is_not_lost() -> None:
 
 def test_partition_that_stays_unanswered_fails_the_query(monkeypatch: pytest.MonkeyPatch) -> None:
     """A partition without an answer fails the query after three times 60 s, as in Spark's source, but not at the
-    first plans after a long pause."""
+    first plans after a long pause.
+    """
     clock = SimpleNamespace(now=100.0)
     monkeypatch.setattr(unanswered, "time", SimpleNamespace(monotonic=lambda: clock.now))
     log = LogAnswers()
@@ -109,7 +111,8 @@ def test_partition_that_stays_unanswered_fails_the_query(monkeypatch: pytest.Mon
 
 def test_time_in_which_the_process_was_suspended_is_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time in which the process was suspended does not count: its connections are dead, and the
-    network may need a moment."""
+    network may need a moment.
+    """
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(unanswered, "time", SimpleNamespace(monotonic=lambda: clock.now))
     log = LogAnswers()
@@ -129,7 +132,8 @@ def test_position_behind_the_high_watermark_is_lost() -> None:
 @pytest.mark.parametrize("fail", [True, False])
 def test_topic_that_a_starting_broker_does_not_know_yet(fail: bool, now: SimpleNamespace) -> None:
     """I9: a topic that a starting broker does not know yet is unknown, and neither gone nor drained. The wait begins
-    anew when it was seen."""
+    anew when it was seen.
+    """
     log = LogAnswers()
     query = LogQuery(log, fail=fail)
     for _ in range(3):
@@ -144,7 +148,8 @@ def test_topic_that_a_starting_broker_does_not_know_yet(fail: bool, now: SimpleN
 
 def test_topic_that_stays_away_is_gone(now: SimpleNamespace, caplog: pytest.LogCaptureFixture) -> None:
     """SK-27: a topic that stays away is a data loss. Without failOnDataLoss there is one warning, and a range that
-    ends an AvailableNow run but proves no idleness."""
+    ends an AvailableNow run but proves no idleness.
+    """
     log = LogAnswers()
     log.metadata = {}
     strict, lenient = LogQuery(log, fail=True), LogQuery(log)
@@ -173,7 +178,8 @@ def test_topic_ids_are_asked_for_where_there_is_something_to_read() -> None:
 
 def test_broker_that_does_not_know_yet_that_a_topic_was_made_again() -> None:
     """I1: the old topic id of a broker that lags behind takes no query back to the lost log. The topic is unknown
-    until the broker knows the new one."""
+    until the broker knows the new one.
+    """
     log = LogAnswers()
     query = LogQuery(log)
     log.metadata = AGAIN
@@ -189,7 +195,8 @@ def test_partitions_that_existed_when_a_run_began_must_not_be_lost_by_it(
     after: Mapping[str, TopicMetadata], now: SimpleNamespace
 ) -> None:
     """SK-02: partitions that existed when an AvailableNow run began must not be lost by it, whatever failOnDataLoss
-    says and however long the new topic is."""
+    says and however long the new topic is.
+    """
     log = LogAnswers()
     query = LogQuery(log)
     query.ranges(3)
@@ -209,7 +216,8 @@ def test_partitions_that_were_lost_before_a_run_do_not_fail_it(
     after: Mapping[str, TopicMetadata], left: SplitRange, now: SimpleNamespace
 ) -> None:
     """SK-02, SK-24: partitions that were lost before an AvailableNow run began do not fail it as such.
-    failOnDataLoss decides."""
+    failOnDataLoss decides.
+    """
     log = LogAnswers()
     log.metadata = {}
     query, strict = LogQuery(log), LogQuery(log, fail=True)

@@ -56,7 +56,8 @@ def test_recreated_topic_is_read_from_its_beginning(
     broker: KafkaBroker, topic: MakeTopic, caplog: pytest.LogCaptureFixture
 ) -> None:
     """SK-24: without failOnDataLoss a topic that was made again is warned of, and read from its
-    beginning. The new id is kept."""
+    beginning. The new id is kept.
+    """
     name = topic()
     write_rows(broker, name, 3)
     with running(source(broker, subscribe=name, startingOffsets="earliest", failOnDataLoss="false")) as query:
@@ -112,7 +113,8 @@ def test_topic_that_is_made_again_between_plan_and_fetch(
     records: int,
 ) -> None:
     """I1, SK-25, KIP-516: no row of the new topic is read at offsets of the old one. The next plan
-    begins the new topic."""
+    begins the new topic.
+    """
     monkeypatch.setattr(reader, "_GONE_AFTER_S", 0.0)
     name = topic()
     write_rows(broker, name, 5)
@@ -149,7 +151,8 @@ def test_topic_that_is_made_again_between_plan_and_probe(broker: KafkaBroker, to
 @pytest.mark.parametrize("hybrid", [False, True])
 def test_ids_of_topics_reach_the_tasks(broker: KafkaBroker, topic: MakeTopic, hybrid: bool) -> None:
     """KIP-516: tasks get the ids of topics, in a stream, in a batch read, and where the source is
-    one of a hybrid source."""
+    one of a hybrid source.
+    """
     name = topic()
     write_rows(broker, name, 5)
     live = source(broker, subscribe=name, startingOffsets="earliest")
@@ -200,7 +203,8 @@ def test_partition_that_a_recreated_topic_gets_later(
     broker: KafkaBroker, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch, count: int, restart: bool
 ) -> None:
     """I1, SK-24: a partition that the new topic gets later is read from its beginning, though a partition of that
-    number was read before."""
+    number was read before.
+    """
     monkeypatch.setattr(log_ranges, "_GONE_AFTER_S", 0.0)
     name = topic(2)
     write_rows(broker, name, 5, partition=1)
@@ -226,7 +230,8 @@ def test_a_deleted_topic_is_lost_data(
     broker: KafkaBroker, topic: MakeTopic, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SK-27, KE-09: a partition that is gone is a data loss. Without failOnDataLoss it has no
-    records, and one warning."""
+    records, and one warning.
+    """
     monkeypatch.setattr(log_ranges, "_GONE_AFTER_S", 0.0)
     name, other = topic(), topic()
     write_rows(broker, name, 3)
@@ -300,7 +305,8 @@ def test_partitions_lost_before_a_run_that_has_an_end(
     broker: KafkaBroker, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch, partitions: int | None
 ) -> None:
     """SK-02, SK-24: topics of a pattern were deleted, or made again with fewer partitions, while
-    the query was stopped."""
+    the query was stopped.
+    """
     name, other = topic(2), topic()
     made = source(
         broker, subscribePattern=f"{name}|{other}", startingOffsets="earliest", failOnDataLoss="false"

@@ -21,7 +21,8 @@ pytestmark = pytest.mark.jvm
 
 def test_offsets_are_found_by_place_time_and_group(broker: KafkaBroker, topic: Callable[..., str]) -> None:
     """KO-01, KO-03: a partition without so late a record is left out, and so is one for which the group has
-    no committed offset."""
+    no committed offset.
+    """
     name = topic(2)
     broker.write(name, [(0, 1000 + i, None, b"v") for i in range(5)])
     p0, p1 = TopicPartition(name, 0), TopicPartition(name, 1)

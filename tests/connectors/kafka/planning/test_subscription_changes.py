@@ -63,7 +63,8 @@ def test_checkpoints_of_any_subscription_are_accepted(event_time: str | None) ->
 
 def test_an_event_time_cannot_be_changed_but_turned_on_and_off() -> None:
     """A stored time means nothing under another event time. A checkpoint of a query that was not aligned has none, and
-    a query that is not aligned uses none."""
+    a query that is not aligned uses none.
+    """
     kafka = {"subscribe": "a"}
     unaligned, by_timestamp, by_pointer = spec(kafka), spec(kafka, "timestamp"), spec(kafka, "/t")
     assert by_pointer.goes_on_as(unaligned.fingerprint, False) == by_pointer.fingerprint
@@ -84,7 +85,8 @@ def test_the_table_keeps_the_name_of_the_source(
     broker: KafkaBroker, topic: MakeTopic, tmp_path: Path
 ) -> None:
     """The source's name in the table comes from the fingerprint with which the checkpoint began. The offset
-    keeps that fingerprint."""
+    keeps that fingerprint.
+    """
     first, second = topic(), topic()
     write_rows(broker, first, 3)
     write_rows(broker, second, 3)
@@ -124,7 +126,8 @@ def test_partitions_that_are_no_longer_named_are_lost_data(
     broker: KafkaBroker, topic: MakeTopic, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Partitions that are not named any more are lost, as failOnDataLoss says. If they are named
-    again, they are new."""
+    again, they are new.
+    """
     left, kept = topic(2), topic()
     for name in (left, kept):
         write_rows(broker, name, 3)
@@ -152,7 +155,8 @@ def test_a_partition_that_is_no_longer_named_is_dropped_at_once(
     broker: KafkaBroker, topic: MakeTopic
 ) -> None:
     """A partition that is not named any more is dropped at once, also if the others have no records.
-    Then the query is idle."""
+    Then the query is idle.
+    """
     name = topic(2)
     write_rows(broker, name, 3, partition=0)
     with SourceQuery(source(broker, EARLIEST, assign=json.dumps({name: [0, 1]}))) as query:
@@ -172,7 +176,8 @@ def test_a_batch_that_was_planned_is_read_under_the_new_subscription(
     broker: KafkaBroker, topic: MakeTopic
 ) -> None:
     """The process died before it read a planned batch. Spark asks for its ranges again, which
-    are in the two offsets."""
+    are in the two offsets.
+    """
     left, kept = topic(), topic()
     for name in (left, kept):
         write_rows(broker, name, 3)

@@ -92,7 +92,8 @@ def test_an_error_names_both_clusters_and_the_remedy() -> None:
 
 def test_offsets_are_not_used_in_another_cluster_by_default(caplog: pytest.LogCaptureFixture) -> None:
     """The offsets of another cluster are lost without the user's word. A query that goes on begins anew there, and
-    its topics are of that cluster then."""
+    its topics are of that cluster then.
+    """
     query = Planned(ClusterOfTwoTopics("B"), MANY, failOnDataLoss="false")
     with caplog.at_level(logging.WARNING):
         assert query.look() == AGAIN
@@ -118,7 +119,8 @@ def test_one_migration_keeps_its_offsets_if_the_option_names_the_cluster(
 
 def test_a_migration_while_the_query_runs() -> None:
     """The option may be set before the migration. The next migration needs another value, and so
-    does the way back."""
+    does the way back.
+    """
     cluster = ClusterOfTwoTopics("A")
     query = Planned(cluster, MANY, **{TRUSTED: "B"})
     assert query.look() == GO_ON
@@ -149,7 +151,8 @@ def test_offsets_that_the_new_cluster_does_not_have(fail: str) -> None:
 
 def test_a_topic_is_of_the_new_cluster_once_all_its_leaders_answered() -> None:
     """A topic belongs to the new cluster when all its leaders have answered. A restart in between trusts the
-    remaining topics only."""
+    remaining topics only.
+    """
     cluster = ClusterOfTwoTopics("B")
     cluster.silent = {"t-1"}
     query = Planned(cluster, MANY, **{TRUSTED: "B"})
@@ -163,7 +166,8 @@ def test_a_topic_is_of_the_new_cluster_once_all_its_leaders_answered() -> None:
 
 def test_a_checkpoint_that_does_not_know_its_cluster() -> None:
     """A checkpoint of an earlier release learns its cluster. If the ids of its topics differ
-    already, the option decides."""
+    already, the option decides.
+    """
     unknown = {name: AssignedTopic(topic.topic_id, topic.partitions) for name, topic in MANY.items()}
     same = Planned(ClusterOfTwoTopics("A"), unknown)
     assert same.look() == GO_ON
@@ -177,7 +181,8 @@ def test_a_checkpoint_that_does_not_know_its_cluster() -> None:
 
 def test_a_cluster_with_the_same_topic_ids_or_none_needs_no_option(caplog: pytest.LogCaptureFixture) -> None:
     """A topic with the same id in another cluster is the same topic. Without ids nobody can tell,
-    and a warning says so."""
+    and a warning says so.
+    """
     cluster = ClusterOfTwoTopics("B")
     for tells, why in (("{} of A", "its id is the same"), ("", "without topic ids")):
         cluster.metadata = {
@@ -193,7 +198,8 @@ def test_a_cluster_with_the_same_topic_ids_or_none_needs_no_option(caplog: pytes
 
 def test_a_topic_that_is_not_on_the_new_cluster(now: SimpleNamespace) -> None:
     """A topic that is missing in the new cluster may not be migrated yet, or the address may be wrong. It is
-    lost after some time."""
+    lost after some time.
+    """
     cluster = ClusterOfTwoTopics("B")
     del cluster.metadata["t"]  # type: ignore[attr-defined]
     query = Planned(cluster, MANY, **{TRUSTED: "B"})

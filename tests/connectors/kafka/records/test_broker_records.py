@@ -88,7 +88,8 @@ def consumed(broker: KafkaBroker, topic: str, isolation: str = "read_uncommitted
 
 def assert_read(broker: KafkaBroker, topic: str, expected: list[BatchRow], end: int, **options: str) -> None:
     """Checks that the reader gives these rows, in ranges that begin and end anywhere, also
-    within batches and gaps."""
+    within batches and gaps.
+    """
     made = source(broker, options | HEADERS, subscribe=topic)
     rng = random.Random(4)
     cuts = sorted({0, end, *(rng.randrange(end + 1) for _ in range(6))})
@@ -104,7 +105,8 @@ def batch_of(rows: list[BatchRow], codec: int) -> bytes:
 
 def test_nulls_and_headers_are_read_in_every_codec(broker: KafkaBroker, topic: MakeTopic) -> None:
     """One partition has batches of all codecs, of no codec, and of both frames of snappy.
-    Headers keep their order."""
+    Headers keep their order.
+    """
     name = topic()
     kinds = [
         (None, None, ()),
@@ -204,7 +206,8 @@ def test_a_compacted_topic_is_read(own_broker: KafkaBroker) -> None:
 
 def test_records_larger_than_a_fetch_are_read(broker: KafkaBroker, topic: MakeTopic) -> None:
     """Records above max.partition.fetch.bytes and fetch.max.bytes are read among small ones, and so is a batch that
-    is large when it is decompressed."""
+    is large when it is decompressed.
+    """
     name = topic(config={"max.message.bytes": str(16 << 20)})
     small, large = some_rows(2), [BatchRow(0, T0, b"k", random.Random(1).randbytes(9 << 20))]
     unpacked = [BatchRow(i, T0, None, bytes(3 << 20)) for i in range(8)]
@@ -224,7 +227,8 @@ def test_records_larger_than_a_fetch_are_read(broker: KafkaBroker, topic: MakeTo
 
 def test_empty_partitions_have_no_rows(broker: KafkaBroker, topic: MakeTopic) -> None:
     """Partitions that were never written or were emptied, or that hold only an aborted transaction, have no rows. The
-    reader does not wait for any."""
+    reader does not wait for any.
+    """
     name = topic(4)
     append(broker, name, batch_of(some_rows(5), LZ4), partition=1)
     append(broker, name, batch_of(some_rows(3), 0), partition=3)

@@ -1,5 +1,6 @@
 """Damaged record batches give a clear error or the rows that are there, and never wrong rows, a
-crash or unbounded memory."""
+crash or unbounded memory.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +93,8 @@ def test_a_batch_that_is_too_large_when_decompressed_is_refused(
     codec: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One batch that is too large when it is decompressed is refused. Of several that are too large together, the
-    later ones are left for the next fetch."""
+    later ones are left for the next fetch.
+    """
     monkeypatch.setattr(compression, "LARGEST_BATCH", 1 << 20)
     monkeypatch.setattr("flip27_stream.connectors.kafka.records.record_batches.LARGEST_BATCH", 1 << 20)
     with pytest.raises(CorruptRecordError, match="larger than 1048576 bytes"):
@@ -109,7 +111,8 @@ def test_a_batch_that_is_too_large_when_decompressed_is_refused(
 @given(batches(most_rows=50), st.data())
 def test_damaged_bytes_give_their_rows_or_an_error(groups: list[list[BatchRow]], data: st.DataObject) -> None:
     """The checksum is made to fit the damage. The decoder gives the rows that are there or an
-    error, and never crashes."""
+    error, and never crashes.
+    """
     rows = groups[0]
     batch = v2(rows)
     records = bytearray(batch[61:])

@@ -81,7 +81,8 @@ def check(log: bytes, start: int, stop: int, **options: Any) -> None:
 
 def check_columns(log: bytes, start: int, stop: int, whole: DecodedRecords) -> None:
     """Checks that offsets and times are the same when they are read alone, and rows the same when they are
-    read a few at a time."""
+    read a few at a time.
+    """
     alone = decode(log, start, stop, source=SOURCE, keys=False, values=False)
     assert alone.next_offset == whole.next_offset
     assert alone.records.offsets.tolist() == whole.records.offsets.tolist()

@@ -56,7 +56,8 @@ class History(NamedTuple):
 
     def fetched_at(self, start: int) -> tuple[bytes, list[Transaction]]:
         """Returns a broker's answer: batches from the one that has ``start`` on, and the aborted transactions that
-        overlap with them."""
+        overlap with them.
+        """
         first = max(offset for offset in self.offsets if offset <= start)
         data = b"".join(batch for offset, batch in self.batches if offset >= first)
         return data, [transaction for transaction in self.aborted if transaction.last_offset >= start]
@@ -105,7 +106,8 @@ class _Writing:
 @st.composite
 def histories(draw: st.DrawFn) -> History:
     """Draws a log in which each producer has one transaction at a time. All transactions end, since a broker hides
-    records behind an open one."""
+    records behind an open one.
+    """
     log = _Writing(draw)
     log.write("plain", 7)
     what = st.sampled_from(["transactional"] * 3 + ["end", "plain", "emptied"])
@@ -146,7 +148,8 @@ def by_kafka_python(data: bytes, start: int, stop: int, aborted: list[Transactio
 @given(histories(), st.data())
 def test_only_committed_rows_are_read(history: History, data: st.DataObject) -> None:
     """I12, KR-07: the rows are the committed ones, from any offset to any other, in any order of the
-    aborted transactions."""
+    aborted transactions.
+    """
     offsets = history.offsets
     start = data.draw(st.sampled_from(offsets) | st.integers(offsets[0], offsets[-1]))
     stop = data.draw(st.just(END) | st.integers(start, offsets[-1] + 2))

@@ -48,7 +48,8 @@ def test_rows_are_those_of_kafka_python(
     groups: list[list[BatchRow]], codec_ids: list[int], data: st.DataObject
 ) -> None:
     """The rows are kafka-python's for any records and codecs, with both ends trimmed, and with
-    the last batch cut off."""
+    the last batch cut off.
+    """
     plain = b"".join(v2(rows) for rows in groups)
     expected = by_kafka_python(plain)
     assert expected == [row for rows in groups for row in rows]
@@ -287,7 +288,8 @@ def test_log_append_time_is_that_of_the_header() -> None:
 
 def test_delete_horizon_is_the_base_of_the_deltas() -> None:
     """KIP-534 keeps the delete horizon in the base timestamp, and writes the deltas relative to it. Reading
-    needs no other rule."""
+    needs no other rule.
+    """
     rows = [BatchRow(0, T0 + 500, b"k", None), BatchRow(1, T0 - 500, b"k", None)]
     assert all_rows(v2(rows, attributes=DELETE_HORIZON)) == rows
 
@@ -316,7 +318,8 @@ def in_transaction(offset: int, producer: int, codec: int = 0) -> bytes:
 
 def transactional_log() -> bytes:
     """Returns a log: producer 7 aborts 0..1 and 5..6, then commits 9..10; producer 8 commits 2..3, producer
-    9 writes 12 plainly."""
+    9 writes 12 plainly.
+    """
     return b"".join([
         in_transaction(0, 7), in_transaction(2, 8, LZ4), marker(4, 8, 1), in_transaction(5, 7), marker(7, 7, 0),
         v2([BatchRow(8, T0, None, b"p")]), in_transaction(9, 7), marker(11, 7, 1), v2(some_rows(1, 12), producer=9),
@@ -337,7 +340,8 @@ def test_records_of_aborted_transactions_are_left_out(
     aborted: list[tuple[int, int]] | None, expected: list[int]
 ) -> None:
     """I12: markers are never rows. Aborted records are rows of read_uncommitted only, and plain records of a
-    producer always are."""
+    producer always are.
+    """
     decoded = decode(transactional_log(), 0, END, source=SOURCE, aborted=aborted)
     assert decoded.records.offsets.tolist() == expected
     assert decoded.next_offset == 13

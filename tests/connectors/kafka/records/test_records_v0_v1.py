@@ -56,7 +56,8 @@ def test_old_messages_have_log_append_time() -> None:
 @pytest.mark.parametrize("before", [old([BatchRow(5, T0, None, b"a")], 0), v2(some_rows(1, 5))])
 def test_a_compressed_message_whose_first_offset_came_before_is_refused(before: bytes) -> None:
     """The header of a compressed message has its last offset only. Its first offset was there before and would come
-    twice, so it is refused."""
+    twice, so it is refused.
+    """
     inner = bytes(compressed(old([BatchRow(5, T0, None, b"b"), BatchRow(9, T0, None, b"c")], 0), GZIP))
     with pytest.raises(
         CorruptRecordError, match=r"offset 9 of .*begins at offset 5, the one before it ends at 5"

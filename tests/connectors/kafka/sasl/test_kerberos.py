@@ -186,7 +186,8 @@ def test_a_kerberos_server_that_is_down_is_tried_again(
     office: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While the Kerberos server is down, kept tickets are used. Without any, the error after the client's time
-    says what is missing."""
+    says what is missing.
+    """
     down = tmp_path / "krb5.conf"
     down.write_text(krb5_conf(free_port()))
     assert office.topics(office.alice) == {"there"}
@@ -205,7 +206,8 @@ def test_a_kerberos_server_that_is_down_is_tried_again(
 
 def test_a_broker_that_does_not_prove_its_identity_is_refused(office: Office) -> None:
     """A broker proves with its answer that it has the key of the service. Its answer to another client is refused, and
-    so are bytes that are no answer."""
+    so are bytes that are no answer.
+    """
     import gssapi
 
     key: dict[str | bytes, str | bytes] = {"keytab": f"FILE:{office.kdc.keytab}"}

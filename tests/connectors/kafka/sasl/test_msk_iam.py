@@ -132,7 +132,8 @@ def test_the_signature_is_that_of_aws(session_token: str | None, monkeypatch: py
 @pytest.mark.parametrize("region", ["eu-west-1", None])
 def test_a_token_is_that_of_aws(region: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A token has the query of the library's token, and the same signature and expiry if both are made at the same
-    time."""
+    time.
+    """
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     at = datetime.datetime(2026, 11, 1, tzinfo=datetime.timezone.utc)
     monkeypatch.setattr("botocore.auth.get_current_datetime", lambda *_, **__: at.replace(tzinfo=None))
@@ -171,7 +172,8 @@ def test_the_broker_gets_the_signed_message() -> None:
 
 def test_a_role_is_assumed_and_its_credentials_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """The client assumes a role and keeps its credentials. A fake stands for STS, because the tests
-    have no AWS account."""
+    have no AWS account.
+    """
     asked: list[dict[str, Any]] = []
 
     class Sts:

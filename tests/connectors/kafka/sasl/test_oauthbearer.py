@@ -228,7 +228,8 @@ def test_a_query_of_spark_authenticates_with_tokens(
     cloud: Cloud, spark: SparkSession, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """Queries in Spark take the options that the clouds document. The planning process and the tasks each get a
-    token. Neither the secret nor a token is in the offsets or the table of an aligned stream."""
+    token. Neither the secret nor a token is in the offsets or the table of an aligned stream.
+    """
     cloud.broker.create_topic("read")
     cloud.broker.write("read", [(0, 1000, None, b"x")] * 3)
     flip27_stream.register(spark)

@@ -1,5 +1,6 @@
 """Option ``databricks.serviceCredential`` gives tokens and signatures. A fake stands for the
-runtime of Databricks."""
+runtime of Databricks.
+"""
 
 from __future__ import annotations
 

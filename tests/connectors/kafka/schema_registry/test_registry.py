@@ -77,7 +77,8 @@ def next_token() -> tuple[str, float]:
 
 def test_a_token_is_kept_until_it_is_refused(server: RegistryServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A token that is refused long after it was fetched was revoked, and is replaced. A token that was
-    just fetched is wrong."""
+    just fetched is wrong.
+    """
     from flip27_stream.connectors.kafka.schema_registry import credentials
     from flip27_stream.connectors.kafka.tokens.token_cache import TokenCache
 

@@ -70,7 +70,8 @@ def source(broker: KafkaBroker, options: dict[str, str], *, logged_in: bool = Tr
 
 def read_all(source: KafkaSource) -> list[str]:
     """Reads all rows, and returns the topic of each. All rows count as processed, so offsets are committed
-    if the options say so."""
+    if the options say so.
+    """
     with running(source) as query:
         rows: list[str] = query.read(query.move_to_ends()).column("topic")
         query.enumerator.notify_checkpoint_complete({s.split_id: p or 0 for s, p in query.positions.items()})

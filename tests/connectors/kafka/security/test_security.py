@@ -104,7 +104,8 @@ def test_a_client_authenticates_with_its_key_store(secure_broker: KafkaBroker, k
 
 def test_certificates_and_keys_may_be_in_the_options(secure_broker: KafkaBroker) -> None:
     """KIP-651: certificates and keys may be in the options, with spaces for line breaks, as
-    secret stores give them."""
+    secret stores give them.
+    """
     secure = secure_broker.secure
     pem = {
         "kafka.ssl.truststore.type": "PEM",
@@ -118,7 +119,8 @@ def test_certificates_and_keys_may_be_in_the_options(secure_broker: KafkaBroker)
 
 def test_a_pkcs12_store_of_type_jks_opens(secure_broker: KafkaBroker) -> None:
     """A PKCS12 store opens under type JKS, as in Java: keytool makes PKCS12 by default, and the
-    options' default is JKS."""
+    options' default is JKS.
+    """
     settings = store(secure_broker, "truststore", "PKCS12") | {"kafka.ssl.truststore.type": "JKS"}
     assert topics(options(secure_broker, "SSL", "SSL", settings)) == {"there"}
 
@@ -197,7 +199,8 @@ def test_an_unknown_certificate_authority_is_named(secure_broker: KafkaBroker) -
 
 def test_a_host_name_that_the_certificate_does_not_have_is_refused(secure_broker: KafkaBroker) -> None:
     """The host name is compared with the certificate by default, and not if
-    ``ssl.endpoint.identification.algorithm`` is empty."""
+    ``ssl.endpoint.identification.algorithm`` is empty.
+    """
     other = secure_broker.secure.bootstrap_servers("SSL").replace(
         "127.0.0.1", "127.1"
     )  # another name of the same host
@@ -244,7 +247,8 @@ def test_no_password_is_logged(
     secure_broker: KafkaBroker, mechanism: str, password: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Secrets: kafka-python logs requests and answers at DEBUG. The log has no password, and still has
-    requests without secrets."""
+    requests without secrets.
+    """
     given = options(
         secure_broker, "SASL_PLAINTEXT", "SASL_PLAINTEXT", sasl(secure_broker, mechanism, password)
     )
@@ -258,7 +262,8 @@ def test_no_password_is_logged(
 
 def test_special_characters_of_a_user_name_reach_the_broker(secure_broker: KafkaBroker) -> None:
     """The broker gets the name with its special characters, and finds no such user. A name without escapes
-    would be malformed SCRAM."""
+    would be malformed SCRAM.
+    """
     settings = sasl(secure_broker, "SCRAM-SHA-256", WRONG)
     name = "kafka.sasl.jaas.config"
     settings[name] = settings[name].replace('"alice"', '"a=b,c"')

@@ -1,5 +1,6 @@
 """Encryption and authentication by the names of Java's client: which settings are understood,
-and which are refused."""
+and which are refused.
+"""
 
 from __future__ import annotations
 

@@ -68,7 +68,8 @@ def _rows_of_batch(batch: DefaultRecordBatch, start: int, stop: int) -> list[Bat
 
 def _has_wide_attributes(batch: DefaultRecordBatch) -> bool:
     """Returns whether the attributes of a record, which are one byte, would extend to the next byte
-    if they were a varint."""
+    if they were a varint.
+    """
     data, at = batch._buffer, 0 if batch.compression_type else DefaultRecordBatch.HEADER_STRUCT.size
     for _ in range(batch.records_count):
         size, at = decode_varint(data, at)

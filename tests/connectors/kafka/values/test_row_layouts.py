@@ -177,7 +177,8 @@ def test_a_bad_value_is_null_or_an_error_by_mode(
     kind: ValueOptions, column: str, bad: bytes, why: str
 ) -> None:
     """In permissive mode a bad value has nulls and its bytes. In failfast mode the error has topic,
-    partition and offset."""
+    partition and offset.
+    """
     good = b'{"a": "x"}'
     schema = pa.schema([("raw", pa.binary()), (column, pa.string()), ("offset", pa.int64())])
     rows = made(schema, replace(kind, corrupt_column="RAW"), [good, bad, None]).to_pylist()

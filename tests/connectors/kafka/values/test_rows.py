@@ -64,7 +64,8 @@ def test_timestamps_at_the_ends_of_time() -> None:
 @pytest.mark.parametrize("time", [GREATEST + 1, -GREATEST - 1, 2**62, 2**63 - 1, -(2**63)])
 def test_timestamp_that_microseconds_cannot_hold(time: int) -> None:
     """A timestamp that microseconds cannot hold is an error, as in Spark's own source (Math.multiplyExact). It would
-    wrap to another time."""
+    wrap to another time.
+    """
     made = records([5, time, time])
     with pytest.raises(RecordFormatError, match=f"t-3 at offset 1 has the timestamp {time} ms"):
         RowMaker(TopicPartition("t", 3)).rows(made)

@@ -198,7 +198,8 @@ def test_a_value_out_of_bounds_is_bad(
     kind: Any, wanted: pa.DataType, good: bytes, value: bytes, why: str
 ) -> None:
     """A value out of bounds is bad: the decoder raises no error, gives no other number, and decodes
-    the values around it."""
+    the values around it.
+    """
     decoder = single(kind, wanted)
     found = decoder.decode(pa.array([good, value, None, good]))
     assert found.bad is not None

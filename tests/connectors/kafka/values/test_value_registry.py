@@ -78,7 +78,8 @@ def bad(found: DecodedValues) -> list[int]:
 
 def test_each_value_is_decoded_with_the_schema_of_its_id(server: RegistryServer) -> None:
     """Values have reordered, promoted, removed and added fields. Rows keep their order, and each
-    id is asked for once."""
+    id is asked for once.
+    """
     first, second = server.register("orders-value", FIRST), server.register("orders-value", SECOND)
     values: list[bytes | None] = []
     for i in range(20):

@@ -1,5 +1,6 @@
 """Enhanced fan-out: the driver registers consumers, tasks subscribe to shards, and each range
-has exactly its records."""
+has exactly its records.
+"""
 
 from __future__ import annotations
 
@@ -166,7 +167,8 @@ def test_a_consumer_that_is_de_registered_meanwhile(
     filled: KinesisServer, stream: str, operation: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A task polls its range if its consumer is no longer registered. The emulator does not end every
-    de-registration, so a fake answers here."""
+    de-registration, so a fake answers here.
+    """
     connection = parse_kinesis_options({**filled.options, "streamName": "x"}).connection
     with SourceQuery(fan_out(filled, stream)) as query:
         batch = query.wait_for_batch()
@@ -181,7 +183,8 @@ def test_a_consumer_that_is_de_registered_meanwhile(
 
 def test_the_driver_checks_the_registration(filled: KinesisServer, stream: str) -> None:
     """The driver looks for its consumer every ``consumerRefreshInterval``, and registers it
-    again if it is missing."""
+    again if it is missing.
+    """
     connection = parse_kinesis_options({**filled.options, "streamName": "x"}).connection
     missing, registered = iter([error("ResourceNotFoundException")]), list[str]()
     with SourceQuery(fan_out(filled, stream, consumerRefreshInterval="50 ms")) as query:
@@ -236,7 +239,8 @@ def test_a_missing_consumer_of_another_owner_is_named(filled: KinesisServer, str
 
 def test_records_that_expire_before_they_are_sent(filled: KinesisServer, stream: str) -> None:
     """The service does not know the start position any more. ``failOnDataLoss`` says whether the
-    task fails or goes on."""
+    task fails or goes on.
+    """
 
     def trimmed(asked: dict[str, Any]) -> Any:
         starts = asked.get("StartingPosition", asked)
@@ -257,7 +261,8 @@ def test_a_task_that_is_killed_leaves_no_subscription(
     filled: KinesisServer, stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A task is killed after the first event of its subscription. The subscription is closed, and the range can be read
-    again."""
+    again.
+    """
     opened = list[Any]()
     subscribe = Subscription._subscribe
 

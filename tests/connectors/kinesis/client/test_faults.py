@@ -1,5 +1,6 @@
 """Faults of the service: throttling, iterators that expire, denial, silence, and records and
-streams that are deleted."""
+streams that are deleted.
+"""
 
 from __future__ import annotations
 
@@ -143,7 +144,8 @@ def test_a_missing_stream_is_named(kinesis: KinesisServer) -> None:
 
 def expired(last: dict[str, int]) -> Any:
     """Returns a function that answers as the service does when the records of each shard up to a
-    number have expired."""
+    number have expired.
+    """
 
     def answer(arguments: dict[str, Any]) -> Any:
         number = int(arguments.get("StartingSequenceNumber", 10**60))
@@ -154,7 +156,8 @@ def expired(last: dict[str, int]) -> Any:
 
 def test_expired_records_are_data_loss(filled: KinesisServer, stream: str) -> None:
     """``failOnDataLoss`` says whether the query fails and names the shard, or goes on with the
-    records that are left."""
+    records that are left.
+    """
     source = source_of(filled, stream)
     with SourceQuery(source) as query:
         start, end = query.wait_for_batch(10)
@@ -170,7 +173,8 @@ def test_expired_records_are_data_loss(filled: KinesisServer, stream: str) -> No
 
 def test_a_shard_that_has_expired_is_data_loss(filled: KinesisServer, stream: str) -> None:
     """The service does not know a closed shard any more that was not read to its end. With ``failOnDataLoss`` false,
-    its children and the other shards are read."""
+    its children and the other shards are read.
+    """
     with SourceQuery(source_of(filled, stream)) as query:
         batch = query.wait_for_batch(10)
         rows = [row for task in query.tasks(*batch) for row in query.read(task)]
@@ -237,7 +241,8 @@ def test_a_stream_deleted_and_made_again_is_noticed(kinesis: KinesisServer, stre
 
 def test_a_network_that_loses_all_fails_the_query(filled: KinesisServer, stream: str) -> None:
     """A query fails and names the address if answers are lost for longer than ``requestTimeout``.
-    Started again, it goes on."""
+    Started again, it goes on.
+    """
     with FaultyNetwork() as network:
         link = network.link("kinesis", filled.address)
         options = {**filled.options, **QUICK, "streamName": stream, "endpoint": f"http://{link.address}"}
@@ -253,7 +258,8 @@ def test_a_network_that_loses_all_fails_the_query(filled: KinesisServer, stream:
 
 def test_calls_and_bytes_keep_the_limits_of_the_service() -> None:
     """Five calls pass at once, then one every 200 ms. A call waits while more bytes were read
-    than a second allows."""
+    than a second allows.
+    """
     now, waits = 100.0, []
 
     def sleep(seconds: float) -> None:

@@ -1,5 +1,6 @@
 """Options of the Kinesis source have the names of Databricks' source. A value that cannot be
-honoured is refused by name."""
+honoured is refused by name.
+"""
 
 from __future__ import annotations
 

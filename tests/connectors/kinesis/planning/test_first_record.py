@@ -125,7 +125,8 @@ def test_records_that_arrive_while_the_first_is_looked_for_are_read() -> None:
 
 def test_a_refused_or_silent_request_changes_no_other_plan() -> None:
     """A request that is refused is repeated. If requests of one shard get no answer, only the end of this shard is
-    looked for by pages, and these have at most 1 MB."""
+    looked for by pages, and these have at most 1 MB.
+    """
     records = busy_records()
     shards = {name: MemoryShard(records, size=2000) for name in ("a", "b")}
     with MemoryService(**shards).running() as service:

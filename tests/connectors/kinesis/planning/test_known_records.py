@@ -31,7 +31,8 @@ class ShardRecords:
 
 def explored(rng: Random, shard: ShardRecords) -> KnownRecords:
     """Returns known records after pages and probes in any order, as planning makes them. Some records
-    may be read already."""
+    may be read already.
+    """
     known = KnownRecords(STEP)
     known.add_page(shard.records(0, 1), at_start=True)
     for _ in range(rng.randrange(8)):

@@ -1,5 +1,6 @@
 """Which shards are read from where, and once: shards that are found later, listings that come late, shards that came
-and went unseen, and a stream that is made again under a running query."""
+and went unseen, and a stream that is made again under a running query.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ def test_shards_that_are_found_later_begin_at_their_first_record(position: str, 
 @pytest.mark.parametrize("is_restarted", [False, True])
 def test_latest_is_the_start_time_and_not_the_tip(is_restarted: bool) -> None:
     """KN-01, KN-07: records that are written between the listing and the first look are read, also if the query is
-    stopped in between."""
+    stopped in between.
+    """
     service = MemoryService(a=MemoryShard(records(0, 200)), b=MemoryShard())
 
     def write(operation: str, asked: dict[str, Any]) -> Any:
@@ -105,7 +107,8 @@ def _stored(source: Any, state: Any) -> Any:
 
 def test_a_shard_stays_in_the_offset_until_its_children_are_planned() -> None:
     """KN-12 adapted: every offset of the query has either the parent or both children, so a restart from any of them
-    reads what is left, each record once."""
+    reads what is left, each record once.
+    """
     service = MemoryService(a=MemoryShard(records(0, 10)))
     offsets: list[tuple[dict[str, Any], int]] = []
     with service.running():
@@ -133,7 +136,8 @@ def test_a_shard_stays_in_the_offset_until_its_children_are_planned() -> None:
 
 def test_children_of_the_first_listing_begin_at_the_start_time() -> None:
     """A shard was split long before the query began, and its children's records are old, too. The query may be stopped
-    before it plans the children."""
+    before it plans the children.
+    """
     service = MemoryService(a=MemoryShard(records(0, 10)))
     service.split("a", "c", "d")
     for first, child in ((10, "c"), (20, "d")):
@@ -151,7 +155,8 @@ def test_children_of_the_first_listing_begin_at_the_start_time() -> None:
 
 def written_by_version_1(offset: dict[str, Any]) -> dict[str, Any]:
     """Returns an offset as version 1 of the state had it: without the shards of the first listing, and without a done
-    shard that is not listed any more."""
+    shard that is not listed any more.
+    """
     version, state = offset["enumerator"]
     assert version == 3
     streams = {name: stream[:5] for name, stream in state["streams"].items()}

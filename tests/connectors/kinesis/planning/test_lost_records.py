@@ -51,7 +51,8 @@ def test_records_that_may_have_expired_since_the_last_look_are_data_loss(
 ) -> None:
     """Records that followed the last one which was read may have expired with it, or the shard was empty, and nobody
     can see them. The time since the last look tells: records that came after it are younger. The first page of an
-    iterator may be empty though records follow."""
+    iterator may be empty though records follow.
+    """
     service = MemoryService(a=MemoryShard(records(0, read)))
     if begins_empty:
         service.fault = first_page_empty()
@@ -97,7 +98,8 @@ def test_the_time_of_the_last_look_is_renewed_once_an_hour() -> None:
 
 def test_a_cut_whose_next_record_is_not_known_is_remembered() -> None:
     """Pages have one record, so planning cannot count up to the limit. Then the record before the cut expires, and
-    nobody can say whether the one behind it has expired, too."""
+    nobody can say whether the one behind it has expired, too.
+    """
     service = MemoryService(a=MemoryShard(numbered_records(100, now_ms() - 60_000, 1000)))
 
     def short_pages(operation: str, asked: dict[str, Any]) -> Any:
@@ -144,7 +146,8 @@ def test_a_cut_behind_which_no_record_is_left_is_data_loss(
     is_closed: bool, is_refused: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A row limit cut the shard before record 5, which planning saw. Then record 5 and all later records expired. The
-    service refuses the position, or goes on silently."""
+    service refuses the position, or goes on silently.
+    """
     service = MemoryService(a=MemoryShard(records(0, 10)))
 
     def refuse(operation: str, asked: dict[str, Any]) -> Any:
@@ -205,7 +208,8 @@ def test_first_records_of_a_stream_that_was_made_again_are_read_once(
     was_doubted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The shard was empty, or the last record that was read had expired: no position tells the two streams apart. The
-    identity of the stream is looked at when records come, and not only when it is time for it."""
+    identity of the stream is looked at when records come, and not only when it is time for it.
+    """
     monkeypatch.setattr(enumerator, "_IDENTITY_S", float("inf"))
     service = MemoryService(a=MemoryShard(records(0, 10 if was_doubted else 0)))
     with service.running():

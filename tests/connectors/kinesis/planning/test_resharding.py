@@ -114,7 +114,8 @@ def test_children_of_a_running_query_begin_at_their_first_record(server: Kinesis
 
 def test_every_offset_has_a_shard_or_its_children(server: KinesisServer, stream: str) -> None:
     """KN-12 adapted: finished shards are in the offset until their children are planned, so a restart from any offset
-    reads what is left, each record once."""
+    reads what is left, each record once.
+    """
     server.create_stream(stream, 1)
     writer = ShardWriter(server, stream)
     writer.put()
@@ -141,7 +142,8 @@ def test_every_offset_has_a_shard_or_its_children(server: KinesisServer, stream:
 
 def test_resharding_under_available_now_loses_no_record(server: KinesisServer, stream: str) -> None:
     """A run reads parents and children that existed when it began. A shard ends at what is there when it is first
-    looked at, children after their parents. So a run ends though more records are written."""
+    looked at, children after their parents. So a run ends though more records are written.
+    """
     server.create_stream(stream, 2)
     writer = ShardWriter(server, stream)
     writer.put()
@@ -186,7 +188,8 @@ def test_doubling_all_shards_loses_no_record(kinesis: KinesisServer, stream: str
 @pytest.mark.parametrize("seed", range(2))
 def test_many_reshardings_lose_no_record(server: KinesisServer, stream: str, seed: int) -> None:
     """Every record comes exactly once, in spite of resharding, small limits, and restarts after plans
-    that were read or not."""
+    that were read or not.
+    """
     rng = random.Random(seed)
     server.create_stream(stream, 2)
     writer, rows, offset = ShardWriter(server, stream), [], None
@@ -259,7 +262,8 @@ def test_many_reshardings_with_failing_calls_lose_no_record(
 
 def test_children_are_aligned_before_they_are_assigned(server: KinesisServer, stream: str) -> None:
     """I3: before a child is assigned, its first record already holds the other shards, so that no
-    shard runs ahead of it."""
+    shard runs ahead of it.
+    """
     server.create_stream(stream, 2)
     writer = ShardWriter(server, stream)
     changes: list[Callable[[], object]] = [

@@ -60,7 +60,8 @@ def written_meanwhile(server: KinesisServer, stream: str, shards: int) -> Iterat
 
 def test_cuts_by_time_are_exact(server: KinesisServer, stream: str) -> None:
     """Each position is that of the first record at or after the time, whether planning saw the record
-    before or asks for it."""
+    before or asks for it.
+    """
     server.create_stream(stream, 1)
     put_slowly(server, stream, 60, 7, 1)
     source = source_of(server, stream)
@@ -113,7 +114,8 @@ def test_a_quiet_stream_costs_few_calls(server: KinesisServer, stream: str) -> N
 
 def test_a_busy_stream_costs_few_calls(kinesis: KinesisServer, stream: str) -> None:
     """Planning makes two calls on average for each shard and plan, though many more records are
-    written than one page has."""
+    written than one page has.
+    """
     kinesis.create_stream(stream, 2)
     with written_meanwhile(kinesis, stream, 2):
         time.sleep(0.5)
@@ -150,7 +152,8 @@ def test_the_end_of_a_large_quiet_shard_is_found(kinesalite: KinesisServer, stre
 
 def test_ranges_do_not_change_when_records_arrive(kinesis: KinesisServer, stream: str) -> None:
     """A range that is read again while records are written has the same rows. All ranges together
-    have each record once."""
+    have each record once.
+    """
     kinesis.create_stream(stream, 2)
     source = source_of(kinesis, stream, maxRecordsPerTrigger="300")
     rows: list[dict[str, Any]] = []
@@ -169,7 +172,8 @@ def test_ranges_do_not_change_when_records_arrive(kinesis: KinesisServer, stream
 
 def test_a_new_query_begins_at_its_initial_position(server: KinesisServer, stream: str) -> None:
     """KN-01: LATEST is the time at which the query began. AT_TIMESTAMP begins at the first record
-    at or after the time."""
+    at or after the time.
+    """
     server.create_stream(stream, 2)
     server.put(stream, numbered(0, 10, 2))
     time.sleep(0.05)

@@ -64,7 +64,8 @@ def test_a_record_that_only_begins_like_an_aggregated_one_is_plain() -> None:
 
 def test_user_records_of_another_shard_are_left_out() -> None:
     """User records whose hash key is not one of the shard are left out: the producer sends them
-    again, to their own shard."""
+    again, to their own shard.
+    """
     border = hash_key("a")
     parts = user_records(aggregated(RECORDS), border, border)
     assert parts is not None

@@ -77,7 +77,8 @@ def test_slow_and_cut_connections_lose_no_message(linked: PulsarServer, topic: s
 
 def test_a_query_goes_on_after_the_server_restarts(linked: PulsarServer, topic: str) -> None:
     """The server keeps messages and their ids. The query waits for the server, and a planned range
-    has the same messages."""
+    has the same messages.
+    """
     put = MessagesPastLink(linked, topic)
     put(20)
     long_timeouts = {"pulsar.client.operationTimeoutMs": "60000", "pollTimeoutMs": "60000"}

@@ -1,5 +1,6 @@
 """Ledgers whose first message comes late, since it is read from a disk or from tiered storage. The client is
-pulsar-client's in name only."""
+pulsar-client's in name only.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """Options of the Pulsar source have the names of StreamNative's source. An option that cannot be
-honoured is refused by name."""
+honoured is refused by name.
+"""
 
 from __future__ import annotations
 

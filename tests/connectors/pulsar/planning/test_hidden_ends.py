@@ -1,5 +1,6 @@
 """Partitions whose last entry is of a transaction, which brokers before Pulsar 3.1 count as a message. No test here
-needs a server."""
+needs a server.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """What planning says of ledgers that were trimmed: an error if messages are lost, or may be, and a warning if this
-process saw that nothing followed. No test here needs a server."""
+process saw that nothing followed. No test here needs a server.
+"""
 
 from __future__ import annotations
 

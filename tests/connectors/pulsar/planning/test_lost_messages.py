@@ -23,7 +23,8 @@ def test_trimmed_ledgers_are_data_loss(
     pulsar_server: PulsarServer, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Pulsar's reader goes on silently at the first message that is left. The source compares
-    ids, and finds the loss."""
+    ids, and finds the loss.
+    """
     pulsar_server.create_topic(topic, 1)
     partition = f"{topic}-partition-0"
     pulsar_server.put(partition, numbers(0, 10))
@@ -84,7 +85,8 @@ def test_trimming_between_two_looks_is_warned_of(
     pulsar_server: PulsarServer, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A query that runs has read all messages. Nobody can see those that come and go before it looks again: the ids of
-    later messages are the same if there were none."""
+    later messages are the same if there were none.
+    """
     pulsar_server.create_topic(topic, 1)
     partition = f"{topic}-partition-0"
     pulsar_server.put(partition, numbers(0, 4))
@@ -104,7 +106,8 @@ def test_trimming_read_messages_is_no_loss(
     pulsar_server: PulsarServer, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A running query has seen that nothing followed, also if it has not looked since it read the last message. It
-    warns once of each trimmed ledger. After a restart a ledger that still exists proves it."""
+    warns once of each trimmed ledger. After a restart a ledger that still exists proves it.
+    """
     pulsar_server.create_topic(topic, 1)
     partition = f"{topic}-partition-0"
     pulsar_server.put(partition, numbers(0, 4))
@@ -178,7 +181,8 @@ def test_the_server_does_not_tell_a_ledger_that_was_read_from_one_that_had_more(
 
 def told_of(server: PulsarServer, topic: str, ledger: int, entry: int) -> dict[str, Any]:
     """Returns what the server says of a topic. Of a ledger it is only whether it came after ``ledger``, which was
-    trimmed: the servers number ledgers of all topics together."""
+    trimmed: the servers number ledgers of all topics together.
+    """
     import pulsar
 
     def told(message_id: Any) -> tuple[bool, int, int]:
@@ -241,7 +245,8 @@ def test_a_deleted_topic_of_a_pattern_is_data_loss(
     pulsar_server: PulsarServer, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A task that reads a deleted topic fails, or goes on with the other topics if ``failOnDataLoss`` is false. Then
-    the next plans go on, too."""
+    the next plans go on, too.
+    """
     deleted, other = (f"{topic}-a", f"{topic}-b")
     for name in (deleted, other):
         pulsar_server.create_topic(name, 1)

@@ -88,7 +88,8 @@ def test_batches_unloads_and_restarts_lose_no_message(
     pulsar_server: PulsarServer, topic: str, seed: int
 ) -> None:
     """Every message comes exactly once, in spite of batches, unloads, new partitions, small limits, and
-    restarts after any plan."""
+    restarts after any plan.
+    """
     rng = random.Random(seed)
     pulsar_server.create_topic(topic, 2)
     writer, rows, offset = MessageWriter(pulsar_server, topic, 2), list[dict[str, Any]](), None
@@ -114,7 +115,8 @@ def test_batches_unloads_and_restarts_lose_no_message(
 
 def test_limits_are_kept_within_batches_and_over_ledgers(pulsar_server: PulsarServer, topic: str) -> None:
     """A micro-batch may begin and end inside an entry. A replay has the same rows, whatever
-    messages came meanwhile."""
+    messages came meanwhile.
+    """
     pulsar_server.create_topic(topic, 1)
     writer, rows = MessageWriter(pulsar_server, topic, 1), list[dict[str, Any]]()
     writer.put(20, batch=20)
@@ -213,7 +215,8 @@ def test_topics_are_found_by_pattern(pulsar_server: PulsarServer, topic: str) ->
 
 def test_the_cursor_of_a_subscription_follows(pulsar_server: PulsarServer, topic: str) -> None:
     """PU-08: the backlog of the subscription has the messages that are not processed yet. The query
-    itself goes by its offset."""
+    itself goes by its offset.
+    """
     pulsar_server.create_topic(topic, 1)
     partition = f"{topic}-partition-0"
     source = source_of(pulsar_server, topic, predefinedSubscription="ours", maxRecordsPerTrigger="4")
@@ -240,7 +243,8 @@ def test_the_cursor_of_a_subscription_follows(pulsar_server: PulsarServer, topic
 
 def test_event_times_of_producers_are_found(pulsar_server: PulsarServer, topic: str) -> None:
     """Event time is ``__eventTime``: positions are exact, also behind the messages that planning reads. Messages
-    without an event time do not disturb the search."""
+    without an event time do not disturb the search.
+    """
     pulsar_server.create_topic(topic, 1)
     noon, without, ids = 1_700_000_000_000, (3, 12), list[tuple[int, int, int]]()
     for step in range(15):

@@ -76,7 +76,8 @@ def test_pieces_have_a_greatest_number_of_rows(
     most: int, least: int | None, expected: list[list[int]]
 ) -> None:
     """Ranges are cut until no piece has more than ``max_rows_per_task`` rows, and then until there are ``min_tasks``
-    pieces."""
+    pieces.
+    """
     limits = ReadLimits(max_rows_per_task=most, min_tasks=least)
     tasks = tasks_of(ranges((0, 10), (0, 4)), 1, limits)
     assert all(len(task) == 1 for task in tasks)
@@ -92,7 +93,8 @@ def test_pieces_have_each_position_of_the_ranges_once(
     spans: list[tuple[int, int]], least: int | None, most: int | None
 ) -> None:
     """I1, KR-03: the pieces of the tasks have every position once and in order. No piece is too large, and no task
-    has two pieces of one split."""
+    has two pieces of one split.
+    """
     work = ranges(*((start, start + size) for start, size in spans))
     tasks = tasks_of(work, 2, ReadLimits(min_tasks=least, max_rows_per_task=most))
     pieces = sorted((piece for task in tasks for piece in task), key=lambda r: (r[0].split_id, r[1]))
@@ -114,7 +116,8 @@ def test_ki_03_many_small_splits_share_tasks() -> None:
 )
 def test_few_rows_are_one_task(rows: int, least: int | None, expected: int) -> None:
     """KI-03 adapted: there is one task for each 500 rows, because a task costs more than some hundred rows.
-    ``min_tasks`` overrides this."""
+    ``min_tasks`` overrides this.
+    """
     limits = ReadLimits(min_tasks=least, rows_worth_a_task=500)
     assert len(tasks_of(ranges(*[(0, rows)] * 4), 4, limits)) == expected
 
@@ -133,7 +136,8 @@ def test_al_11_pieces_of_a_split_are_counted_once() -> None:
 @given(st.lists(st.integers(1, 400_000), min_size=1, max_size=12), st.integers(1, 8))
 def test_large_splits_are_read_by_several_tasks(sizes: list[int], parallelism: int) -> None:
     """The pieces of the tasks have every position once. No task has a split twice, or more than two fair shares of
-    the rows."""
+    the rows.
+    """
     work = ranges(*((7, 7 + size) for size in sizes))
     tasks = evenly(work, parallelism)
     pieces = sorted((piece for task in tasks for piece in task), key=lambda r: (r[0].split_id, r[1]))

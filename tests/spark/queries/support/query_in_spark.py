@@ -20,7 +20,8 @@ def iso(ms: int) -> str:
 
 class InSpark:
     """A query with progress events as Spark makes them: they have the least and the greatest event time, where a null
-    counts as the time 0, and the watermark."""
+    counts as the time 0, and the watermark.
+    """
 
     def __init__(
         self,

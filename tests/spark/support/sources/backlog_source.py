@@ -1,5 +1,6 @@
 """An enumerator with a backlog like that of files. It assigns what the next batch may read, and retires what was
-read."""
+read.
+"""
 
 from __future__ import annotations
 

@@ -91,7 +91,8 @@ class CountSerializer(SimpleVersionedSerializer[int]):
 
 class LogEnumerator(SplitEnumerator[MemorySplit, int]):
     """An enumerator that assigns every log of its world. Its state is the number of assigned logs. It does not
-    support positions by event time."""
+    support positions by event time.
+    """
 
     def __init__(
         self, world: MemoryWorld, context: SplitEnumeratorContext[MemorySplit], assigned: int = 0

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 class FailingIn(Collected):
     """A stream that fails in a batch after the rows of the batch were collected, so that the batch is planned and not
-    committed."""
+    committed.
+    """
 
     def __init__(self, stream: DataFrame, queries: KafkaQueries, number: int) -> None:
         self._number = number
