@@ -137,7 +137,7 @@ def test_sk_35_stored_offset_of_format_version_1_is_read_for_ever(codec: ShardCo
 
 
 def test_initial_is_a_constant_that_is_no_offset(codec: ShardCodec) -> None:
-    """The initial offset is a constant that has no offset. Spark asks for it several times, and never logs it (fact 5)."""
+    """The initial offset is a constant without an offset. Spark asks for it often, and never logs it (fact 5)."""
     assert codec.from_json(json.loads(json.dumps(INITIAL))) is None
     assert MARKER in INITIAL
 

@@ -170,7 +170,7 @@ def test_a_commit_that_only_rearranges_files_adds_no_rows(table: Path) -> None:
 def test_commits_that_change_rows_follow_the_options(
     table: Path, options: dict[str, str], read: int | None
 ) -> None:
-    """A commit that deletes a row rewrites the other rows of its file: it is refused, skipped or read, by the options."""
+    """A commit that deletes a row rewrites the other rows of its file: options say what happens then."""
     reading = query(table, **options)
     reading.run()
     DeltaTable(table).delete("id = 3")
