@@ -11,8 +11,10 @@ import json
 import socket
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 
 import pyarrow as pa
 
@@ -41,44 +43,62 @@ class FoundLogs:
 Context = api.SplitEnumeratorContext[RemoteLog]
 
 
+def check_status(answer: HTTPResponse, asked: str) -> None:
+    if answer.status != HTTPStatus.OK:
+        raise ConnectionError(f"The server answered the request for {asked} with status {answer.status}.")
+
+
 class LogClient(reader.SplitReader[RemoteLog]):
     """Fetches lines, in a thread of its own. ``sealed`` gets the lengths of logs that are sealed."""
 
     def __init__(self, server: str, sealed: Sealed) -> None:
         self._connection, self._sealed = HTTPConnection(server, timeout=10), sealed
-        self._next: dict[str, int] = {}
+        self._logs: dict[str, RemoteLog] = {}
         self._woken = threading.Event()
 
     def handle_splits_changes(self, change: reader.SplitsChange[RemoteLog]) -> None:
         for log in change.splits:
             if isinstance(change, reader.SplitsRemoval):
-                self._next.pop(log.name, None)
+                self._logs.pop(log.name, None)
             else:
-                self._next[log.name] = log.start
+                self._logs[log.name] = log
 
     def fetch(self) -> reader.RecordsWithSplitIds:
-        name, first = next(iter(self._next.items()))
+        name, log = next(iter(self._logs.items()))
         try:
-            self._connection.request("GET", f"/{name}?from={first}")
-            answer = self._connection.getresponse()
-            lines = answer.read().decode().splitlines()
+            self._connection.connect()
+            lines, sealed = ([], None) if self._woken.is_set() else self._ask(log)
         except (OSError, HTTPException):
-            self._connection.close()
             if not self._woken.is_set():
                 raise
+        finally:
+            self._connection.close()
+        if self._woken.is_set():  # The answer may be cut off, so it is fetched again.
             self._woken.clear()
             return reader.RecordsWithSplitIds()
-        if (length := answer.headers["Sealed"]) is not None:
-            self._sealed[name] = int(length)
-        self._next[name] = first + len(lines)
-        # The base class leaves out lines after the planned end, and then removes the split from this client.
-        positions = pa.array(range(first, first + len(lines)), pa.int64())
-        return reader.RecordsWithSplitIds({name: [reader.Records(lines, positions=positions)]})
+        if not lines:
+            raise ConnectionError(f"The server has no line {log.start} of {name}, which was planned.")
+        if sealed is not None:
+            self._sealed[name] = int(sealed)
+        positions = pa.array(range(log.start, log.start + len(lines)), pa.int64())
+        self._logs[name] = rest = log.between(log.start + len(lines), log.end)
+        finished = [name] if rest.start == log.end else []
+        for one in finished:
+            del self._logs[one]
+        return reader.RecordsWithSplitIds({name: [reader.Records(lines, positions=positions)]}, finished)
+
+    def _ask(self, log: RemoteLog) -> tuple[list[str], str | None]:
+        self._connection.request("GET", f"/{log.name}?from={log.start}")
+        answer = self._connection.getresponse()
+        check_status(answer, log.name)
+        lines = answer.read().decode().split("\n")[:-1]
+        return lines[: log.end - log.start], answer.headers["Sealed"]
 
     def wake_up(self) -> None:
         self._woken.set()
         if (waiting := self._connection.sock) is not None:
-            waiting.shutdown(socket.SHUT_RDWR)
+            with suppress(OSError):  # The fetch has just ended.
+                waiting.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         self._connection.close()
@@ -126,7 +146,9 @@ class LogServerEnumerator(api.SplitEnumerator[RemoteLog, FoundLogs]):
         connection = HTTPConnection(self._server, timeout=10)
         try:
             connection.request("GET", "/")
-            lengths: dict[str, int] = json.load(connection.getresponse())
+            answer = connection.getresponse()
+            check_status(answer, "all logs")
+            lengths: dict[str, int] = json.load(answer)
             return lengths
         except HTTPException as error:
             raise ConnectionError(f"{self._server} gave no whole answer: {error}") from error
@@ -154,7 +176,7 @@ class LogServerEnumerator(api.SplitEnumerator[RemoteLog, FoundLogs]):
             self._sealed[str(name)] = int(str(length))
 
     def notify_checkpoint_complete(self, positions: Mapping[str, int]) -> None:
-        """Retires sealed logs that the query has processed to their ends, so that offsets do not grow for ever."""
+        """Retires sealed logs that the query has processed to their ends: later offsets have only their names."""
         done = [name for name, length in self._sealed.items() if positions.get(name) == length]
         self._context.retire_splits(done)
         for name in done:

@@ -16,7 +16,7 @@ def time_text(ms: int, timespec: str = "seconds") -> str:
         timespec: ``seconds``, or ``milliseconds`` where times are compared.
     """
     try:
-        time = EPOCH + timedelta(milliseconds=ms)
+        time = EPOCH + timedelta(milliseconds=int(ms))
     except OverflowError:
         return f"{ms} ms"
     return time.isoformat(sep=" ", timespec=timespec).removesuffix("+00:00")

@@ -29,7 +29,7 @@ _OTHERWISE: Final = (
 
 
 _NEW_CHECKPOINT: Final = (
-    " A changed option needs a new checkpoint, because this one has event times of the former unit."
+    " A changed option needs a new checkpoint, because this one has the former event times."
 )
 
 
@@ -56,7 +56,7 @@ def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], no
             f"Event times are in January 1970: {time_text(times[0])} is read from source {source} by "
             f"{EVENT_TIME.name} '{event_time}'. If these are numbers, they are no present times in "
             f"{_NAMES[unit]} or in any other unit: perhaps they are counters. Name the place of the event time "
-            f"({EVENT_TIME.name})."
+            f"({EVENT_TIME.name}).{_NEW_CHECKPOINT}"
         )
     found = _by_steps(times, present, unit)
     off = next((steps for steps in found if steps is not None), None)
@@ -73,7 +73,10 @@ def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], no
     years = _years_if_not(present, [_moved(time, off) for time in found[off]])
     condition = f", if the records are of the {years}" if years else ""
     if not 0 <= place < len(UNITS):
-        return f"Event times are {factor}{condition}: {what}. Set {EVENT_TIME_UNIT.name} to their unit."
+        return (
+            f"Event times are {factor}{condition}: {what}. Set {EVENT_TIME_UNIT.name} to their unit."
+            f"{_NEW_CHECKPOINT}"
+        )
     return (
         f"Event times are {factor}{condition}: {what}. They look like {_NAMES[UNITS[place]]} that are read as "
         f"{_NAMES[unit]}: {_remedy(event_time, UNITS[place])}.{_NEW_CHECKPOINT}{_OTHERWISE if years else ''}"

@@ -72,6 +72,14 @@ class Source(ABC, Generic[SplitT, CheckpointT]):
         """
         return fingerprint == self.fingerprint
 
+    @property
+    def keeps_event_times(self) -> bool:
+        """Whether states of the enumerator may have event times; by default they have none.
+
+        A query with such a source cannot go on from a checkpoint that was begun under another event time.
+        """
+        return False
+
     def adopt_offset(self, document: Mapping[str, Any]) -> AdoptedOffset[SplitT, CheckpointT] | None:
         """Returns the state of this source at an offset that another Spark source stored.
 

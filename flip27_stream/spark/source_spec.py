@@ -149,7 +149,7 @@ class SourceSpec:
             return None
         if self.alignment is None or began == self._event_time:
             return fingerprint
-        if has_event_times:
+        if has_event_times or self.source.keeps_event_times:
             raise ForeignCheckpointError(
                 f"The checkpoint has event times of {began!r}, and this query takes them from {self._event_time!r} "
                 f"(option '{EVENT_TIME.name}', and its unit). Set these options as they were, or use a new "

@@ -10,6 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
+
 from examples.log_server import SCHEMA, LogClient, LogServer, RemoteLog
 from flip27_stream.api import WatermarkStrategy
 from flip27_stream.event_time.assigners import timestamp_assigner
@@ -49,13 +51,16 @@ class Logs(ExternalSystem):
                     self._answer(json.dumps({log: len(lines) for log, lines in logs.logs.items()}), None)
                     return
                 first = int(parse_qs(url.query)["from"][0])
+                if name not in logs.logs:
+                    self.send_error(404)
+                    return
                 lines = logs.logs[name]
                 body = "".join(f"{line}\n" for line in lines[first : first + LINES_AT_ONCE])
                 self._answer(body, len(lines) if name in logs.sealed else None)
 
             def _answer(self, body: str, sealed: int | None) -> None:
                 self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
+                self.send_header("Content-Length", str(len(body.encode())))
                 if sealed is not None:
                     self.send_header("Sealed", str(sealed))
                 self.end_headers()
@@ -146,6 +151,32 @@ def test_a_sealed_log_that_was_read_is_retired() -> None:
         with SourceQuery(logs.source, end) as again:
             logs.write(1, 2)
             assert {row["log"] for row in again.run(2)} == {"log-1"}
+
+
+def test_a_client_is_woken_before_it_asks_and_twice() -> None:
+    with served() as logs:
+        logs.write(0, 1)
+        client = LogClient(logs.source.server, {})
+        client.handle_splits_changes(SplitsAddition([RemoteLog("log-0", end=1)]))
+        for _ in range(2):
+            client.wake_up()
+            client.wake_up()
+            assert not client.fetch()
+        assert not logs.asked.is_set()
+        assert client.fetch()
+        client.close()
+
+
+def test_an_error_of_the_server_and_odd_line_ends_are_no_lines() -> None:
+    with served() as logs:
+        logs.logs["log-0"] = [f"{NOON} a\u2028b\x0cc"]
+        client = LogClient(logs.source.server, {})
+        client.handle_splits_changes(SplitsAddition([RemoteLog("log-0", end=1), RemoteLog("log-1", end=1)]))
+        (records,) = client.fetch().records["log-0"]
+        assert records.rows == logs.logs["log-0"]
+        with pytest.raises(ConnectionError, match="request for log-1 with status 404"):
+            client.fetch()
+        client.close()
 
 
 def test_a_client_that_waits_for_an_answer_is_woken() -> None:

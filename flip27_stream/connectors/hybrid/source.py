@@ -98,6 +98,11 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
         return is_alike and all(map(SourceListEntry.accepts_checkpoint_of, entries, names))
 
     @property
+    def keeps_event_times(self) -> bool:
+        """True: the end of a source is kept as an event time."""
+        return True
+
+    @property
     def read_limits(self) -> ReadLimits:
         """The limits given to the builder, or by default the least of the limits of all known sources.
 

@@ -151,7 +151,7 @@ class PartitionSetSubscriber(KafkaSubscriber):
         return f"option 'assign' ({self.reads})"
 
 
-def nothing_matches(subscriber: KafkaSubscriber, topics: Mapping[str, TopicMetadata]) -> str:
+def nothing_matches(subscriber: TopicPatternSubscriber, topics: Mapping[str, TopicMetadata]) -> str:
     """Returns the warning that a query reads nothing, because no topic matches its pattern.
 
     Args:
@@ -161,8 +161,8 @@ def nothing_matches(subscriber: KafkaSubscriber, topics: Mapping[str, TopicMetad
     visible = sorted(name for name, topic in topics.items() if not topic.internal)
     seen = f"The topics {some_of(visible)} exist" if visible else "No topic exists"
     return (
-        f"No topic matches {subscriber}, so the query reads nothing until there is one. {seen}, as far as this user "
-        "has the right to DESCRIBE them. The pattern must match the whole name."
+        f"No topic matches {subscriber}, so nothing is read. A running query looks again for topics. {seen}, as far as "
+        "this user has the right to DESCRIBE them. The pattern must match the whole name."
     )
 
 

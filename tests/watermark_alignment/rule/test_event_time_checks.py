@@ -77,7 +77,7 @@ def test_the_condition_names_the_years() -> None:
         "Event times are 1,000 times too small, if the records are of the years 1995 to 1997: 1970-01-10 03:08:38 is "
         "read from source clicks by scan.watermark.event-time '/t'. They look like seconds that are read as "
         "milliseconds: set scan.watermark.event-time.unit to 's'. A changed option needs a new checkpoint, because "
-        "this one has event times of the former unit. If they are of other years, perhaps they are "
+        "this one has the former event times. If they are of other years, perhaps they are "
         "counters: name the place of the event time (scan.watermark.event-time)."
     )
 

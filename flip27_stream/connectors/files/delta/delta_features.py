@@ -61,6 +61,11 @@ def check_protocol(table: str, reader: int, features: Sequence[str]) -> None:
         )
 
 
+def is_coordinated(configuration: Mapping[str, Any]) -> bool:
+    """Returns whether a table has a commit coordinator; see :func:`check_configuration`."""
+    return bool(configuration.get(_COORDINATOR))
+
+
 def check_configuration(table: str, configuration: Mapping[str, Any]) -> None:
     """Checks that all commits of a table are in its log.
 
@@ -74,7 +79,7 @@ def check_configuration(table: str, configuration: Mapping[str, Any]) -> None:
     Raises:
         ConnectorError: The table has a commit coordinator.
     """
-    if configuration.get(_COORDINATOR):
+    if is_coordinated(configuration):
         raise ConnectorError(
             f"{table} has a commit coordinator ('{configuration[_COORDINATOR]}', property '{_COORDINATOR}'), which has "
             "its newest commits. Such tables are not read. Read a copy of it, or drop its feature "

@@ -26,11 +26,12 @@ from flip27_stream.connectors.files.delta.delta_commit import (
 from flip27_stream.connectors.files.delta.delta_features import (
     check_configuration,
     check_protocol,
+    is_coordinated,
     refuse_unreadable,
 )
 from flip27_stream.connectors.files.delta.delta_log_files import LogFiles
 from flip27_stream.connectors.files.delta.delta_snapshot import data_files
-from flip27_stream.connectors.files.delta.delta_times import in_commit_timestamp, rising
+from flip27_stream.connectors.files.delta.delta_times import first_since, in_commit_timestamp
 from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping
 from flip27_stream.connectors.files.layout.deletion_vector import DeletionVector
 from flip27_stream.connectors.files.layout.file_layout import FileLayout
@@ -114,9 +115,8 @@ class DeltaLog:
             OptionError: No version was committed at that time or later.
         """
         at, found = epoch_ms(time), self.files.versions()
-        committed = of_each(self._committed_at, list(found), _THREADS)
-        times = rising(found[v] if at_ is None else at_ for v, at_ in zip(found, committed, strict=True))
-        first = next((version for version, made in zip(found, times, strict=True) if made >= at), None)
+        in_commit = of_each(self._in_commit_timestamp, list(found), _THREADS)
+        first = first_since(at, found, dict(zip(found, in_commit, strict=True)))
         if first is None:
             latest = max(found, default="its log has no version")
             raise OptionError(
@@ -193,7 +193,7 @@ class DeltaLog:
 
     # ---- the contents of commits --------------------------------------------------------------------------------
 
-    def _committed_at(self, version: int) -> int | None:
+    def _in_commit_timestamp(self, version: int) -> int | None:
         """Returns the in-commit timestamp (ms) of a version; ``None`` if the commit has no such time."""
         data = self.files.read(version)
         return None if data is None else in_commit_timestamp(actions(data, self._name(version)))
@@ -226,7 +226,8 @@ class DeltaLog:
         if not metadata:
             return Commit(version, adds, removes, restores=restores)
         configuration = metadata[-1].get("configuration") or {}
-        check_configuration(self._what, configuration)
+        if is_coordinated(configuration):
+            self._table()  # Raises an error, unless a later version has dropped the coordinator.
         schema = self._schema_of(metadata[-1]["schemaString"])
         columns = TableColumns(schema, ColumnMapping.of(schema, configuration))
         return Commit(version, adds, removes, columns, metadata[-1]["id"], restores)

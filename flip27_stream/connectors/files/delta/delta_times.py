@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from flip27_stream.connectors.files.delta.delta_commit import Action, all_of
@@ -36,11 +36,29 @@ def in_commit_timestamp(among: Sequence[Action]) -> int | None:
     return None
 
 
-def rising(times: Iterable[int]) -> Iterator[int]:
-    """Yields the times (ms) of versions, each at least 1 ms after the previous time (Delta
-    ``monotonizeCommitTimestamps``).
+def first_since(at: int, modified: Mapping[int, int], in_commit: Mapping[int, int | None]) -> int | None:
+    """Returns the first version that was committed at ``at`` (ms) or later, or ``None`` (``DeltaHistoryManager``).
+
+    In-commit timestamps, which a table has from some version on, are taken as they are. The versions before have the
+    modification times of their files, each at least 1 ms after the previous time (``monotonizeCommitTimestamps``).
+
+    Args:
+        at: The time to look for.
+        modified: The modification times (ms) of commit files, by version, in the order of versions.
+        in_commit: The in-commit timestamps (ms) by version; ``None`` for a version that has none.
     """
-    before: int | None = None
-    for time in times:
-        before = time if before is None else max(time, before + 1)
-        yield before
+    versions = list(modified)
+    last_without = max((version for version in versions if in_commit[version] is None), default=-1)
+    with_timestamp = {
+        version: time for version, time in in_commit.items() if version > last_without and time is not None
+    }
+    first_with = next(iter(with_timestamp), None)
+    if first_with is None or at < with_timestamp[first_with]:
+        before: int | None = None
+        for version in versions:
+            if version == first_with:
+                return version
+            before = modified[version] if before is None else max(modified[version], before + 1)
+            if before >= at:
+                return version
+    return next((version for version, time in with_timestamp.items() if time >= at), None)

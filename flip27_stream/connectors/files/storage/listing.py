@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,7 +26,7 @@ from flip27_stream.connectors.files.storage.storage_errors import storage_error
 from flip27_stream.errors import ConnectorError, OptionError, UnreachableError
 
 _GLOB = re.compile(r"[*?\[{]")
-_TABLE = re.compile(rf"(.+?)/{LOG_OF_DELTA}(?:/|$)", re.DOTALL)
+_LOG = re.compile(rf"/{LOG_OF_DELTA}(?:/|$)")
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class FileListing:
         return None if self.path_regex is None else re.compile(self.path_regex)
 
     def _wanted_under(self, path: str, note: Callable[[FoundFile], None]) -> Iterator[FoundFile]:
-        tables: list[str] = []
+        tables = {table for table in self._tables_above if path.startswith(f"{table}/")}
         wanted: list[FoundFile] = []
         for file in self._under(path, tables):
             note(file)
@@ -104,10 +106,29 @@ class FileListing:
             return False
         return path is None or path.fullmatch(file.path) is not None
 
-    def _under(self, path: str, tables: list[str]) -> Iterator[FoundFile]:
+    @cached_property
+    def _tables_above(self) -> frozenset[str]:
+        """The Delta tables in whose folders the paths are. They are looked for once, since that takes several calls.
+
+        The log of a table is not in question: its files can be read as JSON.
+        """
+        named = [path for path in self.paths if not _LOG.search(path)]
+        folders = sorted(
+            {folder for path in named for folder in _folders_above(path) if not _GLOB.search(folder)}
+        )
+        if not self.storage.uri:
+            return frozenset(folder for folder in folders if os.path.isdir(f"{folder}/{LOG_OF_DELTA}"))
+        with suppress(OSError):  # Credentials may be for the path alone.
+            logs = self.storage.filesystem().get_file_info([f"{folder}/{LOG_OF_DELTA}" for folder in folders])
+            return frozenset(
+                f for f, log in zip(folders, logs, strict=True) if log.type == fs.FileType.Directory
+            )
+        return frozenset()
+
+    def _under(self, path: str, tables: set[str]) -> Iterator[FoundFile]:
         return self._under_stored(path, tables) if self.storage.uri else self._under_local(path, tables)
 
-    def _under_local(self, path: str, tables: list[str]) -> Iterator[FoundFile]:
+    def _under_local(self, path: str, tables: set[str]) -> Iterator[FoundFile]:
         try:
             file = local_file(path)
         except FileNotFoundError:
@@ -118,7 +139,7 @@ class FileListing:
             return LocalWalk(self.recursive, pattern, glob.count("/"), tables)(_base(glob))
         return LocalWalk(self.recursive, tables=tables)(path) if file is None else iter([file])
 
-    def _under_stored(self, path: str, tables: list[str]) -> Iterator[FoundFile]:
+    def _under_stored(self, path: str, tables: set[str]) -> Iterator[FoundFile]:
         filesystem = self.storage.filesystem()
         info = filesystem.get_file_info(path)
         if info.type == fs.FileType.NotFound and _GLOB.search(path):
@@ -132,16 +153,16 @@ class FileListing:
             f"Path '{path}' does not exist in {self.storage.uri or 'the local file system'} (option 'path')."
         )
 
-    def _in_folder(self, filesystem: fs.FileSystem, folder: str, tables: list[str]) -> Iterator[FoundFile]:
+    def _in_folder(self, filesystem: fs.FileSystem, folder: str, tables: set[str]) -> Iterator[FoundFile]:
         selector = fs.FileSelector(folder, allow_not_found=True, recursive=self.recursive)
         for info in filesystem.get_file_info(selector):
             if not is_hidden(info.path[len(folder) :]):
                 if info.is_file:
                     yield _found(info)
-            elif (table := _TABLE.match(info.path)) and table[1] not in tables:
-                tables.append(table[1])
+            elif log := _LOG.search(info.path, len(folder.rstrip("/"))):
+                tables.add(info.path[: log.start()])
 
-    def _matching(self, filesystem: fs.FileSystem, glob: str, tables: list[str]) -> Iterator[FoundFile]:
+    def _matching(self, filesystem: fs.FileSystem, glob: str, tables: set[str]) -> Iterator[FoundFile]:
         """Yields the files that a glob matches, and the files in folders that it matches."""
         base = _base(glob)
         pattern = _compiled(glob.rstrip("/"), "(/.*)?")
@@ -151,20 +172,27 @@ class FileListing:
                 yield file
 
 
-def _refuse_files_of_tables(files: list[FoundFile], tables: list[str]) -> None:
+def _refuse_files_of_tables(files: list[FoundFile], tables: Collection[str]) -> None:
     """Refuses files in the folder of a Delta table: not all of them belong to its present state.
 
     Raises:
         OptionError: A file is in such a folder.
     """
-    for table in tables:
-        if any(file.path.startswith(f"{table.rstrip('/')}/") for file in files):
+    for file in files if tables else ():
+        table = next((folder for folder in _folders_above(file.path) if folder in tables), None)
+        if table is not None:
             raise OptionError(
                 f"The folder '{table}' is a Delta table, since it has a folder {LOG_OF_DELTA}. Its files have rows "
                 "that were removed or written twice, so they are not read one by one. Set option 'files.format' to "
                 "delta, or give another path. If it is the split-watermark table of an aligned query, give that table "
                 "a folder outside of 'path'."
             )
+
+
+def _folders_above(path: str) -> Iterator[str]:
+    """Yields the folders that a path is in, from the nearest on, without the root."""
+    while (path := path.rstrip("/").rpartition("/")[0]).strip("/"):
+        yield path
 
 
 def is_hidden(path: str) -> bool:

@@ -34,7 +34,7 @@ class LocalWalk:
     recursive: bool = True
     glob: re.Pattern[str] | None = None
     depth: int = 0
-    tables: list[str] = field(default_factory=list)
+    tables: set[str] = field(default_factory=set)
     _visited: set[tuple[int, int]] = field(default_factory=set)
     _folders: list[tuple[str, bool]] = field(default_factory=list)
     _links: list[tuple[str, bool]] = field(default_factory=list)
@@ -61,7 +61,7 @@ class LocalWalk:
                 for entry in entries:
                     if is_hidden_name(entry.name):
                         if entry.name == LOG_OF_DELTA:
-                            self.tables.append(folder)
+                            self.tables.add(folder.rstrip("/"))
                         continue
                     found = self._entry(entry, inside)
                     if found is not None:

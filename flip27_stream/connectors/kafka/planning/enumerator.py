@@ -34,7 +34,7 @@ from flip27_stream.connectors.kafka.planning.log_ranges import LogRanges
 from flip27_stream.connectors.kafka.planning.offset_lookups import ClusterOffsets
 from flip27_stream.connectors.kafka.planning.spark_offsets import warn_of_skipped_records
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
-from flip27_stream.connectors.kafka.subscriber import nothing_matches
+from flip27_stream.connectors.kafka.subscriber import TopicPatternSubscriber, nothing_matches
 from flip27_stream.connectors.kafka.values.rows import RowLayout
 
 log = logging.getLogger(__name__)
@@ -210,7 +210,7 @@ class KafkaSourceEnumerator(
         partitions = subscriber.partitions(topics)
         options, lookups = self._options, self._lookups()
         subscriber.require(topics, self._state.partitions)
-        if not partitions and not self._state.partitions:
+        if not partitions and not self._state.partitions and isinstance(subscriber, TopicPatternSubscriber):
             log.warning("%s", nothing_matches(subscriber, topics))
         if not self._state.initial_discovery_finished:
             starts = options.starting_offsets.starting_offsets(partitions, lookups)

@@ -74,6 +74,11 @@ class ServiceCredential:
             return Token(found.token, float(found.expires_on))
         except OSError:
             raise
+        except ImportError:
+            raise AuthenticationError(
+                f"Option '{CREDENTIAL.name}' with brokers of Google Cloud needs package google-auth: install it on the "
+                "driver and on the executors."
+            ) from None
         except Exception as error:  # noqa: BLE001 - code of the runtime, whose text may have a secret in it
             raise AuthenticationError(
                 f"The service credential '{self.name}' (option '{CREDENTIAL.name}') gives no token for the scope "

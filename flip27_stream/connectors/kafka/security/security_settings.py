@@ -212,10 +212,14 @@ def _sasl(options: Mapping[str, str], protocol: str, warn: Callable[[str, str], 
 
 
 def _refuse_class_of_user(option: Option[Any], options: Mapping[str, str]) -> None:
-    """Refuses a callback handler that this source does not implement: Java takes the credentials from it."""
+    """Refuses a callback handler of the user: Java takes the credentials from it.
+
+    The handlers of Apache Kafka take them from ``sasl.jaas.config``, as this source does.
+    """
     if option in (HANDLER, CLIENT_HANDLER):
         name = option.text(options) or ""
-        if bare_name(name) not in (*HANDLER_CLASSES, CLIENT_HANDLER_CLASS):
+        known = bare_name(name) in (*HANDLER_CLASSES, CLIENT_HANDLER_CLASS)
+        if not known and not bare_name(name).startswith("org.apache.kafka.common.security."):
             raise OptionError.of(
                 option.name,
                 name,

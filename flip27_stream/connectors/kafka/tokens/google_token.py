@@ -23,17 +23,20 @@ def google_token(credentials: Any, scope: str) -> Token:
 
     Raises:
         ImportError: Package google-auth is not installed.
-        ConnectionError: The token service cannot be reached now.
+        ConnectionError: The token service cannot be reached now, or asks for another attempt.
         AttributeError: The credentials are not those of a service account.
         google.auth.exceptions.RefreshError: The token service refused the request.
     """
     auth = import_module("google.auth.credentials")
     unreachable = import_module("google.auth.exceptions").TransportError
+    refused = import_module("google.auth.exceptions").GoogleAuthError
     credentials = auth.with_scopes_if_required(credentials, [scope])
     try:
         credentials.refresh(import_module("google.auth.transport.requests").Request())
-    except unreachable as error:
-        raise ConnectionError(f"Google's token service was not reached: {type(error).__name__}") from None
+    except refused as error:
+        if isinstance(error, unreachable) or isinstance(error.__cause__, unreachable) or error.retryable:
+            raise ConnectionError(f"Google's token service was not reached: {type(error).__name__}") from None
+        raise
     expires_at = credentials.expiry.replace(tzinfo=timezone.utc).timestamp()
     claims = {
         "iss": "Google",

@@ -242,3 +242,15 @@ def test_a_table_that_cannot_be_read_fails_a_query_at_its_start(table: Path, kin
     commit(table, 1, *refused(kind))
     with pytest.raises(ConnectorError, match=said):
         query(table)
+
+
+def test_a_table_whose_coordinator_was_dropped_is_read(table: Path) -> None:
+    """All its commits are in its log then, also the one that turned coordinated commits on."""
+    reading = running(table)
+    actions = map(json.loads, (table / "_delta_log" / f"{0:020}.json").read_text().splitlines())
+    (found,) = [action["metaData"] for action in actions if "metaData" in action]
+    (coordinated,) = refused("coordinated commits")
+    commit(table, 1, {"metaData": found | {"configuration": coordinated["metaData"]["configuration"]}})
+    commit(table, 2, {"metaData": found})
+    add_rows(table, range(10, 20))
+    reads(reading, 20)

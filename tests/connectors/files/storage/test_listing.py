@@ -96,10 +96,15 @@ class _Stored(Storage):
         ("/table", {"recursive": False}, True),
         ("/*", {}, True),
         ("/table/*.parquet", {}, True),
+        ("/table/", {}, True),
+        ("/table/day=1", {}, True),
+        ("/table/day=1/*", {}, True),
+        ("/table/part.parquet", {}, True),
+        ("/table/_delta_log", {}, False),
+        ("/table/_delta_log/*.json", {}, False),
         ("/*/*.csv", {}, False),
         ("", {"name_glob": "*.csv"}, False),
         ("", {"recursive": False}, False),
-        ("/table/part.parquet", {}, False),
         ("/plain", {}, False),
     ],
 )
@@ -114,6 +119,7 @@ def test_files_of_a_delta_table_are_refused(
         "a.csv",
         "plain/b.csv",
         "table/_delta_log/0.json",
+        "table/_delta_log/_last_checkpoint",
         "table/part.parquet",
         "table/day=1/part.parquet",
     )
@@ -368,4 +374,4 @@ def test_malformed_globs_are_named(tmp_path: Path, glob: str) -> None:
     with pytest.raises(OptionError, match=r"'path'.*not a valid glob"):
         FileListing(Storage(), (str(tmp_path / glob),))()
     with pytest.raises(OptionError, match=r"'path'.*not a valid glob"):
-        list(FileListing(Storage("s3://b"), ())._matching(fs.LocalFileSystem(), str(tmp_path / glob), []))
+        list(FileListing(Storage("s3://b"), ())._matching(fs.LocalFileSystem(), str(tmp_path / glob), set()))

@@ -125,6 +125,18 @@ def test_a_missing_credential_of_aws_is_named(modules: Callable[..., None]) -> N
         modules()
 
 
+class GoogleAuthError(Exception):
+    retryable = False
+
+
+class TransportError(GoogleAuthError):
+    pass
+
+
+class RetryableError(GoogleAuthError):
+    retryable = True
+
+
 class GoogleCredential:
     """The credentials of a service account, as google-auth has them."""
 
@@ -154,7 +166,7 @@ def google_auth(modules: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -
         "google.auth": {},
         "google.auth.transport": {},
         "google.auth.credentials": {"with_scopes_if_required": with_scopes},
-        "google.auth.exceptions": {"TransportError": type("TransportError", (Exception,), {})},
+        "google.auth.exceptions": {"GoogleAuthError": GoogleAuthError, "TransportError": TransportError},
         "google.auth.transport.requests": {"Request": lambda: "access"},
     }
     for name, content in contents.items():
@@ -194,14 +206,19 @@ def test_a_credential_of_google_cloud_without_a_token_is_an_error(
     google_auth(service_credentials={"getServiceCredentialsProvider": GoogleCredential})
     sasl = parsed(kafka_bootstrap_servers=GOOGLE, databricks_serviceCredential="of-google").sasl
     assert sasl is not None
-    monkeypatch.setattr(GoogleCredential, "raises", ValueError)
-    with pytest.raises(
-        AuthenticationError, match=r"'of-google' .* must be a credential of Google Cloud"
-    ) as refused:
-        sasl.exchange("broker")
-    assert "hush" not in str(refused.value)
-    monkeypatch.setattr(GoogleCredential, "raises", sys.modules["google.auth.exceptions"].TransportError)
-    with pytest.raises(ConnectionError, match="Google's token service was not reached: TransportError"):
+    for kind in (ValueError, GoogleAuthError):
+        monkeypatch.setattr(GoogleCredential, "raises", kind)
+        with pytest.raises(
+            AuthenticationError, match=r"'of-google' .* must be a credential of Google Cloud"
+        ) as refused:
+            sasl.exchange("broker")
+        assert "hush" not in str(refused.value)
+    for kind in (TransportError, RetryableError):
+        monkeypatch.setattr(GoogleCredential, "raises", kind)
+        with pytest.raises(ConnectionError, match=f"Google's token service was not reached: {kind.__name__}"):
+            sasl.exchange("broker")
+    monkeypatch.setitem(sys.modules, "google.auth.credentials", None)
+    with pytest.raises(AuthenticationError, match="needs package google-auth: install it"):
         sasl.exchange("broker")
 
 

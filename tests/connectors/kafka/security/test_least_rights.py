@@ -107,7 +107,7 @@ def test_a_pattern_leaves_out_topics_without_the_right_to_describe(
     assert "No topic matches" not in caplog.text
     assert read_all(source(guarded, {"subscribePattern": f"{topic}-.*"})) == []
     (warning,) = [message for message in caplog.messages if message.startswith("No topic matches")]
-    assert f"option 'subscribePattern' ({topic}-.*), so the query reads nothing" in warning
+    assert f"option 'subscribePattern' ({topic}-.*), so nothing is read." in warning
     assert other not in warning
 
 

@@ -72,6 +72,13 @@ def parse(settings: dict[str, str]) -> SecurityOptions:
             SecurityOptions("SSL", SslOptions(check_hostname=False, least=TLSVersion.TLSv1_3)),
         ),
         (
+            {
+                **SASL,
+                "sasl.client.callback.handler.class": f"{MODULES}.authenticator.SaslClientCallbackHandler",
+            },
+            SecurityOptions("SASL_SSL", SslOptions(), SaslOptions("PLAIN", "alice", "hush-hush")),
+        ),
+        (
             {**SSL, "ssl.enabled.protocols": "TLSv1.2,TLSv1.1,TLSv1"},
             SecurityOptions("SSL", SslOptions(most=TLSVersion.TLSv1_2)),
         ),
