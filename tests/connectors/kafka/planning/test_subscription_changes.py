@@ -228,12 +228,14 @@ def test_a_bounded_query_keeps_the_partitions_with_which_it_began(
 @pytest.mark.jvm
 def test_another_event_time_is_refused(broker: KafkaBroker, topic: MakeTopic, tmp_path: Path) -> None:
     name = topic()
-    with SourceQuery(source(broker, EARLIEST, subscribe=name)) as query:
-        query.run(0)
-    other = SourceQuery(
-        source(broker, EARLIEST, subscribe=name), query.offset, alignment=aligned(tmp_path, event_time="/t")
-    )
-    with other, pytest.raises(ForeignCheckpointError, match="event time /t"):
+    write_rows(broker, name, 3)
+    made = source(broker, EARLIEST, subscribe=name)
+    with SourceQuery(made, alignment=aligned(tmp_path)) as query:
+        query.run(3)
+    with (
+        SourceQuery(made, query.offset, alignment=aligned(tmp_path, event_time="/t")) as other,
+        pytest.raises(ForeignCheckpointError, match=r"has event times of 'timestamp', and .* from '/t'"),
+    ):
         other.next_batch()
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from flip27_stream.connectors.kafka.tokens.token_endpoint import TokenEndpoint
 from flip27_stream.errors import AuthenticationError, ConnectorError
 from flip27_stream.testing import KafkaBroker
 from flip27_stream.testing.waiting import wait_until
+from tests.connectors.kafka.support import token_of_file
 from tests.connectors.kafka.support.answering import answers
 from tests.connectors.kafka.support.token_server import Signer, TokenServer, granted, token_server
 from tests.spark.support.kafka_queries import finish
@@ -193,35 +195,29 @@ def test_no_token_and_no_secret_is_logged(cloud: Cloud, caplog: pytest.LogCaptur
 
 
 def test_a_query_of_spark_takes_tokens_of_a_function(
-    cloud: Cloud, spark: SparkSession, tmp_path: Path
+    cloud: Cloud, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """The planning process and the task call a function of the user, in a module that Spark sends to them."""
+    """The planning process and the task import and call a function of the user."""
+    for file in (token_of_file.FILE, token_of_file.CALLS):
+        request.addfinalizer(partial(file.unlink, missing_ok=True))
+    token_of_file.CALLS.unlink(missing_ok=True)
+    token_of_file.FILE.write_text(cloud.signer.token())
     cloud.broker.create_topic("of_a_function")
     cloud.broker.write("of_a_function", [(0, 1000, None, b"x")] * 3)
     flip27_stream.register(spark)
-    module, token, calls = (tmp_path / name for name in ("tokens_of_user.py", "token", "calls"))
-    token.write_text(cloud.signer.token())
-    module.write_text(
-        "import os, pathlib\n"
-        "def token():\n"
-        f"    with open({str(calls)!r}, 'a') as calls:\n"
-        "        calls.write(f'{os.getpid()}\\n')\n"
-        f"    return pathlib.Path({str(token)!r}).read_text()\n"
-    )
-    spark.sparkContext.addPyFile(str(module))
     options = {
         "kafka.bootstrap.servers": cloud.broker.secure.bootstrap_servers("SASL_PLAINTEXT"),
         "subscribe": "of_a_function",
         "startingOffsets": "earliest",
         "kafka.security.protocol": "SASL_PLAINTEXT",
         "kafka.sasl.mechanism": "OAUTHBEARER",
-        "kafka.sasl.oauthbearer.token.provider": "tokens_of_user:token",
+        "kafka.sasl.oauthbearer.token.provider": f"{token_of_file.__name__}:token",
     }
     stream = spark.readStream.format("flip27_kafka").options(**options).load()
     writer = stream.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
     finish(writer.format("parquet").trigger(availableNow=True).start(str(tmp_path / "out")))
     assert spark.read.parquet(str(tmp_path / "out")).count() == 3
-    assert len(set(calls.read_text().split())) >= 2, "the planning process and a task"
+    assert len(set(token_of_file.CALLS.read_text().split())) >= 2, "the planning process and a task"
 
 
 def test_a_query_of_spark_authenticates_with_tokens(
