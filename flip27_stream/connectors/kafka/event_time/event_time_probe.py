@@ -114,8 +114,6 @@ class EventTimeProbe:
         """
         pending = dict(wanted)
         deadline = time.monotonic() + _TIME_LIMIT_S
-        # A pause is at least that of other requests (``retry.backoff.ms``).
-        least_s = max(self._client.options.retry_backoff_ms, _LEAST_BACKOFF_MS) / 1000
         unanswered = 0
         while pending:
             answers = self._client.fetch(pending, read_committed=self._read_committed, max_bytes=_ROUND_BYTES)
@@ -127,7 +125,7 @@ class EventTimeProbe:
                 if tp in answers and not answers[tp].error and at.max_bytes < _ROUND_BYTES
             }
             as_before = {tp: at for tp, at in left.items() if tp not in with_larger_limit}
-            pause_s = doubled_pause(least_s, _LONGEST_PAUSE_S, unanswered) if as_before else 0.0
+            pause_s = doubled_pause(self._least_pause_s, _LONGEST_PAUSE_S, unanswered) if as_before else 0.0
             unanswered = unanswered + 1 if as_before else 0
             if time.monotonic() + pause_s > deadline:
                 break
@@ -135,6 +133,11 @@ class EventTimeProbe:
             # A broker sends a batch larger than the limit only for the first partition of a request. So partitions
             # that need a greater limit come first.
             pending = {**with_larger_limit, **as_before}
+
+    @property
+    def _least_pause_s(self) -> float:
+        """The pause after the first round without an answer: that of other requests (``retry.backoff.ms``)."""
+        return max(self._client.options.retry_backoff_ms, _LEAST_BACKOFF_MS) / 1000
 
     @property
     def out_of_range(self) -> Set[TopicPartition]:
