@@ -151,7 +151,7 @@ def test_layers_are_measured_without_a_broker() -> None:
         pytest.param(start.measure, 1, id="start"),
         pytest.param(with_broker.measure, 3, id="planning"),
         pytest.param(memory.measure, 12, id="memory"),
-        pytest.param(files.measure, 19, id="files"),
+        pytest.param(files.measure, 21, id="files"),
         pytest.param(layers.measure, 18, id="layers"),
     ],
 )
