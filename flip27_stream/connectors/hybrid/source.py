@@ -99,7 +99,7 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
 
     @property
     def keeps_event_times(self) -> bool:
-        """True: the end of a source is kept as an event time."""
+        """Whether states may have event times, which they have, because the end of a source is an event time."""
         return True
 
     @property
