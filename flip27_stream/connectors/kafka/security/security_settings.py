@@ -212,7 +212,7 @@ def _sasl(options: Mapping[str, str], protocol: str, warn: Callable[[str, str], 
 
 
 def _refuse_class_of_user(option: Option[Any], options: Mapping[str, str]) -> None:
-    """Checks that an option names no callback handler that the user wrote in Java, since it would give the credentials.
+    """Checks that an option names no callback handler of the user in Java, which would give the credentials.
 
     The handlers of Apache Kafka take them from ``sasl.jaas.config``, as this source does.
     """
