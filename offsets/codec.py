@@ -183,7 +183,7 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
         return _deserialize(self._enumerator, _natural("enumerator", stored[0]), stored[1], "enumerator")
 
     def _source(self, document: Mapping[str, Any]) -> str:
-        """Returns the fingerprint for the offset in a document, which a source with another fingerprint may have begun."""
+        """Returns the fingerprint for the offset in a document, which another fingerprint may have begun."""
         source = _text("source", document["source"])
         if source == self._fingerprint:
             return source
