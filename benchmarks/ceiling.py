@@ -1,5 +1,4 @@
-"""Measures the speed of ``flip27_kafka`` beside an upper bound: a Python source that only yields prepared Arrow
-batches.
+"""Measures the speed of ``flip27_kafka`` beside an upper bound: a source that only yields prepared Arrow batches.
 
 This source yields what our readers emit for the same topic: the same numbers of tasks, of batches in each task and of
 rows in each batch, with the same schema and real rows. Each batch is a part of one real batch. ``python -m
@@ -29,9 +28,7 @@ from flip27_stream.spark.data_source import data_source
 
 @dataclass(frozen=True)
 class Emitted:
-    """The batches that our readers emit for a topic: the number of rows of each batch of each task, and the largest
-    batch.
-    """
+    """The batches that our readers emit for a topic: the rows of each batch of each task, and the largest batch."""
 
     rows: Sequence[Sequence[int]]
     largest: pa.RecordBatch

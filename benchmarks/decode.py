@@ -1,5 +1,6 @@
-"""Measures how fast record batches are decoded into columns, on one core and without a broker: ``python -m
-benchmarks.decode``, about 5 seconds.
+"""Measures how fast record batches are decoded into columns, on one core and without a broker.
+
+``python -m benchmarks.decode`` takes about 5 seconds.
 
 CPU time counts instead of wall time, so that other processes disturb it less.
 
@@ -93,8 +94,9 @@ def _seconds(run: Callable[[], int], repetitions: int) -> float:
 
 
 def main() -> None:
-    """Prints the CPU time, records/s and MB/s (decompressed) of each shape, best of fifteen rounds, and those of
-    kafka-python.
+    """Prints the CPU time and the speed of each shape, best of fifteen rounds, and those of kafka-python.
+
+    The speed is in records/s and MB/s (decompressed).
     """
     print(f"{'records':<40}{'codec':>8}{'ns/record':>11}{'M records/s':>13}{'MB/s':>8}")
     first: bytes | None = None

@@ -118,8 +118,10 @@ def in_spark(server: Service) -> tuple[int, float]:
 
 
 def calls(server: Service, plans: int) -> tuple[float, float, float, float]:
-    """Returns the costs of plans for a stream without new records: calls for each shard and plan, the time (s) of a
-    plan, its CPU time (s) in this process, and in the stand-in.
+    """Returns the costs of plans for a stream without new records.
+
+    These are the calls for each shard and plan, the time (s) of a plan, its CPU time (s) in this process, and in the
+    stand-in.
     """
     with SourceQuery(KinesisSource(options_of(server))) as query, query.enumerator() as (found, splits):
         assert isinstance(found, TimedKinesisSourceEnumerator)
@@ -185,8 +187,9 @@ def run(arguments: Sequence[str] | None = None) -> Table:
 
 
 def _add_pairs(table: Table, title: str, server: Service, *, spark: bool, rounds: int = 1) -> None:
-    """Runs the loop and each contender in turns, with clients that exist before. The fastest round counts, since others
-    may use the machine.
+    """Runs the loop and each contender in turns, with clients that exist before.
+
+    The fastest round counts, since others may use the machine.
     """
     server.client.list_shards(StreamName=STREAM)
     calls(server, 1)

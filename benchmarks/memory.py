@@ -35,8 +35,9 @@ _HUGE_BATCH_BYTES = 50_000_000
 
 
 class PeakMemory:
-    """A context manager that watches the Python processes below this one; ``of`` has their peaks in MB, by module and
-    process.
+    """A context manager that watches the memory of the Python processes below this one.
+
+    ``of`` has their peaks in MB, by module and process.
     """
 
     def __init__(self) -> None:

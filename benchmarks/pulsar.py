@@ -1,5 +1,6 @@
-"""Measures ``flip27_pulsar`` beside a plain reader loop of pulsar-client on the same server: ``python -m
-benchmarks.pulsar``.
+"""Measures ``flip27_pulsar`` beside a plain reader loop of pulsar-client on the same server.
+
+``python -m benchmarks.pulsar`` runs it.
 """
 
 from __future__ import annotations
@@ -26,9 +27,7 @@ _BATCH = 500
 
 
 def plain_loop(server: PulsarServer, partitions: int) -> tuple[int, float]:
-    """Returns the number of messages and the time (s) of a loop that reads one partition after the other and makes
-    rows.
-    """
+    """Returns the messages and the time (s) of a loop that reads one partition after the other and makes rows."""
     import pulsar
 
     began, rows = time.perf_counter(), []
@@ -60,8 +59,9 @@ def readers(server: PulsarServer) -> tuple[int, float]:
 
 
 def at_once(server: PulsarServer, tasks: int) -> tuple[int, float]:
-    """Returns the number of messages and the time (s) of all ranges of one plan, read by ``tasks`` processes at once,
-    as Spark's workers do.
+    """Returns the messages and the time (s) of all ranges of one plan, read by ``tasks`` processes at once.
+
+    Spark's workers read them in the same way.
     """
     source = PulsarSource({**server.options, "topic": TOPIC, "startingOffsets": "earliest"})
     with (

@@ -1,5 +1,6 @@
-"""Measures reading in the shapes that are usual in practice: batches of a producer and of bulk loads, small and large
-values, with and without a codec.
+"""Measures reading in the shapes that are usual in practice.
+
+The shapes are batches of a producer and of bulk loads, small and large values, with and without a codec.
 
 150 records are what fills the default batch of a Java producer with 100-byte values. Each shape is read by the
 built-in source, by ours, and by the ceiling: a Python source that has its Arrow batches ready. All three take turns.

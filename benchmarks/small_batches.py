@@ -1,5 +1,6 @@
-"""Measures the time of a small micro-batch beside the built-in source: 100 rows in each of 4 partitions, 10 in each
-of 200.
+"""Measures the time of a small micro-batch beside the built-in source.
+
+It has 100 rows in each of 4 partitions, or 10 in each of 200.
 
 In the case "behind" the rows exist already, and ``maxOffsetsPerTrigger`` cuts them into small batches. In the case
 "fed" a producer adds the rows of a batch once the batch before is done. In that case the built-in source was seen to

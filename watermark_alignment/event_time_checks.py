@@ -84,9 +84,10 @@ def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], no
 
 
 def _by_steps(times: Sequence[int], present: range, unit: str) -> dict[int | None, list[int]]:
-    """Returns the times by what :func:`steps_off` says of them, without those that are no times, such as 0 for an
-    unknown time. Empty if the times need different factors, and one of them is in ``present`` neither as it is nor
-    with a factor.
+    """Returns the times by what :func:`steps_off` says of them.
+
+    Times that are no times, such as 0 for an unknown time, are left out. The result is empty if the times need
+    different factors, and one of them is in ``present`` neither as it is nor with a factor.
     """
     for period in (_near(present[-1]), present):
         found: dict[int | None, list[int]] = {}
@@ -128,8 +129,9 @@ def _is_column(event_time: str) -> bool:
 
 
 def _near(until: int) -> range:
-    """Returns the years from 1980 to 2050, or to ``until`` (ms) if that is later. An empty range if ``until`` is before
-    2000: then the clock is wrong.
+    """Returns the years from 1980 to 2050, or to ``until`` (ms) if that is later.
+
+    The range is empty if ``until`` is before 2000: then the clock is wrong.
     """
     return range(_YEAR_1980_MS, max(until, _YEAR_2050_MS)) if until > _YEAR_2000_MS else range(0)
 

@@ -25,8 +25,10 @@ def name(given: str) -> str:
 
 
 def duration(ms: int) -> str:
-    """Returns a duration in its two greatest units, such as ``3h12m``; below a minute ``4.2s``, below a second
-    ``250ms``. A second unit that would be zero is left out, as in ``5m`` and ``4s``.
+    """Returns a duration in its two greatest units, such as ``3h12m``.
+
+    Below a minute it is written as ``4.2s``, below a second as ``250ms``. A second unit that would be zero is left out,
+    as in ``5m`` and ``4s``.
 
     Args:
         ms: Milliseconds. They can be negative.

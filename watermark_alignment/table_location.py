@@ -63,15 +63,18 @@ _LEAVE_OUT: Final = (
 
 
 def catalog_name(location: str) -> str | None:
-    """Returns the name of a table in a catalog (``schema.table`` or ``catalog.schema.table``) in one spelling, or
-    ``None`` if a location is a path or URI.
+    """Returns the name of a table in a catalog in one spelling, or ``None`` for a path or URI.
+
+    The name is ``schema.table`` or ``catalog.schema.table``.
     """
     return location.replace("`", "").lower() if _NAME.fullmatch(location) else None
 
 
 def for_delta_rs(location: str) -> str:
-    """Returns a location as delta-rs takes it: a path of the machine for ``dbfs:/...``, ``gs://`` for ``gcs://``, and
-    ``file:///`` for ``file://localhost/``.
+    """Returns a location as delta-rs takes it.
+
+    This is a path of the machine for ``dbfs:/...``, ``gs://`` for ``gcs://``, and ``file:///`` for
+    ``file://localhost/``.
 
     delta-rs has another store for ``gcs://``, which takes none of the options for credentials of ``gs://``.
     """

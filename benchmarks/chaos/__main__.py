@@ -1,5 +1,6 @@
-"""The command ``python -m benchmarks.chaos --seed 1 --minutes 20``. It prints what happens; the exit code is 1 after
-a finding.
+"""The command ``python -m benchmarks.chaos --seed 1 --minutes 20``.
+
+It prints what happens; the exit code is 1 after a finding.
 """
 
 from __future__ import annotations

@@ -95,8 +95,9 @@ def shown(ending: Ending) -> str:
 
 
 class Endings:
-    """Reads the endings of queries that driver programs record, and says for each whether the faults before it are a
-    reason for it.
+    """Reads the endings of queries that driver programs record.
+
+    It says for each ending whether the faults before it are a reason for it.
 
     Attributes:
         counts: The number of endings, by query and error.
@@ -115,8 +116,9 @@ class Endings:
                 self._last[begin] = time.time()
 
     def new(self) -> Iterator[tuple[str, str | None]]:
-        """Yields a pair for each query that has ended since the last call: a sentence about the ending, and the
-        reason why it is not allowed, or ``None`` if it is allowed.
+        """Yields a pair for each query that has ended since the last call.
+
+        The pair is a sentence about the ending, and the reason why it is not allowed, or ``None`` if it is allowed.
         """
         for ending in self._unread():
             self.counts[f"{ending.query}: {_kind(ending)}"] += 1

@@ -50,8 +50,9 @@ _KAFKA = {
 
 
 class ChaosEnvironment:
-    """A context manager that runs the servers and writers, and stops them at its end. ``folder`` gets all data and
-    logs.
+    """A context manager that runs the servers and writers, and stops them at its end.
+
+    ``folder`` gets all data and logs.
     """
 
     def __init__(self, folder: Path, seed: int) -> None:

@@ -93,8 +93,9 @@ class Pace:
 def fault_periods(
     seed: int, links: Sequence[str], pace: Pace, seconds: tuple[float, float] = _PERIOD_S
 ) -> Iterator[FaultPeriod]:
-    """Yields fault periods without end, the same for the same arguments. ``seconds`` are the shortest and the longest
-    length.
+    """Yields fault periods without end, the same for the same arguments.
+
+    ``seconds`` are the shortest and the longest length.
     """
     chance = random.Random(f"chaos {seed}")
     number = 0

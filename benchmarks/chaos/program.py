@@ -135,8 +135,9 @@ class Supervised:
 
     @property
     def is_starting(self) -> bool:
-        """Whether the query has run no batch yet. Only some queries start at a time, since Spark limits the time of a
-        start.
+        """Whether the query has run no batch yet.
+
+        Only some queries start at a time, since Spark limits the time of a start.
         """
         if (
             self._running is None

@@ -71,8 +71,9 @@ class Verdict:
 
 
 class Chaos:
-    """One run. Everything that it starts is stopped when :meth:`run` returns or raises. ``say`` gets a sentence for
-    each event.
+    """One run. Everything that it starts is stopped when :meth:`run` returns or raises.
+
+    ``say`` gets a sentence for each event.
     """
 
     def __init__(self, settings: ChaosSettings, say: Callable[[str], None]) -> None:
@@ -127,8 +128,9 @@ class Chaos:
         self._say("the queries run")
 
     def _have_published(self, time_ms: int) -> bool:
-        """Returns whether each member of the group has published a watermark of at least ``time_ms`` less the
-        disorder.
+        """Returns whether each member of the group has published a watermark.
+
+        The watermark must be at least ``time_ms`` less the disorder.
         """
         watermarks = [entries[-1].watermark for entries in self._group.published.values()]
         return sum(watermark >= time_ms - DISORDER_MS - 1 for watermark in watermarks) == len(GROUP)
@@ -247,8 +249,9 @@ class Chaos:
 
 
 def _busy() -> float:
-    """Returns the factor by which this machine is overloaded, at least 1. Time limits, which hold for an idle
-    machine, are multiplied by it.
+    """Returns the factor by which this machine is overloaded, at least 1.
+
+    Time limits, which hold for an idle machine, are multiplied by it.
     """
     return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / _PROCESSES_OF_A_CORE)
 

@@ -59,8 +59,9 @@ class Store:
         )
 
     def options(self, address: str | None = None) -> dict[str, str]:
-        """Returns the storage options of delta-rs for clients that reach the store at ``address``, by default its own
-        address.
+        """Returns the options of delta-rs for clients that reach the store at ``address``.
+
+        By default it is the store's own address.
         """
         return {
             "aws_access_key_id": "me",

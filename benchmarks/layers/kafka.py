@@ -83,8 +83,9 @@ def _fetching(environment: Environment) -> Result:
 
 
 def _receiving(environment: Environment) -> Result:
-    """Measures how fast the bytes of a topic are received, without decoding: over the fetch connection of tasks, and
-    over kafka-python's connection, which planning uses.
+    """Measures how fast the bytes of a topic are received, without decoding.
+
+    They are received over the fetch connection of tasks, and over kafka-python's connection, which planning uses.
     """
     backlog = WrittenTopic(environment.sizes.records)
     size = environment.value_bytes(backlog)

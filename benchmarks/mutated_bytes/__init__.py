@@ -1,3 +1,4 @@
-"""Reads damaged fetch responses with repaired checksums with this project's decoder and with kafka-python, and
-compares.
+"""Reads damaged fetch responses with this project's decoder and with kafka-python, and compares.
+
+The checksums of the damaged responses are repaired.
 """

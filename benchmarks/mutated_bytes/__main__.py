@@ -1,5 +1,6 @@
-"""The command ``python -m benchmarks.mutated_bytes --responses 10000000 --seed S``: two decoders read damaged
-responses.
+"""The command ``python -m benchmarks.mutated_bytes --responses 10000000 --seed S``.
+
+Two decoders read damaged responses.
 
 It runs on one core without a broker, and reads some 6,000 responses a second. The exit code is 1 if a response was
 read wrongly, made something fail, or took too long. The memory of the process is limited, so that a decoder that

@@ -54,8 +54,9 @@ def number(chance: random.Random) -> int:
 
 
 def damaged_bytes(chance: random.Random, data: bytes) -> bytes:
-    """Returns the bytes with a bit, a byte or several bytes changed, removed, repeated or inserted, or without their
-    end.
+    """Returns the bytes with damage.
+
+    A bit, a byte or several bytes are changed, removed, repeated or inserted, or the end is missing.
     """
     at = chance.randrange(len(data) + 1)
     behind = at + chance.randrange(min(len(data) - at, 12) + 1)
@@ -73,8 +74,9 @@ def damaged_bytes(chance: random.Random, data: bytes) -> bytes:
 
 
 def damaged_records(chance: random.Random, batch: HealthyBatch) -> bytes:
-    """Returns records with one field replaced or damaged. The lengths of the records fit, unless that field is a
-    length.
+    """Returns records with one field replaced or damaged.
+
+    The lengths of the records fit, unless that field is a length.
     """
     apart = [list(fields) for fields in batch.fields]
     for _ in range(chance.choice((1, 1, 2))):

@@ -276,8 +276,9 @@ def _limits(*, many: bool, large: bool) -> Iterator[None]:
 
 
 def _by_kafka_python(case: Case) -> dict[Any, FetchedPartition] | None:
-    """Returns what kafka-python reads; ``None`` if it refuses the frame, or the frame has a tagged field, since it
-    reads some of these beyond their size.
+    """Returns what kafka-python reads, or ``None`` if it cannot be compared.
+
+    It refuses the frame, or the frame has a tagged field, since it reads some of these beyond their size.
     """
     try:
         response = TheirResponse.decode(b"\0\0\0\1" + case.body, version=case.frame.version, header=True)

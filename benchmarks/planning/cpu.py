@@ -1,5 +1,6 @@
-"""Measures our own CPU time of planning very many splits. A simulated log answers instead of a broker, and the time
-of its answers is not counted.
+"""Measures our own CPU time of planning very many splits.
+
+A simulated log answers instead of a broker, and the time of its answers is not counted.
 
 It measures the planner alone, over views and in columns; then the coordinator's whole plan (offset in, offset out,
 positions, probes), unaligned and aligned, and with ten times as many splits. ``python -m benchmarks.planning.cpu``

@@ -1,5 +1,6 @@
-"""Measures the additional costs of a plan whose source is a member of a group of ten. The other nine run in another
-process.
+"""Measures the additional costs of a plan whose source is a member of a group of ten.
+
+The other nine members run in another process.
 
 The others publish another watermark every second, as queries with small batches do, so that commits of the ten members
 conflict. They also take turns in maintaining the table. ``python -m benchmarks.planning.group``

@@ -1,5 +1,6 @@
-"""Measures what very many tasks, members and splits cost one driver, simulated on one machine without Spark and a
-broker.
+"""Measures what very many tasks, members and splits cost one driver.
+
+They are simulated on one machine without Spark and a broker.
 
 Reports: 1,000 tasks in a process of their own report what they read of 10 splits each, within a second and all at
 once. Members: 1,000 members publish into the log of a group, and one member reads them all. Table: 10,000 splits

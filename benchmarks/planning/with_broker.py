@@ -1,5 +1,6 @@
-"""Measures the planning of aligned batches on a real broker: rounds of ListOffsets, our own CPU time, and the time
-that the broker takes to answer.
+"""Measures the planning of aligned batches on a real broker.
+
+It counts rounds of ListOffsets, our own CPU time, and the time that the broker takes to answer.
 
 Spark does not run: the coordinator is driven as Spark drives it, in a stream that keeps up, and in one that catches
 up under a read limit. ``python -m benchmarks.planning.with_broker``
@@ -76,8 +77,9 @@ def measure(environment: Environment) -> Iterator[Result]:
 
 
 def _plans(environment: Environment, partitions: int, batches: int, limit: int | None) -> Costs:
-    """Plans batch after batch. With a limit all records exist from the start, otherwise those of each batch are
-    written before it.
+    """Plans batch after batch.
+
+    With a limit all records exist from the start, otherwise those of each batch are written before it.
     """
     topic = environment.empty_topic(partitions)
     requests, costs = Requests(), Costs()

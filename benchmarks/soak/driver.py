@@ -44,8 +44,9 @@ class DriverProgram:
         self._child = Child(self._command, log=self.log, scratch=self._scratch)
 
     def kill(self) -> None:
-        """Kills the driver, its JVM, its planning processes and its workers with SIGKILL, and waits until all have
-        ended.
+        """Kills the driver with SIGKILL, and waits until all its processes have ended.
+
+        These are its JVM, its planning processes and its workers.
         """
         child, self._child = self._child, None
         if child is None:
@@ -58,8 +59,9 @@ class DriverProgram:
             child.kill()
 
     def pids(self, role: Role = "all") -> list[int]:
-        """Returns the process ids of the JVM, of the planning processes, of the workers that run tasks, or of all
-        processes.
+        """Returns the process ids of the processes with a role.
+
+        The roles are the JVM, the planning processes, the workers that run tasks, and all processes.
         """
         pids = session(self._child.pid) if self._child is not None else []
         return sorted(pid for pid in pids if _IS[role](pid))

@@ -1,5 +1,6 @@
-"""The load of the soak test. The speed of each partition changes from time to time, so that skew begins, grows and
-ends.
+"""The load of the soak test.
+
+The speed of each partition changes from time to time, so that skew begins, grows and ends.
 
 Event times of a partition rise, up to some disorder, at a speed that differs from period to period. After a short
 silence a partition continues at its last event time, and so behind the others. After a silence that makes it idle, it
@@ -48,8 +49,9 @@ class LoadPeriod:
 def load_periods(
     chance: random.Random, long_silence_s: tuple[float, float] = LONG_SILENCE_S
 ) -> Iterator[LoadPeriod]:
-    """Yields periods of load without end. A silence never follows a silence, since both together could be longer than
-    intended.
+    """Yields periods of load without end.
+
+    A silence never follows a silence, since both together could be longer than intended.
     """
     while True:
         kind = chance.random()
@@ -91,8 +93,9 @@ class Feed:
         return int(self._time)
 
     def one(self, time_ms: int) -> list[int]:
-        """Returns the event time of an additional record at ``time_ms``, from which the event times of the partition
-        go on.
+        """Returns the event time of an additional record at ``time_ms``.
+
+        The event times of the partition go on from it.
         """
         self._clock, self._time = time_ms, max(self._time, time_ms)
         self.produced += 1
@@ -124,8 +127,9 @@ class Feed:
 
 
 class Load:
-    """A context manager that writes the records that are due to topics. The key of a record is its number in its
-    partition.
+    """A context manager that writes the records that are due to topics.
+
+    The key of a record is its number in its partition.
 
     ``long_silence_s`` is as in :class:`Feed`.
     """
@@ -168,8 +172,9 @@ class Load:
         return {p: feed.produced for (t, p), feed in self._feeds.items() if t == topic}
 
     def together(self) -> int:
-        """Writes one record of the latest event time to every partition, and returns that time (ms) when the broker
-        has all of them.
+        """Writes one record of the latest event time to every partition.
+
+        It returns that time (ms) when the broker has all of them.
         """
         time_ms = max(now_ms(), *(feed.newest for feed in self._feeds.values()))
         for place, feed in self._feeds.items():

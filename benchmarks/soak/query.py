@@ -12,8 +12,9 @@ _CONF = {"spark.sql.shuffle.partitions": "1", "spark.driver.memory": "512m"}
 
 
 def main(options: str, output: str) -> None:
-    """Runs a query that reads Kafka with ``options`` (JSON) and writes partition and number of each record to
-    ``output``, a Delta table.
+    """Runs a query that reads Kafka with ``options`` (JSON).
+
+    It writes partition and number of each record to ``output``, a Delta table.
     """
     spark = local_session("flip27-soak", conf=_CONF)
     flip27_stream.register(spark)

@@ -86,8 +86,9 @@ def _moved(rows: pa.Table, source: str, since: int) -> list[dict[str, int]]:
 
 
 def memory(name: str, planners: Series, lives: Mapping[int, Series], *, judged: bool) -> list[Result]:
-    """Returns the resident memory of the planning processes of a query, over the run and over the life of each
-    process.
+    """Returns the resident memory of the planning processes of a query.
+
+    It is given over the run and over the life of each process.
     """
     found = [_growth(f"{name}: memory of planners over the run", planners, "MB", judged)]
     long = [life.growth() for life in lives.values() if life.seconds >= _LIFE_S]

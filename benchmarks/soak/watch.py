@@ -124,8 +124,9 @@ class CollectedRows:
 
 
 def lead(row: Mapping[str, int], others: Sequence[PublishedWatermark], disorder_ms: int) -> int | None:
-    """Returns how far (ms) rows were read ahead of the front that the other member had published when the row was
-    recorded.
+    """Returns how far (ms) rows were read ahead of the front that the other member had published.
+
+    What it had published when the row was recorded counts.
 
     A member's front is its watermark + disorder + 1, and never falls. The result is ``None`` if it had published
     nothing.

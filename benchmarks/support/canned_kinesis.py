@@ -1,5 +1,6 @@
-"""A stand-in for Kinesis that answers from memory, in a process of its own. It is not an emulator: it only serves
-reads.
+"""A stand-in for Kinesis that answers from memory, in a process of its own.
+
+It is not an emulator: it only serves reads.
 
 The emulators take longer for an answer than a client for the call, so they hide what a client costs. This server
 joins records that were encoded before. ``python -m benchmarks.support.canned_kinesis PORT SHARDS RECORDS BYTES``

@@ -15,8 +15,9 @@ from pyspark.sql.types import StructType
 
 
 def constant_source(batch: pa.RecordBatch, rows: Sequence[Sequence[int]], folder: Path) -> type[DataSource]:
-    """Returns the data source ``constant``, which has a task for each entry of ``rows``. A task yields one batch for
-    each number in its entry: that many rows of ``batch``.
+    """Returns the data source ``constant``, which has a task for each entry of ``rows``.
+
+    A task yields one batch for each number in its entry: that many rows of ``batch``.
 
     ``folder`` is where workers find the batch.
     """

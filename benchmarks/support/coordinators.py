@@ -10,8 +10,9 @@ from watermark_alignment.options import AlignmentOptions
 
 
 def kafka_coordinator(bootstrap_servers: str, topic: str, table: str | None) -> SourceCoordinator:
-    """Returns a coordinator that plans a topic from its beginning, aligned if it gets a path for the split-watermark
-    table.
+    """Returns a coordinator that plans a topic from its beginning.
+
+    It is aligned if it gets a path for the split-watermark table.
     """
     return SourceCoordinator(kafka_spec(bootstrap_servers, topic, table))
 

@@ -34,8 +34,9 @@ def stream(
 def drain(
     frame: DataFrame, rows: int, each_batch: Callable[[DataFrame, int], None] | None = None
 ) -> list[float]:
-    """Reads all ``rows`` rows into the noop sink, or into ``each_batch``, and returns the time (s) of each
-    micro-batch.
+    """Reads all ``rows`` rows, and returns the time (s) of each micro-batch.
+
+    The rows go into the noop sink, or into ``each_batch``.
 
     A micro-batch lasts from its plan to its commit (``durationMs.triggerExecution``, from which Spark computes
     ``processedRowsPerSecond``). The start of the query, which is the same for every source, is not in it.

@@ -142,8 +142,10 @@ class JsonColumns:
             return None
 
     def _to_parse(self) -> pa.Schema:
-        """Returns the schema that Arrow's parser uses. Times are parsed as text or numbers, and cast later: casts are
-        stricter than the parser about precision, days and zones.
+        """Returns the schema that Arrow's parser uses.
+
+        Times are parsed as text or numbers, and cast later: casts are stricter than the parser about precision, days
+        and zones.
         """
         if not len(self._fields):
             return _NO_FIELDS

@@ -43,8 +43,9 @@ class Screen:
             self._live.stop()
 
     def update(self, shown: RenderableType, line: str, *, is_last: bool = False) -> None:
-        """Shows ``shown`` on a terminal, or prints ``line`` elsewhere, at most one every 3 s, and always the last
-        one.
+        """Shows ``shown`` on a terminal, or prints ``line`` elsewhere.
+
+        At most one line is printed every 3 s, and always the last one.
         """
         if self._live is not None:
             self._live.update(shown)

@@ -135,8 +135,9 @@ class AlignedRun:
                 self._check_drift()
 
     def _check_drift(self) -> None:
-        """Checks invariant I3: the greatest event time read, minus the least front of the counted splits, is within the
-        limit.
+        """Checks invariant I3, the bound on the drift of the rows that were read.
+
+        The greatest event time read, minus the least front of the counted splits, is within the limit.
         """
         read = max((s.read_max for s in self.splits.values() if s.read_max is not None), default=None)
         counting = [s for s in self.splits.values() if s.has_more or self._at_ends_count]

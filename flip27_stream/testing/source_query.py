@@ -86,8 +86,9 @@ class SourceQuery:
             self._coordinator.prepare_available_now()
 
     def run(self, expected: int) -> list[Row]:
-        """Runs micro-batches until ``expected`` rows were read or the time limit is over, then until no rows are
-        left.
+        """Runs micro-batches until ``expected`` rows were read or the time limit is over, and returns the rows.
+
+        At the end it runs micro-batches until no rows are left.
 
         Returns the rows.
         """

@@ -18,8 +18,9 @@ A new member reads only the entries of a limited time, and must find all live me
 
 
 class OwnEntry:
-    """The newest entry of a member, and whether it has to be published. If several threads use it, the caller holds a
-    lock.
+    """The newest entry of a member, and whether it has to be published.
+
+    If several threads use it, the caller holds a lock.
 
     Args:
         entry: The first entry of the member, without a watermark.

@@ -38,8 +38,9 @@ def local_folder(location: str) -> Path | None:
 
 
 def check_place(given: str) -> None:
-    """Checks that a table can be at a location: that no part of its path is a file where a folder must be, and that a
-    path of Databricks is mounted.
+    """Checks that a table can be at a location.
+
+    No part of its path may be a file where a folder must be, and a path of Databricks must be mounted.
 
     Otherwise delta-rs would say that the path does not exist, or create a local folder with the name of the mount.
 

@@ -92,8 +92,9 @@ class PendingCommits:
         return dropped
 
     def lost(self) -> UnwrittenBatches:
-        """Returns the batches that were dropped since the last call of :meth:`take_dropped`, and those still in the
-        queue.
+        """Returns the batches that are not written.
+
+        They are those that were dropped since the last call of :meth:`take_dropped`, and those still in the queue.
         """
         lost = self.dropped
         for commit in self._commits:

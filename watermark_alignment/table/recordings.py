@@ -116,8 +116,9 @@ class Recordings:
         return TableChanges(commits, delta.version() > seen, is_another)
 
     def newest(self, since: int | None = None) -> dict[Member, Recording]:
-        """Returns the newest recording of each member, or only those from ``since`` (microseconds since the epoch)
-        on.
+        """Returns the newest recording of each member.
+
+        With ``since`` (microseconds since the epoch) only recordings from then on count.
         """
         where = f"WHERE recorded_at >= '{_iso(since)}'" if since is not None else ""
         rows = self._query(f"{_NEWEST} {where} {_BY_MEMBER}", "group", "source", "at", "batch")

@@ -155,7 +155,7 @@ class SplitWatermarkTable:
         def once() -> bool:
             if batch <= self._last_batch(app_id):
                 return False
-            self._commit(data, properties, f"did not take batch {batch} of '{app_id}'")
+            self._commit(data, properties, f"did not take the rows of batch {batch}")
             self._batches[app_id] = batch
             return True
 
@@ -172,8 +172,9 @@ class SplitWatermarkTable:
         return int(self.delta.version())
 
     def rows(self, *, group: str | None = None, source: str | None = None) -> pa.Table:
-        """Returns the rows of the newest version in the order in which they were recorded, optionally of one group or
-        source.
+        """Returns the rows of the newest version in the order in which they were recorded.
+
+        They can be restricted to one group or source.
 
         Raises:
             AlignmentError: The table does not exist, or cannot be read.
@@ -201,8 +202,9 @@ class SplitWatermarkTable:
 
     @contextmanager
     def failing(self, what: str) -> Iterator[None]:
-        """Converts every error, including panics of delta-rs, to an :class:`AlignmentError` that begins with
-        ``what``.
+        """Converts every error, including panics of delta-rs, to an :class:`AlignmentError`.
+
+        The message begins with ``what``.
         """
         try:
             with _RENAMING if self._renames else nullcontext():

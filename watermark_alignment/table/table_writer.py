@@ -39,6 +39,14 @@ class TableWriter:
     While the table cannot be written, the newest ``capacity`` commits with at most ``max_bytes`` are kept. They are
     retried after 0.1 s, then at growing intervals up to 30 s. The first failure is logged as a warning. Dropped batches
     are logged when writing works again, or at the end. The thread starts with the first commit.
+
+    Args:
+        table: The table, or a folder that keeps its rows.
+        app_id: The id of the application transactions.
+        source: What warnings call the source whose rows are written.
+        maintenance: The maintenance of the table; by default that of a :class:`SplitWatermarkTable`.
+        capacity: The greatest number of commits that wait.
+        max_bytes: The greatest size (bytes) of the rows that wait.
     """
 
     def __init__(
@@ -46,12 +54,14 @@ class TableWriter:
         table: RowStore,
         app_id: str,
         *,
+        source: str = "a source",
         maintenance: Maintenance | None = None,
         capacity: int = 1000,
         max_bytes: int = 64 << 20,
     ) -> None:
         self._table = table
         self._app_id = app_id
+        self._source = source
         self._maintenance = maintenance
         if maintenance is None and isinstance(table, SplitWatermarkTable):
             self._maintenance = Maintenance(table)
@@ -123,8 +133,9 @@ class TableWriter:
         self._changed.notify_all()
 
     def _start(self) -> None:
-        """Starts the thread. If that fails, commits wait as if the table could not be written, and the next one tries
-        again.
+        """Starts the thread.
+
+        If that fails, commits wait as if the table could not be written, and the next one tries again.
         """
         thread = threading.Thread(target=self._run, name="split-watermark-table", daemon=True)
         try:
@@ -161,8 +172,10 @@ class TableWriter:
         if not self._is_failing:
             kept, size = self._pending.capacity, self._pending.max_bytes >> 20
             log.warning(
-                "%s. Reading goes on; the rows of up to %d batches, or %d MB, are kept, and writing is tried again.",
+                "%s. %s is still read; its rows for the table are kept, up to %d batches or %d MB, and "
+                "writing is tried again.",
                 error,
+                self._source,
                 kept,
                 size,
             )
@@ -204,8 +217,9 @@ class TableWriter:
             )
 
     def _wait_to_retry(self) -> bool:
-        """Waits before a retry. Returns false if the writer is closing, since a table that just failed is not retried
-        then.
+        """Waits before a retry.
+
+        Returns false if the writer is closing, since a table that just failed is not retried then.
         """
         with self._changed:
             self._is_failing = True

@@ -158,8 +158,9 @@ def _outcome(callable: Callable[[], Any]) -> tuple[Any, BaseException | None]:
 
 
 def tagged(event: SourceEvent, index: int) -> SourceEvent:
-    """Returns ``event`` with the index of its source in its name, because it may arrive after the switch to another
-    source.
+    """Returns ``event`` with the index of its source in its name.
+
+    The event may arrive after the switch to another source.
     """
     return SourceEvent(f"{index}:{event.name}", event.payload)
 

@@ -18,7 +18,7 @@ from flip27_stream.spark.reporting.reports import TaskReport
 from flip27_stream.spark.reporting.table_rows import BatchRecord, PlannedSplit, TableRows
 from flip27_stream.threads import start
 from offsets.offset import AnyOffset
-from watermark_alignment.options import AlignmentOptions
+from watermark_alignment.options import AlignmentOptions, called
 from watermark_alignment.planner import Plan
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.batch_note import KEY as NOTE
@@ -77,7 +77,7 @@ class BatchRecorder:
         source = self._alignment.name_of_source(fingerprint, lineage)
         table = self._open_table(source)
         self._table_rows = TableRows(self._alignment.group, source, self._alignment.max_out_of_orderness_ms)
-        self._writer = TableWriter(table, f"{source}:{lineage}")
+        self._writer = TableWriter(table, f"{source}:{lineage}", source=called(source, self._reads))
         self._lineage = lineage
 
     def _open_table(self, source: str) -> RowStore:
@@ -170,7 +170,7 @@ class BatchRecorder:
             NOTE: self._newest_note,
         }
         self._warn_of_silence(self._running)
-        self._observations.warn(self._alignment.source_id or self._reads or self._table_rows.source, now)
+        self._observations.warn(called(self._table_rows.source, self._reads), now)
         if implausible:
             metadata["implausible"] = str(implausible.total())
         self._writer.submit(self._running.batch, rows, metadata)
@@ -236,8 +236,9 @@ class BatchRecorder:
 
 
 def _prepare_columns() -> None:
-    """Creates a column in a thread, because PyArrow imports pandas for its first column, which takes tenths of a
-    second.
+    """Creates a column in a thread, so that PyArrow imports pandas there.
+
+    PyArrow imports pandas for its first column, which takes tenths of a second.
 
     Spark runs the first batch meanwhile. Otherwise the plan of the second batch would wait for it.
     """

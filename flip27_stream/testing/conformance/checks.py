@@ -85,8 +85,9 @@ def check_serializer(serializer: Any, value: Any) -> None:
 def read_in_many_processes(
     source: Source[Any, Any], expected: int, limit: int | None = None
 ) -> tuple[list[Row], int]:
-    """Reads batches, each planned by another process, until ``expected`` rows were read. Returns the rows and the
-    number of batches.
+    """Reads batches until ``expected`` rows were read, and returns the rows and the number of batches.
+
+    Each batch is planned by another process.
 
     ``limit`` is the greatest number of positions of a batch, or of rows if positions do not count rows; by default
     the limit of the source applies.
@@ -107,8 +108,9 @@ def read_in_many_processes(
 
 
 def positions_of(ranges: Sequence[PlannedRange], rows: int) -> int:
-    """Returns the number of positions in ``ranges``; or ``rows``, the number of their rows, if positions do not count
-    rows.
+    """Returns the number of positions in ``ranges``.
+
+    If positions do not count rows, the result is ``rows``, the number of their rows.
     """
     if not all(r.split.positions_count_rows for r in ranges):
         return rows

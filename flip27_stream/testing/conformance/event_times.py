@@ -32,8 +32,9 @@ class EventTimeChecks(Checks):
     """Checks of event times. They pass for a source whose rows have no event time."""
 
     def test_event_time_positions(self) -> None:
-        """Checks positions by event time: they never decrease as the time grows, lie in the range, and no row before a
-        position is later.
+        """Checks positions by event time.
+
+        They never decrease as the time grows, they lie in the range, and no row before a position is later.
 
         The check passes for a source whose enumerator does not support such positions.
         """
@@ -126,8 +127,9 @@ _WITHOUT = (0, 0), (0, 7), (0, 22), (1, 1), (1, 5)
 
 
 def _odd_times(now: int) -> list[list[int | None]]:
-    """Returns event times of three splits: some are missing, some are far after ``now``, and the last split has no
-    event times.
+    """Returns event times of three splits.
+
+    Some are missing, some are far after ``now``, and the last split has no event times.
     """
     times: list[list[int | None]] = [
         [_BEGIN + 1000 * split + 10 * i for i in range(RECORDS)] for split in range(2)

@@ -46,8 +46,9 @@ class ExternalSystem(ABC):
         """Removes the system."""
 
     def write_at(self, split: int, times: Sequence[int | None]) -> Sequence[Hashable]:
-        """Appends a record for each of these event times (ms), without an event time for ``None``; see
-        :meth:`write`.
+        """Appends a record for each of these event times (ms).
+
+        For ``None`` it appends a record without an event time; see :meth:`write`.
         """
         raise _not_provided(self, "write_at", "records without an event time, or with one in the far future")
 

@@ -194,8 +194,9 @@ class BlackHole(Fault):
 
 @dataclass(frozen=True)
 class CutAfter(Fault):
-    """Connections end after they have passed on ``count`` bytes in a direction, counted from when the fault was
-    applied.
+    """Connections end after they have passed on ``count`` bytes in a direction.
+
+    The bytes are counted from when the fault was applied.
 
     Args:
         count: The number of bytes that still arrive; 0 ends the connection at the next byte.

@@ -76,7 +76,7 @@ def test_rows_are_taken_when_submitted(stuck: StuckTable) -> None:
 
 
 def test_a_table_that_does_not_answer_delays_no_plan(stuck: StuckTable) -> None:
-    writer = TableWriter(stuck, "clicks/1", capacity=3)
+    writer = TableWriter(stuck, "clicks/1", source="clicks", capacity=3)
     writer.submit(0, split_rows(0), {})
     assert stuck.asked.wait(30)
     for batch in range(1, 10):
@@ -122,7 +122,7 @@ def test_an_unreachable_table_is_warned_of_once_and_written_later(
     path = tmp_path / "table"
     path.write_text("in the way")
     table = SplitWatermarkTable(str(path), {})
-    writer = TableWriter(table, "clicks/1", capacity=3)
+    writer = TableWriter(table, "clicks/1", source="clicks", capacity=3)
     for batch in range(10):
         writer.submit(batch, split_rows(batch), {})
         assert not writer.flush(0.02)
@@ -130,6 +130,7 @@ def test_an_unreachable_table_is_warned_of_once_and_written_later(
     assert warning.levelno == logging.WARNING
     assert str(path) in warning.getMessage()
     assert "cannot be opened" in warning.getMessage()
+    assert "clicks is still read" in warning.getMessage()
 
     path.unlink()
     assert writer.flush(30)

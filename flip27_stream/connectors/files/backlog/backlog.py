@@ -196,8 +196,9 @@ class Backlog(ABC, Generic[LookT, StateT]):
 
     @abstractmethod
     def least(self) -> int | None:
-        """Returns the least event time (ms) of the files that can be taken now, or ``None`` if they have no event
-        times.
+        """Returns the least event time (ms) of the files that can be taken now.
+
+        The result is ``None`` if they have no event times.
         """
 
     @abstractmethod

@@ -31,8 +31,9 @@ from flip27_stream.reader import Records
 
 
 class ParquetFormat(FileFormat):
-    """The Parquet format. It reads only the row groups of a range and the wanted columns, some ten thousand rows at
-    once.
+    """The Parquet format.
+
+    It reads only the row groups of a range and the wanted columns, some ten thousand rows at once.
 
     Args:
         columns: The names that files have for the columns; ``None`` for the same names.

@@ -20,8 +20,9 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def find_column(names: Sequence[str], wanted: str) -> int | None:
-    """Returns the index of a column with the same name, or else with the same name in another case, or else
-    ``None``.
+    """Returns the index of a column, or ``None`` if ``names`` has no such column.
+
+    A column with the same name is preferred to one with the same name in another case.
     """
     if wanted in names:
         return names.index(wanted)

@@ -91,8 +91,9 @@ class CsvFormat(LineFormat):
             yield LineBlock(first, data[first:], whole=True)
 
     def _names(self, head: bytes) -> list[str]:
-        """Returns the names of all columns in the file: those of the first line, or Spark's names if there is no
-        header.
+        """Returns the names of all columns in the file.
+
+        These are the names in the first line, or Spark's names if there is no header.
         """
         text = head.removeprefix(_MARK).lstrip(b"\r\n")
         line = text if self.options.multi_line else text[: line_end(text, 0)]

@@ -75,8 +75,10 @@ class LineDecoder(ABC):
         """Returns the rows of the good lines, and the reasons why the other lines are bad, by their index."""
 
     def line_starts(self, data: bytes, rows: int) -> Int64s | None:
-        """Returns the position in ``data`` (bytes) at which the line of each row begins; ``None`` if a row can have
-        several lines. It is called after :meth:`at_once` with the same ``data``.
+        """Returns the position in ``data`` (bytes) at which the line of each row begins.
+
+        The result is ``None`` if a row can have several lines. It is called after :meth:`at_once` with the same
+        ``data``.
         """
         starts = starts_of_lines(data)
         if len(starts) != rows:

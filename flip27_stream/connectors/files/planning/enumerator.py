@@ -308,8 +308,9 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
     # ---- event time -----------------------------------------------------------------------------------------------
 
     def _least_to_come(self, request: PositioningRequest) -> int | None:
-        """Returns the least event time (ms) in the backlog and in the parts of assigned files that the limits leave
-        out.
+        """Returns the least event time (ms) that is still to be read.
+
+        It is that of the backlog and of the parts of assigned files that the limits leave out.
         """
         rests = []
         for name, opened in self._opened.files.items():

@@ -27,8 +27,9 @@ _STACK: Final = re.compile(r"\n\s*0: .*", re.DOTALL)
 
 
 def storage_error(what: str, error: BaseException, uri: str = "") -> ConnectorError:
-    """Returns the error for an OSError of a file system: :class:`ConnectorError` if access was refused, otherwise
-    :class:`UnreachableError`.
+    """Returns the error for an OSError of a file system.
+
+    It is a :class:`ConnectorError` if access was refused, otherwise an :class:`UnreachableError`.
 
     Args:
         what: A sentence about the failure, without a full stop.

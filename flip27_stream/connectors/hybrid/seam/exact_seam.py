@@ -45,8 +45,9 @@ class ExactSeam(NamesOrigin):
     def positions_before(
         self, ends: Mapping[str, int], others: Iterable[pa.RecordBatch]
     ) -> dict[str, Intervals]:
-        """Returns the intervals of positions, by split of the next source, that the previous source has read: 0 to the
-        end.
+        """Returns the positions that the previous source has read, as intervals by split of the next source.
+
+        The intervals go from 0 to the end.
 
         Args:
             ends: The greatest reported position plus one, by split.

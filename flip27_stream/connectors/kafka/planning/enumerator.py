@@ -234,8 +234,9 @@ class KafkaSourceEnumerator(
         return DiscoveredPartitions(topics, dict.fromkeys(subscriber.partitions(topics), 0))
 
     def _find_for(self, request: PositioningRequest) -> EventTimeSearch:
-        """Returns the search for event times: with the watermark strategy of the source, or with that of the request if
-        the source has none.
+        """Returns the search for event times.
+
+        It has the watermark strategy of the source, or that of the request if the source has no strategy.
 
         It is created again if the assigner changed or the disorder of the request became greater.
         """

@@ -215,8 +215,9 @@ def _read_v2(
     source: str,
     enough: int = LARGEST_BATCH,
 ) -> tuple[RecordColumns, int, int, LocatedRecords | None]:
-    """Returns the records, the number of batches that were decoded, their decompressed size in bytes, and the records
-    that are left, if not all were copied.
+    """Returns the records, the decoded batches, their decompressed size in bytes, and the records that are left.
+
+    The decoded batches are counted. Records are left if not all were copied; otherwise that is ``None``.
     """
     buffer, spans = _payloads(view, batches, source, enough)
     taken = batches[: len(spans)]

@@ -102,8 +102,9 @@ class ShardPages:
         return page
 
     def since(self, moment: int, *, is_there: bool = False, is_needed: bool = False) -> Page | None:
-        """Returns a page with the first record that arrived at ``moment`` (ms) or later, without records if there is
-        no such record.
+        """Returns a page with the first record that arrived at ``moment`` (ms) or later.
+
+        The page has no records if there is no such record.
 
         The result is ``None`` if the service does not answer. For ``is_there`` and ``is_needed`` see
         :meth:`KinesisClient.iterator_at_time`.

@@ -49,8 +49,10 @@ class NextOffset:
     def states(
         self, plan_input: PlanInput, planned: PlannedBatch
     ) -> tuple[dict[str, AnyState], dict[str, int]]:
-        """Returns the states of the splits after the batch, and the positions at which the batch begins to read splits
-        that ``plan_input.start`` does not have or has at another position. Both are by split id.
+        """Returns the states of the splits after the batch, and the positions at which splits begin, both by split id.
+
+        The positions are those at which the batch begins to read splits that ``plan_input.start`` does not have or has
+        at another position.
         """
         splits, known, run = self._context.splits, plan_input.known, plan_input.run
         states = {name: s for name, s in known.items() if name in splits}
