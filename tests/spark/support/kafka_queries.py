@@ -76,6 +76,9 @@ class Output:
         """Returns the batches in the offset log (``offsets``) or the commit log (``commits``)."""
         return logged_batches(self.checkpoint, kind)
 
+    def has_uncommitted_batch(self) -> bool:
+        return self.logged("offsets")[-1] not in self.logged("commits")
+
     def offset(self, batch: int) -> dict[str, Any]:
         """Returns the offset of the only source, or of the first one, in the offset log."""
         return logged_offset(self.checkpoint, batch)

@@ -193,6 +193,7 @@ def test_a_killed_program_of_the_built_in_source_goes_on(queries: KafkaQueries, 
     with driver("tests.spark.support.programs.built_in_driver", json.dumps(program), log) as kill_when:
         kill_when(logged(output, "offsets", 4), "its fourth batch")
     assert _is_spark_offset(output)
+    assert output.has_uncommitted_batch()
     finish(queries.start(queries.stream(name, {"startingOffsets": "latest"}), trigger=AVAILABLE_NOW))
     assert output.positions() == each_once({(name, p): each for p in range(3)})
 

@@ -238,6 +238,7 @@ def test_a_killed_program_with_state_goes_on_with_one_word_changed(
         moments = [logged(queries.output(query), "offsets", 3) for query in QUERIES]
         with driver("tests.spark.support.programs.stateful_driver", task.to_json(), log) as kill_when:
             kill_when(lambda: all(moment() for moment in moments), "its third batch")
+        assert any(queries.output(query).has_uncommitted_batch() for query in QUERIES)
         return task
 
     until_killed(BUILT_IN)

@@ -85,7 +85,7 @@ def kill_python_when(
 def driver(module: str, argument: str, log: Path) -> Iterator[Callable[[Moment, str], None]]:
     """Starts a driver program. Yields a function that kills it at a moment, which the caller also describes in words.
 
-    At the end all processes that the driver has started are ended.
+    It kills the program and its JVM, so that the batch that runs at that moment is not committed. At the end all processes that the driver has started are ended.
     """
     with log.open("ab") as sink:
         process = subprocess.Popen(
@@ -100,7 +100,8 @@ def driver(module: str, argument: str, log: Path) -> Iterator[Callable[[Moment, 
                 raise AssertionError(f"It never came to {what}:\n{log.read_text()[-4000:]}")
             time.sleep(0.002)  # leaves the processor to the processes that are to be killed
         family.extend(descendants(process.pid))
-        os.kill(process.pid, signal.SIGKILL)
+        for pid in [*(child for child in family if "java" in command(child).partition(" ")[0]), process.pid]:
+            os.kill(pid, signal.SIGKILL)
 
     try:
         yield kill_when
