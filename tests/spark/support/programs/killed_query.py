@@ -85,7 +85,8 @@ def kill_python_when(
 def driver(module: str, argument: str, log: Path) -> Iterator[Callable[[Moment, str], None]]:
     """Starts a driver program. Yields a function that kills it at a moment, which the caller also describes in words.
 
-    It kills the program and its JVM, so that the batch that runs at that moment is not committed. At the end all processes that the driver has started are ended.
+    It kills the program and its JVM, so that the batch that runs at that moment is not committed. At the end all
+    processes that the driver has started are ended.
     """
     with log.open("ab") as sink:
         process = subprocess.Popen(
