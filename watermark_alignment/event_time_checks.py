@@ -129,7 +129,7 @@ def _is_column(event_time: str) -> bool:
 
 
 def _near(until: int) -> range:
-    """Returns the years from 1980 to 2050, or to ``until`` (ms) if that is later.
+    """Returns the times (ms) from 1980 to 2050, or to ``until`` (ms) if that is later.
 
     The range is empty if ``until`` is before 2000: then the clock is wrong.
     """

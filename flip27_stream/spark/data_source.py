@@ -235,7 +235,8 @@ def _arrow_schema(schema: StructType) -> pa.Schema:
         return arrow_schema(schema)
     except PySparkException as error:
         raise OptionError(
-            f"The schema {schema.simpleString()} has a type that Arrow does not support: {error}"
+            f"The schema {schema.simpleString()} has a type that Arrow does not support: {error} "
+            "Leave that column out, or give it another type."
         ) from error
 
 

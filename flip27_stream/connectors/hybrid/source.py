@@ -268,7 +268,8 @@ def _check_border(overlap: Overlap | None, seam: ExactSeam | None, index: int, s
 def _agreed(declared: Boundedness | None, made: AnySource, index: int) -> Boundedness:
     if declared is Boundedness.BOUNDED and made.boundedness is not Boundedness.BOUNDED:
         raise OptionError(
-            f"Source {index} of the hybrid source was declared bounded, but {made.fingerprint} is not."
+            f"Source {index} of the hybrid source was declared bounded, but {made.fingerprint} is not. "
+            "Leave the declared boundedness out, or add a bounded source."
         )
     return declared or made.boundedness
 

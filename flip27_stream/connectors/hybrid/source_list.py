@@ -179,7 +179,8 @@ class ActiveSource:
         self._context = None  # So the previous enumerator can be garbage-collected.
         if self._entry.is_bounded and source.boundedness is not Boundedness.BOUNDED:
             raise OptionError(
-                f"{self.name} was declared bounded, but its factory made {source.fingerprint}, which is not."
+                f"{self.name} was declared bounded, but its factory made {source.fingerprint}, which is not. "
+                "Leave the declared boundedness out, or return a bounded source."
             )
         check(converted_schema(source.schema, self.converter), self._schema, self.name)
         return source

@@ -1,4 +1,4 @@
-"""Invariants I1 to I12 hold over many random lives of splits. :mod:`test_mutants` shows that each can fail."""
+"""Invariants I1 to I12 hold over many random lives of splits. ``test_mutants.py`` shows that each can fail."""
 
 from __future__ import annotations
 

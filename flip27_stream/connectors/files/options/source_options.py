@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from flip27_stream.api import ReadLimits
@@ -52,6 +53,7 @@ from flip27_stream.options.known_options import check_known
 from flip27_stream.options.option import Option
 
 _ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
+_CATALOG_NAME: Final = re.compile(r"(?:[\w-]+|`[^`/]+`)(?:\.(?:[\w-]+|`[^`/]+`)){1,2}")
 _MOST_FILES: Final = 1000
 
 
@@ -189,6 +191,12 @@ def _partitions(
 
 
 def _delta(paths: list[str], storage: Mapping[str, str]) -> DeltaLog:
+    for path in paths:
+        if _CATALOG_NAME.fullmatch(path) and not Path(path).exists():
+            raise OptionError(
+                f"Option 'path' is {path!r}, and there is no such path. The path of a table of a catalog is that of "
+                f"flip27_stream.table_location(spark, {path!r})."
+            )
     places = [_located(path, for_arrow(path.partition(":")[0].lower(), storage)) for path in paths]
     if len(paths) > 1:
         raise OptionError(

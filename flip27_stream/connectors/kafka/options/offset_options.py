@@ -312,7 +312,9 @@ def _stream_end(
     for option, needed in ((BOUNDED_TIMESTAMP, "timestamp"), (BOUNDED_OFFSETS, "specific-offsets")):
         is_given = option.is_given(options)
         if mode == needed and not is_given:
-            raise OptionError(f"Option '{BOUNDED_MODE.name}' {needed} needs option '{option.name}'.")
+            raise OptionError(
+                f"Option '{BOUNDED_MODE.name}' {needed} needs option '{option.name}'. Give that option too."
+            )
         if is_given and mode != needed:
             raise OptionError(
                 f"Option '{option.name}' is given, but option '{BOUNDED_MODE.name}' is {mode}. Set "
@@ -326,7 +328,9 @@ def _stream_end(
         return Specific(_bounded_offsets(options, subscriber), BOUNDED_OFFSETS.name)
     if mode == "group-offsets":
         if group is None:
-            raise OptionError("Option 'scan.bounded.mode' group-offsets needs option 'kafka.group.id'.")
+            raise OptionError(
+                "Option 'scan.bounded.mode' group-offsets needs option 'kafka.group.id'. Give that option too."
+            )
         return Committed(group)
     return None
 

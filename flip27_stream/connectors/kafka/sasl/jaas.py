@@ -48,9 +48,9 @@ def parse_jaas(text: str, mechanism: str, module: str) -> dict[str, str]:
         raise _malformed(module)
     name = words[0].rpartition(".")[2]
     if name != module:
+        shown = f"the login module {name}" if name.endswith("LoginModule") else "no known login module"
         raise OptionError(
-            f"Option '{_OPTION}' names the login module {name}; option 'kafka.sasl.mechanism' {mechanism} "
-            f"needs {module}."
+            f"Option '{_OPTION}' names {shown}; option 'kafka.sasl.mechanism' {mechanism} needs {module}."
         )
     if len(tokens) % 3 or marks[2:] != ["", "=", ""] * (len(tokens) // 3 - 1) + [";"]:
         raise _malformed(module)
@@ -67,6 +67,11 @@ def _tokens(text: str) -> list[tuple[str, str]]:
                 f"Option '{_OPTION}' cannot be parsed at character {at + 1}; is a quote missing?"
             )
         kind, at = match.lastgroup, match.end()
+        if kind == "word" and text[match.start() - 1 : match.start()] in ("'", '"'):
+            raise OptionError(
+                f"Option '{_OPTION}' has a word directly after a quote, at character {match.start() + 1}. "
+                "Write a quote inside of a value with a backslash before it."
+            )
         if kind == "quoted":
             tokens.append((kind, _ESCAPE.sub(_unescaped, match[0][1:-1])))
         elif kind is not None:

@@ -148,7 +148,7 @@ def default_region(profile: str | None) -> str | None:
 
 def region_in(host: str) -> str | None:
     """Returns the AWS region in the name of a broker of Amazon MSK; ``None`` if the name has no region."""
-    match = _HOST.search(host)
+    match = _HOST.search(host.lower())
     return None if match is None else match[1]
 
 

@@ -61,7 +61,7 @@ class SaslCredentials(Protocol):
 
 
 @dataclass(frozen=True)
-class SaslOptions:
+class PasswordCredentials:
     """A user name and a password, for ``PLAIN``, ``SCRAM-SHA-256`` or ``SCRAM-SHA-512``."""
 
     mechanism: str

@@ -100,7 +100,9 @@ def parse_service_credential(options: Mapping[str, str]) -> OAuthBearer | MskIam
     name = CREDENTIAL.get(options)
     if name is None:
         if SCOPE.is_given(options):
-            raise OptionError(f"Option '{SCOPE.name}' needs option '{CREDENTIAL.name}'.")
+            raise OptionError(
+                f"Option '{SCOPE.name}' needs option '{CREDENTIAL.name}'. Give both, or leave this one out."
+            )
         return None
     other = next((option for option in sorted(options) if option.startswith("kafka.sasl.")), None)
     if other is not None:

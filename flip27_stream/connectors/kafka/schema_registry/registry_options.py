@@ -217,7 +217,7 @@ def parse(options: Mapping[str, str]) -> RegistryOptions | None:
     if urls is None:
         for option in OPTIONS:
             if option.is_given(options) and option.default is None:
-                raise OptionError(f"Option '{option.name}' needs option '{URL.name}'.")
+                raise OptionError(f"Option '{option.name}' needs option '{URL.name}'. Give both, or neither.")
         return None
     headers = {"target-sr-cluster": LOGICAL_CLUSTER, "Confluent-Identity-Pool-Id": IDENTITY_POOL}
     given = {name: option.get(options) for name, option in headers.items()}
@@ -225,7 +225,9 @@ def parse(options: Mapping[str, str]) -> RegistryOptions | None:
     for option in headers.values():
         if option.is_given(options) and not any(bearer.is_given(options) for bearer in bearers):
             names = " or ".join(f"'{bearer.name}'" for bearer in bearers)
-            raise OptionError(f"Option '{option.name}' needs option {names}.")
+            raise OptionError(
+                f"Option '{option.name}' needs option {names}. Give that option too, or leave this one out."
+            )
     registry = SchemaRegistry(
         urls,
         _credentials(options),
@@ -269,7 +271,9 @@ def _check_source(options: Mapping[str, str]) -> None:
     for source in (BASIC_SOURCE, BEARER_SOURCE):
         needed = announced.get(source.get(options))
         if needed is not None and not needed.is_given(options):
-            raise OptionError(f"Option '{source.name}' {source.get(options)} needs option '{needed.name}'.")
+            raise OptionError(
+                f"Option '{source.name}' {source.get(options)} needs option '{needed.name}'. Give that option too."
+            )
 
 
 def _refuse_together(options: Mapping[str, str], *ways: Option[Any]) -> None:
@@ -286,11 +290,13 @@ def _endpoint(options: Mapping[str, str]) -> TokenEndpoint | None:
     if url is None:
         for option in (CLIENT_ID, CLIENT_SECRET, SCOPE):
             if option.is_given(options):
-                raise OptionError(f"Option '{option.name}' needs option '{ENDPOINT.name}'.")
+                raise OptionError(
+                    f"Option '{option.name}' needs option '{ENDPOINT.name}'. Give both, or neither."
+                )
         return None
     if not client_id or not secret:
         missing = CLIENT_SECRET if client_id else CLIENT_ID
-        raise OptionError(f"Option '{ENDPOINT.name}' needs option '{missing.name}'.")
+        raise OptionError(f"Option '{ENDPOINT.name}' needs option '{missing.name}'. Give both, or neither.")
     names = f"options '{CLIENT_ID.name}', '{CLIENT_SECRET.name}' and '{SCOPE.name}'"
     return TokenEndpoint(
         url, client_id, secret, SCOPE.get(options), option=ENDPOINT.name, client_options=names

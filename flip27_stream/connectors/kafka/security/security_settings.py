@@ -25,7 +25,7 @@ from flip27_stream.connectors.kafka.sasl.oauth_options import (
     OAUTH_OPTIONS,
     parse_oauth,
 )
-from flip27_stream.connectors.kafka.sasl.sasl_credentials import SaslCredentials, SaslOptions
+from flip27_stream.connectors.kafka.sasl.sasl_credentials import PasswordCredentials, SaslCredentials
 from flip27_stream.connectors.kafka.sasl.service_credential import parse_service_credential
 from flip27_stream.connectors.kafka.security.security_options import SecurityOptions
 from flip27_stream.connectors.kafka.tls.key_stores import KeyStore, StoreType
@@ -208,7 +208,7 @@ def _sasl(options: Mapping[str, str], protocol: str, warn: Callable[[str, str], 
             "(a JAAS file of the Java process is not read)."
         )
     username, password = parse_password(text, mechanism, _LOGIN_MODULES[mechanism])
-    return SaslOptions(mechanism, username, password)
+    return PasswordCredentials(mechanism, username, password)
 
 
 def _refuse_class_of_user(option: Option[Any], options: Mapping[str, str]) -> None:

@@ -60,7 +60,7 @@ class _Kept:
     Attributes:
         token: The token.
         fetched_at: The time at which it was fetched.
-        renew_at: The time from which on it is renewed.
+        renew_at: The time from which on it is renewed; infinite for a token that is used for one connection.
         usable_until: The time up to which new connections use it.
         renewing: Whether a thread is renewing it.
     """
@@ -143,7 +143,10 @@ class TokenCache:
         now = self._clock()
         token = provider.fetch()
         life = 0.0 if token.expires_at is None else token.expires_at - now
-        kept = _Kept(token, now, now + _RENEW_AT * life, now + _USABLE_UNTIL * life)
+        renew_at = (
+            now + _RENEW_AT * life if life > 0 else math.inf
+        )  # A token for one connection is not renewed.
+        kept = _Kept(token, now, renew_at, now + _USABLE_UNTIL * life)
         with self._lock:
             self._kept[provider] = kept
         return kept

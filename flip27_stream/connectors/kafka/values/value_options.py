@@ -123,7 +123,10 @@ def parse(options: Mapping[str, str]) -> ValueOptions:
                 f"Option '{option.name}' needs option 'value.format' to be {formats}; it is {kind.value}."
             )
     if fail_fast and CORRUPT_COLUMN.is_given(options):
-        raise OptionError("Option 'value.corrupt-column' needs option 'value.mode' to be permissive.")
+        raise OptionError(
+            "Option 'value.corrupt-column' needs option 'value.mode' to be permissive. "
+            "Set it so, or leave option 'value.corrupt-column' out."
+        )
     registry = registry_options.parse(options)
     if kind is ValueFormat.AVRO:
         _check_schema(options, registry)

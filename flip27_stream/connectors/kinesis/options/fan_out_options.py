@@ -131,7 +131,9 @@ def parse_fan_out(given: Mapping[str, str], streams: Sequence[str]) -> FanOutOpt
 
 def _named_by_us(given: Mapping[str, str], streams: Sequence[str]) -> tuple[tuple[str, str], ...]:
     if REGISTERED_CONSUMER_ID_TYPE.is_given(given):
-        raise OptionError("Option 'registeredConsumerIdType' needs option 'registeredConsumerId'.")
+        raise OptionError(
+            "Option 'registeredConsumerIdType' needs option 'registeredConsumerId'. Give both, or neither."
+        )
     name = f"{CONSUMER_NAME_PREFIX.require(given).strip()}{CONSUMER_NAME.require(given).strip()}"
     if not _NAME.fullmatch(name):
         raise CONSUMER_NAME.wrong(
@@ -142,7 +144,7 @@ def _named_by_us(given: Mapping[str, str], streams: Sequence[str]) -> tuple[tupl
 
 def _registered(given: Mapping[str, str], streams: Sequence[str]) -> tuple[tuple[str, str], ...]:
     if CONSUMER_NAME_PREFIX.is_given(given):
-        raise OptionError("Option 'consumerNamePrefix' needs option 'consumerName'.")
+        raise OptionError("Option 'consumerNamePrefix' needs option 'consumerName'. Give both, or neither.")
     if not REGISTERED_CONSUMER_ID_TYPE.is_given(given):
         raise OptionError(
             "Option 'registeredConsumerId' needs option 'registeredConsumerIdType'. Allowed: name, arn."

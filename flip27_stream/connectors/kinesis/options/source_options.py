@@ -139,7 +139,9 @@ def _connection(given: Given, streams: tuple[str, ...], *, by_arn: bool) -> Kine
     if (access is None) != (secret is None):
         raise OptionError("Options 'awsAccessKey' and 'awsSecretKey' belong together: set both, or neither.")
     if names.SESSION_TOKEN.is_given(given) and access is None:
-        raise OptionError("Option 'sessionToken' needs options 'awsAccessKey' and 'awsSecretKey'.")
+        raise OptionError(
+            "Option 'sessionToken' needs options 'awsAccessKey' and 'awsSecretKey'. Give all three, or none of them."
+        )
     for option in (names.ROLE_EXTERNAL_ID, names.ROLE_SESSION_NAME, names.STS_ENDPOINT):
         if option.is_given(given) and not names.ROLE_ARN.is_given(given):
             raise OptionError(f"Option '{option.name}' needs option 'roleArn', the role to assume.")

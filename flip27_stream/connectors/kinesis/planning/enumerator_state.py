@@ -175,5 +175,6 @@ def _ids(data: JsonValue) -> frozenset[str]:
 
 def _corrupt(data: JsonValue) -> CorruptCheckpointError:
     return CorruptCheckpointError(
-        f"A Kinesis enumerator state is stored as an object of start, streams, seen and cut, not as {data!r}."
+        "A Kinesis enumerator state must be an object with the fields 'start', 'streams', 'seen' and 'cut', but is "
+        f"{data!r}."
     )

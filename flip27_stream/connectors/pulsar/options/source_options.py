@@ -148,7 +148,8 @@ def _connection(given: Given) -> PulsarConnectionOptions:
     method, params = names.AUTH_PLUGIN.get(given), names.AUTH_PARAMS.get(given) or ""
     if params and method is None:
         raise OptionError(
-            "Option 'pulsar.client.authParams' needs option 'pulsar.client.authPluginClassName'."
+            "Option 'pulsar.client.authParams' needs option 'pulsar.client.authPluginClassName'. Give both, or "
+            "neither."
         )
     if method is not None:
         _check_params(method, params)
@@ -177,7 +178,8 @@ def _check_params(method: str, params: str) -> None:
     """Checks ``pulsar.client.authParams``. The errors have no part of the value, which is secret."""
     if not params:
         raise OptionError(
-            f"Option 'pulsar.client.authPluginClassName' ({method}) needs option 'pulsar.client.authParams'."
+            f"Option 'pulsar.client.authPluginClassName' ({method}) needs option 'pulsar.client.authParams'. "
+            "Give both, or neither."
         )
     is_json = params.lstrip().startswith("{") or method == "oauth2"
     if is_json and not isinstance(json_value(params), dict):

@@ -42,5 +42,5 @@ class PulsarEnumeratorStateSerializer(SimpleVersionedSerializer[PulsarEnumerator
                     frozenset(map(str, begun)), None if waiting is None else frozenset(map(str, waiting))
                 )
         raise CorruptCheckpointError(
-            f"A Pulsar enumerator state is stored as an object of begun and waiting, not as {data!r}."
+            f"A Pulsar enumerator state must be an object with the fields 'begun' and 'waiting', but is {data!r}."
         )

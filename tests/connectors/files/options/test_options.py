@@ -189,6 +189,12 @@ def test_parameters_of_a_store_are_refused_for_local_paths(format_: str) -> None
         parse_file_options(options)
 
 
+@pytest.mark.parametrize("name", ["main.sales.orders", "sales.orders", "`my-catalog`.sales.orders"])
+def test_the_name_of_a_table_in_a_catalog_is_no_path(name: str) -> None:
+    with pytest.raises(OptionError, match=r"table_location\(spark, "):
+        parse_file_options({"path": name, "files.format": "delta"})
+
+
 def test_a_delta_table_under_a_path_that_delta_rs_would_read_otherwise() -> None:
     """delta-rs decodes escapes in local paths. The log of one table would be read with the metadata of another."""
     with pytest.raises(OptionError, match="must have no escape such as %20: delta-rs decodes it"):

@@ -17,7 +17,7 @@ from kafka.protocol.sasl import (
     SaslHandshakeResponse,
 )
 
-from flip27_stream.connectors.kafka.sasl.sasl_credentials import SaslOptions
+from flip27_stream.connectors.kafka.sasl.sasl_credentials import PasswordCredentials
 from flip27_stream.connectors.kafka.security.security_options import SecurityOptions
 from flip27_stream.errors import AuthenticationError, ConnectorError
 from tests.connectors.kafka.support.fetch_server import (
@@ -35,7 +35,8 @@ from tests.connectors.kafka.support.fetch_server import (
 API_VERSIONS, FETCH = ApiVersionsRequest.API_KEY, FetchRequest.API_KEY
 HANDSHAKE, AUTHENTICATE = SaslHandshakeRequest.API_KEY, SaslAuthenticateRequest.API_KEY
 PLAIN = replace(
-    OPTIONS, security=SecurityOptions("SASL_PLAINTEXT", None, SaslOptions("PLAIN", "alice", "hush-hush"))
+    OPTIONS,
+    security=SecurityOptions("SASL_PLAINTEXT", None, PasswordCredentials("PLAIN", "alice", "hush-hush")),
 )
 TOKEN = b"alice\0alice\0hush-hush"
 

@@ -25,7 +25,7 @@ from flip27_stream.connectors.kafka.connections import diagnosis
 from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.fetching import fetcher, fetcher_pool
 from flip27_stream.connectors.kafka.planning.group_coordinator import GroupCoordinator
-from flip27_stream.connectors.kafka.sasl.sasl_credentials import SaslOptions
+from flip27_stream.connectors.kafka.sasl.sasl_credentials import PasswordCredentials
 from flip27_stream.connectors.kafka.security.security_options import SecurityOptions
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
 from flip27_stream.errors import AuthenticationError, ConnectorError, UnreachableError
@@ -283,7 +283,7 @@ def test_broker_that_closes_each_connection_after_a_response(monkeypatch: pytest
         assert [found.keys() for found in both] == [{FIRST}, {FIRST}]
 
 
-WITH_SASL = SecurityOptions("SASL_PLAINTEXT", sasl=SaslOptions("PLAIN", "user", "hush-hush"))
+WITH_SASL = SecurityOptions("SASL_PLAINTEXT", sasl=PasswordCredentials("PLAIN", "user", "hush-hush"))
 
 
 @pytest.mark.parametrize("request_", ["SaslHandshakeRequest", "SaslAuthenticateRequest"])

@@ -18,13 +18,13 @@ from flip27_stream.connectors.kafka.connections import diagnosis
 from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.connections.diagnosis import diagnose
 from flip27_stream.connectors.kafka.fetching.fetch_connection import FetchConnection
-from flip27_stream.connectors.kafka.sasl.sasl_credentials import SaslOptions
+from flip27_stream.connectors.kafka.sasl.sasl_credentials import PasswordCredentials
 from flip27_stream.connectors.kafka.security.security_options import SecurityOptions
 from flip27_stream.connectors.kafka.tls.ssl_options import SslOptions
 from flip27_stream.errors import AuthenticationError, ConnectorError, UnreachableError
 
 TLS = SecurityOptions("SSL", SslOptions())
-SCRAM = SecurityOptions("SASL_PLAINTEXT", None, SaslOptions("SCRAM-SHA-256", "alice", "hush-hush"))
+SCRAM = SecurityOptions("SASL_PLAINTEXT", None, PasswordCredentials("SCRAM-SHA-256", "alice", "hush-hush"))
 BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\n\r\n"
 
 

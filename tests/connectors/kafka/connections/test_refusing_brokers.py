@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flip27_stream.connectors.kafka.client.protocol import FetchFrom
-from flip27_stream.connectors.kafka.sasl.sasl_credentials import SaslOptions
+from flip27_stream.connectors.kafka.sasl.sasl_credentials import PasswordCredentials
 from flip27_stream.connectors.kafka.security.security_options import SecurityOptions
 from flip27_stream.errors import AuthenticationError
 from tests.connectors.kafka.support.fake_cluster import fake_cluster, make_certificate
@@ -27,7 +27,7 @@ from tests.connectors.kafka.support.fake_cluster_client import (
 
 def test_a_password_that_one_broker_refuses_is_an_error() -> None:
     """The error is that of Java's SaslAuthenticationException. It names the broker, and has no secret."""
-    sasl = SaslOptions("PLAIN", "alice", "hush-hush")
+    sasl = PasswordCredentials("PLAIN", "alice", "hush-hush")
     security = SecurityOptions("SASL_PLAINTEXT", None, sasl)
     with fake_cluster() as cluster, connected(cluster, security=security) as client:
         cluster.brokers[1].refuses = True

@@ -9,7 +9,7 @@ import pytest
 
 from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.fetching.fetch_connection import FetchConnection
-from flip27_stream.connectors.kafka.sasl.sasl_credentials import SaslOptions
+from flip27_stream.connectors.kafka.sasl.sasl_credentials import PasswordCredentials
 from flip27_stream.connectors.kafka.security.security_options import SecurityOptions
 from flip27_stream.connectors.kafka.tls.key_stores import StoreType, TrustStore
 from flip27_stream.connectors.kafka.tls.ssl_options import SslOptions
@@ -27,7 +27,10 @@ def trusting(broker: KafkaBroker) -> SslOptions:
 
 
 def connect(
-    broker: KafkaBroker, listener: SecureListener, sasl: SaslOptions | None, tls: SslOptions | None = None
+    broker: KafkaBroker,
+    listener: SecureListener,
+    sasl: PasswordCredentials | None,
+    tls: SslOptions | None = None,
 ) -> FetchConnection:
     tls = None if listener == "SASL_PLAINTEXT" else tls or trusting(broker)
     security = SecurityOptions(listener, tls, sasl)
@@ -40,7 +43,7 @@ def connect(
 def test_fetch_connections_authenticate_with_a_password(
     secure_broker: KafkaBroker, listener: SecureListener, mechanism: str
 ) -> None:
-    sasl = SaslOptions(mechanism, secure_broker.secure.user, secure_broker.secure.password)
+    sasl = PasswordCredentials(mechanism, secure_broker.secure.user, secure_broker.secure.password)
     with closing(connect(secure_broker, listener, sasl)) as connection:
         assert connection.is_usable
         assert answers(connection)
@@ -61,4 +64,4 @@ def test_a_fetch_connection_has_tls_without_a_password(secure_broker: KafkaBroke
 
 def test_a_mechanism_that_the_broker_does_not_offer_is_named(secure_broker: KafkaBroker) -> None:
     with pytest.raises(AuthenticationError, match=r"does not offer SASL/OAUTHBEARER; it offers .*PLAIN"):
-        connect(secure_broker, "SASL_PLAINTEXT", SaslOptions("OAUTHBEARER", "alice", "x"))
+        connect(secure_broker, "SASL_PLAINTEXT", PasswordCredentials("OAUTHBEARER", "alice", "x"))

@@ -15,15 +15,11 @@ from flip27_stream.connectors.kafka import KafkaSource
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
 from flip27_stream.errors import DataLossError, Flip27Error, OptionError
 from flip27_stream.testing import KafkaBroker
-from tests.connectors.kafka.support.kit import running, source
+from tests.connectors.kafka.support.kit import running, source, write_rows
 
 pytestmark = pytest.mark.jvm
 
 MakeTopic = Callable[..., str]
-
-
-def write(broker: KafkaBroker, topic: str, count: int, partition: int = 0) -> None:
-    broker.write(topic, [(partition, 1000 * i, None, b"%d" % i) for i in range(count)])
 
 
 def test_a_stream_ends_at_the_latest_offsets(broker: KafkaBroker, topic: MakeTopic) -> None:
@@ -31,11 +27,11 @@ def test_a_stream_ends_at_the_latest_offsets(broker: KafkaBroker, topic: MakeTop
     found later are not read.
     """
     name = topic()
-    write(broker, name, 5)
+    write_rows(broker, name, 5)
     bounded = {"startingOffsets": "earliest", "scan.bounded.mode": "latest-offset"}
     with running(source(broker, bounded, subscribePattern=f"{name}.*")) as query:
         assert [call.period_ms for call in query.context.calls] == [None]
-        write(broker, name, 3)
+        write_rows(broker, name, 3)
         assert query.move_to_ends() == {f"{name}-0": SplitRange(0, 5, final=True)}
         state = query.enumerator.snapshot_state()
         assert state.stopping_offsets == {TopicPartition(name, 0): 5}
@@ -56,7 +52,7 @@ def test_a_stream_waits_for_the_offsets_at_which_it_ends(broker: KafkaBroker, to
     is finished at once.
     """
     name = topic(2)
-    write(broker, name, 3)
+    write_rows(broker, name, 3)
     stops = "partition:0,offset:5;partition:1,offset:0"
     bounded = {"scan.bounded.mode": "specific-offsets", "scan.bounded.specific-offsets": stops}
     with running(source(broker, bounded, subscribe=name, startingOffsets="earliest")) as query:
@@ -64,7 +60,7 @@ def test_a_stream_waits_for_the_offsets_at_which_it_ends(broker: KafkaBroker, to
             f"{name}-0": SplitRange(0, 3),
             f"{name}-1": SplitRange(0, 0, final=True),
         }
-        write(broker, name, 9)
+        write_rows(broker, name, 9)
         ranges = query.move_to_ends()
         assert ranges[f"{name}-0"] == SplitRange(3, 5, final=True)
         ends = query.enumerator.describe_positions(query.enumerator.log_ends(ranges))
@@ -74,8 +70,8 @@ def test_a_stream_waits_for_the_offsets_at_which_it_ends(broker: KafkaBroker, to
 def test_sk_16_a_batch_read_goes_from_one_time_to_another(broker: KafkaBroker, topic: MakeTopic) -> None:
     """SK-16, KO-03: a partition without a record at or after the ending time is read to its end."""
     name = topic(2)
-    write(broker, name, 10)
-    write(broker, name, 3, partition=1)
+    write_rows(broker, name, 10)
+    write_rows(broker, name, 3, partition=1)
     options = {
         "kafka.bootstrap.servers": broker.bootstrap_servers,
         "subscribe": name,
@@ -92,10 +88,10 @@ def test_sk_16_a_batch_read_goes_from_one_time_to_another(broker: KafkaBroker, t
 def test_sk_12_latest_is_found_once(broker: KafkaBroker, topic: MakeTopic) -> None:
     """SK-12: records between the first discovery and the first plan are not lost."""
     name = topic()
-    write(broker, name, 2)
+    write_rows(broker, name, 2)
     offsets = json.dumps({name: {"0": -1}})
     with running(source(broker, subscribe=name, startingOffsets=offsets)) as query:
-        write(broker, name, 3)
+        write_rows(broker, name, 3)
         assert query.ranges() == {f"{name}-0": SplitRange(2, 5)}
 
 
@@ -111,7 +107,7 @@ def aged(broker: KafkaBroker) -> str:
     """A topic with records 4 to 6 in its first partition; 0 to 3 are deleted."""
     name = "aged-out"
     broker.create_topic(name)
-    write(broker, name, 7)
+    write_rows(broker, name, 7)
     with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
         admin.delete_records({ClientPartition(name, 0): 4})
     return name

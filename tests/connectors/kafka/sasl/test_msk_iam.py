@@ -87,6 +87,7 @@ def test_unsupported_options_are_named(given: dict[str, str], said: str) -> None
         (BROKER, "eu-west-1"),
         ("boot-x.c1.kafka-serverless.us-east-1.amazonaws.com", "us-east-1"),
         ("b-1.x.kafka.cn-north-1.amazonaws.com.cn", "cn-north-1"),
+        ("B-1.X.KAFKA.US-EAST-1.AMAZONAWS.COM", "us-east-1"),
     ],
 )
 def test_the_region_is_in_the_name_of_the_broker(

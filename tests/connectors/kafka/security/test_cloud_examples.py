@@ -11,7 +11,7 @@ from flip27_stream.connectors.kafka.options.source_options import parse_kafka_op
 from flip27_stream.connectors.kafka.sasl.msk_iam import MskIam
 from flip27_stream.connectors.kafka.sasl.msk_token import MskToken
 from flip27_stream.connectors.kafka.sasl.oauthbearer import OAuthBearer
-from flip27_stream.connectors.kafka.sasl.sasl_credentials import SaslOptions
+from flip27_stream.connectors.kafka.sasl.sasl_credentials import PasswordCredentials
 from flip27_stream.connectors.kafka.tokens.token_endpoint import TokenEndpoint
 from flip27_stream.errors import OptionError
 
@@ -140,7 +140,7 @@ def sasl(options: Options) -> object:
     ],
 )
 def test_examples_with_a_password_are_parsed(options: Options, username: str, password: str) -> None:
-    assert sasl(options) == SaslOptions("PLAIN", username, password)
+    assert sasl(options) == PasswordCredentials("PLAIN", username, password)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from flip27_stream.connectors.kafka.options.java_client_options import warn_without_effect
 from flip27_stream.connectors.kafka.options.source_options import parse_kafka_options
-from flip27_stream.connectors.kafka.sasl.sasl_credentials import SaslOptions
+from flip27_stream.connectors.kafka.sasl.sasl_credentials import PasswordCredentials
 from flip27_stream.connectors.kafka.security.security_options import SecurityOptions
 from flip27_stream.connectors.kafka.tls.key_stores import KeyStore, StoreType, TrustStore
 from flip27_stream.connectors.kafka.tls.ssl_options import SslOptions
@@ -38,14 +38,16 @@ def parse(settings: dict[str, str]) -> SecurityOptions:
         ({}, SecurityOptions()),
         ({"security.protocol": "plaintext"}, SecurityOptions()),
         (SSL, SecurityOptions("SSL", SslOptions())),
-        (SASL, SecurityOptions("SASL_SSL", SslOptions(), SaslOptions("PLAIN", "alice", "hush-hush"))),
+        (SASL, SecurityOptions("SASL_SSL", SslOptions(), PasswordCredentials("PLAIN", "alice", "hush-hush"))),
         (
             {
                 "security.protocol": "SASL_PLAINTEXT",
                 "sasl.mechanism": "SCRAM-SHA-512",
                 "sasl.jaas.config": SCRAM,
             },
-            SecurityOptions("SASL_PLAINTEXT", None, SaslOptions("SCRAM-SHA-512", "alice", "hush-hush")),
+            SecurityOptions(
+                "SASL_PLAINTEXT", None, PasswordCredentials("SCRAM-SHA-512", "alice", "hush-hush")
+            ),
         ),
         (
             {**SSL, "ssl.truststore.location": "/ca.jks", "ssl.truststore.password": "pw"},
@@ -76,7 +78,7 @@ def parse(settings: dict[str, str]) -> SecurityOptions:
                 **SASL,
                 "sasl.client.callback.handler.class": f"{MODULES}.authenticator.SaslClientCallbackHandler",
             },
-            SecurityOptions("SASL_SSL", SslOptions(), SaslOptions("PLAIN", "alice", "hush-hush")),
+            SecurityOptions("SASL_SSL", SslOptions(), PasswordCredentials("PLAIN", "alice", "hush-hush")),
         ),
         (
             {**SSL, "ssl.enabled.protocols": "TLSv1.2,TLSv1.1,TLSv1"},
@@ -151,7 +153,7 @@ def test_wrong_settings_are_refused(settings: dict[str, str], message: str) -> N
 )
 def test_jaas_texts_are_parsed_as_in_java(text: str, password: str) -> None:
     """JAAS texts have the quotes, escapes and comments of Java's ``StreamTokenizer``."""
-    assert parse({**SASL, "sasl.jaas.config": text}).sasl == SaslOptions("PLAIN", "u", password)
+    assert parse({**SASL, "sasl.jaas.config": text}).sasl == PasswordCredentials("PLAIN", "u", password)
 
 
 @pytest.mark.parametrize(
@@ -167,6 +169,11 @@ def test_jaas_texts_are_parsed_as_in_java(text: str, password: str) -> None:
         ),
         ('PlainLoginModule required username="u" password="hush-hush;', "cannot be parsed at character 49"),
         ('PlainLoginModule required username="u";', "must set username and password"),
+        (
+            'PlainLoginModule required username="u" password="x"hush-hush="y";',
+            "a word directly after a quote",
+        ),
+        ('hush-hush required username="u" password="x";', "names no known login module"),
         ('KerberosLoginModule required username="u" password="hush-hush";', "needs PlainLoginModule"),
         (
             'PlainLoginModule required username="u" password="hush-hush" tokenauth="true";',
@@ -183,7 +190,7 @@ def test_wrong_jaas_texts_are_refused(text: str, message: str) -> None:
 @pytest.mark.parametrize(("mechanism", "name"), [("PLAIN", b"a=b,c"), ("SCRAM-SHA-256", b"n=a=3Db=2Cc,r=")])
 def test_names_are_escaped_for_scram(mechanism: str, name: bytes) -> None:
     """RFC 5802: messages of SCRAM have commas and equals signs as separators, so names are escaped."""
-    assert name in SaslOptions(mechanism, "a=b,c", "hush-hush").exchange("there").auth_bytes()
+    assert name in PasswordCredentials(mechanism, "a=b,c", "hush-hush").exchange("there").auth_bytes()
 
 
 def test_no_secret_is_in_a_repr() -> None:
@@ -201,7 +208,7 @@ def test_no_secret_is_in_a_repr() -> None:
     assert "hush-hush" not in repr(options)
     assert "/ca.jks" in repr(options)
     assert options.connection.security.sasl is not None
-    assert options.connection.security.sasl == SaslOptions("PLAIN", "alice", "hush-hush")
+    assert options.connection.security.sasl == PasswordCredentials("PLAIN", "alice", "hush-hush")
 
 
 def test_settings_of_another_protocol_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:

@@ -243,6 +243,22 @@ def test_a_refused_token_is_forgotten() -> None:
     assert cache.token(provider).value == "3"
 
 
+@pytest.mark.parametrize("life_s", [None, -5.0])
+def test_a_token_for_one_connection_is_fetched_once_and_refused_once(life_s: float | None) -> None:
+    """A token has no known expiry, or has expired by this machine's clock, which may be ahead."""
+
+    class Opaque(Provider):
+        def fetch(self) -> Token:
+            return replace(super().fetch(), expires_at=None if life_s is None else self.clock[0] + life_s)
+
+    now = [1000.0]
+    cache, provider = TokenCache(lambda: now[0]), Opaque(now)
+    assert [cache.token(provider).value for _ in range(5)] == ["1", "2", "3", "4", "5"]
+    assert provider.given == 5
+    assert not [thread for thread in threading.enumerate() if thread.name == "flip27-token"]
+    assert not cache.refused(provider, "5")
+
+
 def test_a_token_that_several_brokers_refuse_at_once_is_renewed_once() -> None:
     """A revoked token is refused on all connections. Each of them may try again, and the new token is kept."""
     now = [1000.0]
