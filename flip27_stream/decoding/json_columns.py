@@ -15,6 +15,7 @@ from flip27_stream.decoding.datetime_text import INSTANT, LOCAL, dates, instants
 from flip27_stream.decoding.json_batches import check_utf8, has_odd_signs, one_a_line, parsed, plain_objects
 from flip27_stream.decoding.json_converters import utf_8
 from flip27_stream.decoding.json_documents import Number
+from flip27_stream.decoding.json_regular_lines import regular_columns
 from flip27_stream.decoding.json_rows import DecodedDocuments, JsonRows
 from flip27_stream.decoding.time_patterns import TimePattern
 
@@ -56,6 +57,7 @@ class JsonColumns:
         form = _Form.ISO_8601 if pattern is None else _Form.TEXT
         self._forms = {f.name: form for f in fields if f.type == INSTANT}
         self._parsed = self._to_parse()
+        self._are_regular = True
 
     def __reduce__(self) -> tuple[object, ...]:
         return _json_columns, (self._fields, self._pattern, self._rows.strict_utf8)
@@ -84,9 +86,18 @@ class JsonColumns:
 
     def decode_lines(self, lines: bytes, starts: npt.NDArray[np.int64]) -> Sequence[pa.Array] | None:
         """Returns the columns of the lines that begin at ``starts``, or ``None`` if :meth:`decode` must decode them."""
-        if not self._arrow_can or not len(starts) or not _are_objects(lines, starts) or has_odd_signs(lines):
+        if not self._arrow_can or not len(starts):
+            return None
+        ends = _last_signs(lines, starts)
+        if not _are_objects(lines, starts, ends):
             return None
         text = pa.py_buffer(lines)
+        columns = self._of_regular(lines, starts, ends) if self._are_regular else None
+        if columns is not None:
+            return columns
+        self._are_regular = False
+        if has_odd_signs(lines):
+            return None
         columns = self._at_once(text, len(starts))
         if columns is None and self._look_at_times(pa.array([lines.split(b"\n", 1)[0]])):
             columns = self._at_once(text, len(starts))
@@ -127,6 +138,19 @@ class JsonColumns:
         if not len(objects):
             return [pa.array([], field.type) for field in self._fields]
         return self._at_once(one_a_line(objects), len(objects))
+
+    def _of_regular(
+        self, lines: bytes, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
+    ) -> Sequence[pa.Array] | None:
+        """Returns the columns of lines that differ only in their values, or ``None`` if there are other lines."""
+        try:
+            check_utf8(pa.py_buffer(lines))
+            columns = regular_columns(lines, starts, ends, self._parsed)
+            if columns is None:
+                return None
+            return [self._converted(columns[i], field) for i, field in enumerate(self._fields)]
+        except pa.ArrowInvalid:
+            return None
 
     def _at_once(self, text: pa.Buffer, count: int) -> Sequence[pa.Array] | None:
         try:
@@ -194,11 +218,17 @@ def _json_columns(fields: pa.Schema, pattern: TimePattern | None, strict_utf8: b
     return JsonColumns(fields, pattern, strict_utf8=strict_utf8)
 
 
-def _are_objects(lines: bytes, starts: npt.NDArray[np.int64]) -> bool:
+def _last_signs(lines: bytes, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Returns the positions of the last sign of each line, before its line end."""
+    data = np.frombuffer(lines, np.uint8)
+    ends: npt.NDArray[np.int64] = np.append(starts[1:] - 1, len(data) - (data[-1] == _BREAK)) - 1
+    ends -= data[ends] == _RETURN
+    return ends
+
+
+def _are_objects(lines: bytes, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> bool:
     """Returns whether every line begins and ends like an object."""
     data = np.frombuffer(lines, np.uint8)
-    ends = np.append(starts[1:] - 1, len(data) - (data[-1] == _BREAK)) - 1
-    ends -= data[ends] == _RETURN
     return bool(np.all(data[starts] == _OPENING) and np.all(data[ends] == _CLOSING))
 
 
