@@ -39,6 +39,7 @@ from flip27_stream.connectors.files.lines.line_blocks import (
     bounded,
     count_lines,
     is_blank,
+    keep_freed_memory,
     line_end,
     line_start,
     starts_of_lines,
@@ -130,6 +131,7 @@ class LineFormat(FileFormat):
     def _read(
         self, file: pa.NativeFile, path: str, start: int, end: int, schema: pa.Schema
     ) -> Iterator[Records | MalformedRecord]:
+        keep_freed_memory()
         decoder = self._decoder(file, path, schema)
         for block in self._blocks(file, path, start, end):
             yield from self._decoded(decoder, block, path)
