@@ -8,18 +8,22 @@ from collections.abc import Iterator
 from datetime import datetime
 
 import fastavro
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.json as pj
 
 from benchmarks.layers.pair import SHARE, compared
 from benchmarks.support.backlog import START_MS, json_values
 from benchmarks.support.environment import Environment
 from benchmarks.support.results import Result
 from benchmarks.support.turns import Pairs, speeds
+from flip27_stream.connectors.files.lines.line_blocks import starts_of_lines
 from flip27_stream.connectors.kafka.values.avro_walk import RecordWalk
 from flip27_stream.connectors.kafka.values.value_avro import AvroDecoder
 from flip27_stream.decoding.datetime_text import INSTANT, instants
 from flip27_stream.decoding.json_columns import JsonColumns
+from flip27_stream.decoding.json_regular_lines import regular_columns
 
 _FIELDS = pa.schema(
     [
@@ -43,6 +47,7 @@ def measure(environment: Environment) -> Iterator[Result]:
     count = environment.sizes.records // SHARE
     values = json_values(count, 1)
     yield _json(environment, values)
+    yield _lines(environment, values)
     yield from _avro(environment, [json.loads(value) for value in values.to_pylist()])
     yield _times(environment, count)
 
@@ -56,6 +61,26 @@ def _json(environment: Environment, values: pa.BinaryArray) -> Result:
 
     taken = compared(environment, len(values), beside, lambda: len(decoder.decode(values).columns[0]))
     return _result("JSON of six fields into columns, beside Python's json", values, taken)
+
+
+def _lines(environment: Environment, values: pa.BinaryArray) -> Result:
+    """Measures the decoding of lines of JSON that differ only in their values."""
+    lines = b"\n".join(values.to_pylist())
+    starts = starts_of_lines(lines)
+    ends = np.append(starts[1:] - 1, len(lines)) - 1
+    options = pj.ParseOptions(explicit_schema=_FIELDS, unexpected_field_behavior="ignore")
+    whole = pj.ReadOptions(use_threads=False, block_size=len(lines) + 1)
+
+    def beside() -> int:
+        return int(pj.read_json(pa.BufferReader(lines), whole, options).num_rows)
+
+    def ours() -> int:
+        columns = regular_columns(lines, starts, ends, _FIELDS)
+        assert columns is not None
+        return len(columns[0])
+
+    taken = compared(environment, len(values), beside, ours)
+    return _result("lines of JSON that differ only in their values, beside Arrow's parser", values, taken)
 
 
 def _avro(environment: Environment, records: list[dict[str, object]]) -> Iterator[Result]:

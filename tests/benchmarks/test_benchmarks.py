@@ -137,7 +137,7 @@ def test_benchmarks_of_planning_run_without_a_broker() -> None:
 
 
 def test_layers_are_measured_without_a_broker() -> None:
-    assert len(_run(layers.measure_without_broker, Environment(TINY))) == 15
+    assert len(_run(layers.measure_without_broker, Environment(TINY))) == 16
 
 
 @pytest.mark.jvm
@@ -152,7 +152,7 @@ def test_layers_are_measured_without_a_broker() -> None:
         pytest.param(with_broker.measure, 3, id="planning"),
         pytest.param(memory.measure, 12, id="memory"),
         pytest.param(files.measure, 21, id="files"),
-        pytest.param(layers.measure, 18, id="layers"),
+        pytest.param(layers.measure, 19, id="layers"),
     ],
 )
 def test_each_benchmark_has_its_figures(measure: Measure, lines: int, environment: Environment) -> None:
