@@ -38,9 +38,15 @@ def field_types(schema: Any) -> dict[str, pa.DataType | None]:
 
     Unions of several types, durations, times of day, UUIDs and recursive types are not supported.
     """
+    named = named_types(schema)
+    return {field["name"]: _arrow_type(field["type"], named, ()) for field in schema["fields"]}
+
+
+def named_types(schema: Any) -> dict[str, Any]:
+    """Returns the definitions of the named types in a parsed schema, by their full names."""
     named: dict[str, Any] = {}
     _collect(schema, named)
-    return {field["name"]: _arrow_type(field["type"], named, ()) for field in schema["fields"]}
+    return named
 
 
 def fits(wanted: pa.DataType, written: pa.DataType) -> bool:
@@ -54,29 +60,6 @@ def fits(wanted: pa.DataType, written: pa.DataType) -> bool:
     if pa.types.is_map(wanted) and pa.types.is_map(written):
         return wanted.key_type == pa.string() and fits(wanted.item_type, written.item_type)
     return wanted == written or (written, wanted) in _WIDER
-
-
-def same_meaning(read: pa.DataType | None, written: pa.DataType | None) -> bool:
-    """Returns whether numbers written as one type mean the same when they are read as the other.
-
-    Avro's rules of resolution do not look at logical types, so milliseconds would be read as microseconds.
-
-    Args:
-        read: The type of a field in the reader's schema; ``None`` if it is not supported.
-        written: The type of that field in the writer's schema; ``None`` if it is not supported.
-    """
-    if read is None or written is None:
-        return True
-    if pa.types.is_struct(read) and pa.types.is_struct(written):
-        common = {f.name for f in read} & {f.name for f in written}
-        return all(same_meaning(read.field(name).type, written.field(name).type) for name in common)
-    if pa.types.is_list(read) and pa.types.is_list(written):
-        return same_meaning(read.value_type, written.value_type)
-    if pa.types.is_map(read) and pa.types.is_map(written):
-        return same_meaning(read.item_type, written.item_type)
-    if pa.types.is_decimal(read) and pa.types.is_decimal(written):
-        return bool(read.scale == written.scale and read.precision >= written.precision)
-    return not (pa.types.is_temporal(read) and pa.types.is_temporal(written)) or read == written
 
 
 def as_written(wanted: pa.DataType, written: pa.DataType) -> pa.DataType:

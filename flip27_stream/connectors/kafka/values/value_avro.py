@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from fastavro.read import SchemaResolutionError
 
+from flip27_stream.connectors.kafka.values.avro_resolution import check_meaning
 from flip27_stream.connectors.kafka.values.avro_schema import with_read_defaults, writer_schema
-from flip27_stream.connectors.kafka.values.avro_types import as_written, field_types, fits, same_meaning
+from flip27_stream.connectors.kafka.values.avro_types import as_written, field_types, fits
 from flip27_stream.connectors.kafka.values.avro_walk import RecordWalk
 from flip27_stream.connectors.kafka.values.value_decoder import DecodedValues, ValueDecoder, ValueFormat
 from flip27_stream.errors import OptionError, listed, shortened
@@ -73,7 +74,7 @@ class AvroDecoder(ValueDecoder):
                     f"'{resolved['name']}'. Its fields: {listed(kinds, field.name)}."
                 )
         if reader is not None:
-            _check_meaning(resolved["fields"], written, field_types(parsed))
+            check_meaning(parsed, resolved)
         self._schema = _guarded(copy.deepcopy(parsed))
         self._walk = RecordWalk(parsed)
         self._wanted = pa.struct([(field.name, field.type) for field in fields])
@@ -159,20 +160,6 @@ class AvroDecoder(ValueDecoder):
         if len(value) < _FRAME or value[0]:
             raise ValueError("the value does not begin with a zero byte and a schema id")
         return _FRAME
-
-
-def _check_meaning(
-    fields: Sequence[Mapping[str, Any]],
-    read: Mapping[str, pa.DataType | None],
-    written: Mapping[str, pa.DataType | None],
-) -> None:
-    for field in fields:
-        name = next((name for name in (field["name"], *field.get("aliases", ())) if name in written), None)
-        if name is not None and not same_meaning(read[field["name"]], written[name]):
-            raise ValueError(
-                f"field '{name}' is {written[name]} in the writer's schema and {read[field['name']]} in the reader's "
-                "schema"
-            )
 
 
 def _guarded(schema: Any) -> Any:
