@@ -6,11 +6,12 @@ import json
 import struct
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 import fastavro
 from fastavro.schema import SchemaParseException
 
+from flip27_stream.connectors.kafka.values.avro_types import named_types
 from flip27_stream.errors import OptionError, shortened
 
 _UNPARSABLE = (
@@ -25,6 +26,23 @@ _UNPARSABLE = (
     struct.error,
 )
 """The exceptions that fastavro raises for a text that is not a schema."""
+_JSON_TYPES: Final[Mapping[str, Sequence[type]]] = {
+    "null": (type(None),),
+    "boolean": (bool,),
+    "int": (int,),
+    "long": (int,),
+    "float": (int, float, str),
+    "double": (int, float, str),
+    "string": (str,),
+    "enum": (str,),
+    "bytes": (str,),
+    "fixed": (str,),
+    "array": (list,),
+    "map": (dict,),
+    "record": (dict,),
+    "error": (dict,),
+}
+"""The types of defaults in the JSON of a schema. Text is for the numbers that JSON lacks: NaN and infinities."""
 
 
 def writer_schema(text: str, option: str = "value.avro.schema") -> Any:
@@ -88,23 +106,75 @@ def _inlined(schema: Any, named: Mapping[str, Any], seen: set[str]) -> Any:
 
 
 def with_read_defaults(schema: Any) -> Any:
-    """Returns a parsed schema of a record in which the defaults of bytes and decimals are values of these types.
+    """Returns a parsed schema in which the defaults of all fields are values of the types of these fields.
 
-    In the JSON of a schema they are texts. Defaults inside of records, arrays and maps are not changed. ``schema`` is
-    changed in place.
+    In the JSON of a schema, bytes and decimals are texts. ``schema`` is changed in place.
+
+    Raises:
+        ValueError: A default is not a value of the type of its field.
     """
-    for field in schema["fields"]:
-        kind = field["type"][0] if isinstance(field["type"], list) else field["type"]
-        is_bytes = (kind["type"] if isinstance(kind, dict) else kind) in ("bytes", "fixed")
-        if is_bytes and isinstance(field.get("default"), str):
-            data = field["default"].encode("iso-8859-1")
-            field["default"] = _decimal(data, kind) if _is_decimal(kind) else data
+    named = named_types(schema)
+    records = [kind for kind in named.values() if "fields" in kind]
+    fields = [field for kind in records for field in kind["fields"] if "default" in field]
+    try:
+        made = [_values(field["default"], field["type"], named) for field in fields]
+    except RecursionError:
+        raise ValueError("the default of a field contains itself") from None
+    # Defaults of records contain those of their fields, so none is replaced before all have been read.
+    for field, values in zip(fields, made, strict=True):
+        if not values:
+            text = shortened(json.dumps(field["default"]))
+            raise ValueError(
+                f"field '{field['name']}' of the reader's schema has a default of another type: {text}"
+            )
+        field["default"] = values[0]
     return schema
 
 
-def _is_decimal(kind: Any) -> bool:
-    return isinstance(kind, dict) and kind.get("logicalType") == "decimal"
+def _values(default: Any, schema: Any, named: Mapping[str, Any]) -> list[Any]:
+    """Returns a default as the only value of a list, which is empty if the default is not a value of the type."""
+    try:
+        return [_value(default, schema, named)]
+    except (LookupError, TypeError, ValueError):
+        return []
 
 
-def _decimal(data: bytes, kind: Mapping[str, Any]) -> Decimal:
-    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-kind.get("scale", 0))
+def _value(default: Any, schema: Any, named: Mapping[str, Any]) -> Any:
+    """Returns a default as a value of a type. Raises one of several exceptions if it is not a value of it."""
+    if isinstance(schema, list):
+        first, *_ = [value for member in schema for value in _values(default, member, named)]
+        return first
+    if isinstance(schema, str) and schema in named:
+        return _value(default, named[schema], named)
+    kind = schema["type"] if isinstance(schema, dict) else schema
+    if not isinstance(kind, str) or kind in named:
+        return _value(default, kind, named)
+    if type(default) not in _JSON_TYPES[kind]:
+        raise TypeError
+    if kind in ("bytes", "fixed"):
+        return _bytes(default, schema)
+    if kind in ("float", "double"):
+        return float(default)
+    if kind == "array":
+        return [_value(item, schema["items"], named) for item in default]
+    if kind == "map":
+        return {key: _value(item, schema["values"], named) for key, item in default.items()}
+    if kind in ("record", "error"):
+        given = {
+            field["name"]: field["default"] for field in schema["fields"] if "default" in field
+        } | default
+        return {f["name"]: _value(given[f["name"]], f["type"], named) for f in schema["fields"]}
+    return default
+
+
+def _bytes(text: str, schema: Any) -> bytes | Decimal:
+    """Returns the bytes or the decimal of a text, whose characters are the bytes."""
+    data = text.encode("iso-8859-1")
+    if not isinstance(schema, dict):
+        return data
+    if len(data) != schema.get("size", len(data)):
+        raise ValueError
+    if schema.get("logicalType") != "decimal":
+        return data
+    # Made of a text, because arithmetic of decimals would round it to 28 digits.
+    return Decimal(f"{int.from_bytes(data, 'big', signed=True)}E-{schema.get('scale', 0)}")

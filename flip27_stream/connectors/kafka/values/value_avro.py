@@ -54,7 +54,7 @@ class AvroDecoder(ValueDecoder):
 
     Raises:
         OptionError: A column is not a field of the record, or has another type.
-        ValueError: A field of the reader's schema has another meaning in the writer's schema.
+        ValueError: A field of the reader's schema has another meaning in the writer's schema, or a wrong default.
     """
 
     format = ValueFormat.AVRO

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timezone
+from decimal import Decimal
 from io import BytesIO
 from typing import Any
 
@@ -32,7 +34,7 @@ def read(writer: Any, reader: Any, wanted: pa.DataType, value: Any) -> Any:
         record(*kind) if isinstance(kind, tuple) else record(of("a", kind)) for kind in (writer, reader)
     ]
     data = BytesIO()
-    fastavro.schemaless_writer(data, schemas[0], {"a": value})
+    fastavro.schemaless_writer(data, schemas[0], {"a": value, "b": 0})
     fields = pa.schema([("a", wanted)])
     decoder = AvroDecoder(fields, json.dumps(schemas[0]), False, json.dumps(schemas[1]))
     found = decoder.decode(pa.array([data.getvalue()]))
@@ -84,3 +86,76 @@ def test_a_type_of_the_union_that_is_never_read_may_have_another_unit() -> None:
         writer, inner(of("t", MICROS)), pa.struct([("t", pa.timestamp("us", tz="UTC"))]), ("S", {"t": 7})
     )
     assert found["t"].microsecond == 7
+
+
+def decimal(precision: int, scale: int, **more: Any) -> dict[str, Any]:
+    return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale} | more
+
+
+PAIR = {"type": "fixed", "name": "Pair", "size": 2}
+BINARY = pa.binary()
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "wanted", "expected"),
+    [
+        (
+            record(of("x", "int"), of("b", "bytes"), name="S"),
+            {"x": 1, "b": "\u00ff"},
+            pa.struct([("b", BINARY)]),
+            {"b": b"\xff"},
+        ),
+        (
+            record(of("b", "bytes", default="\u00ff"), name="S"),
+            {},
+            pa.struct([("b", BINARY)]),
+            {"b": b"\xff"},
+        ),
+        ({"type": "array", "items": "bytes"}, ["\u00ff"], pa.list_(BINARY), [b"\xff"]),
+        (
+            {"type": "map", "values": PAIR},
+            {"k": "\u00ff\u0001"},
+            pa.map_(pa.string(), BINARY),
+            [("k", b"\xff\x01")],
+        ),
+        (
+            {"type": "array", "items": decimal(4, 2)},
+            ["\u0001"],
+            pa.list_(pa.decimal128(4, 2)),
+            [Decimal("0.01")],
+        ),
+        (decimal(38, 2), "\u0001" * 13, pa.decimal128(38, 2), Decimal("795388611907908644076362795.53")),
+        (["null", "bytes"], "\u00ff", BINARY, b"\xff"),
+        ("double", "-Infinity", pa.float64(), float("-inf")),
+        (["null", MICROS], 0, pa.timestamp("us", tz="UTC"), datetime(1970, 1, 1, tzinfo=timezone.utc)),
+    ],
+    ids=["record", "empty record", "array", "map", "decimal", "29 digits", "union", "infinity", "time"],
+)
+def test_a_default_is_a_value_of_its_type(
+    kind: Any, default: Any, wanted: pa.DataType, expected: Any
+) -> None:
+    assert read((of("b", "int"),), (of("a", kind, default=default),), wanted, None) == expected
+
+
+def test_a_default_of_a_type_that_was_defined_earlier() -> None:
+    reader = (of("c", ["null", PAIR], default=None), of("a", "Pair", default="\u00ff\u0001"))
+    assert read((of("b", "int"),), reader, BINARY, None) == b"\xff\x01"
+
+
+def test_a_default_of_a_field_of_a_record_that_was_written() -> None:
+    reader = inner(of("t", "int")) | {"fields": [of("t", "int"), of("b", "bytes", default="\u00ff")]}
+    found = read(inner(of("t", "int")), reader, pa.struct([("t", pa.int32()), ("b", BINARY)]), {"t": 3})
+    assert found == {"t": 3, "b": b"\xff"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "default"),
+    [("bytes", "\u4e2d"), (PAIR, "\u00ff"), (inner(of("t", "int")), {}), (["null", MILLIS], "now")],
+    ids=["character", "size", "field", "text"],
+)
+def test_a_default_of_another_type_is_refused(kind: Any, default: Any) -> None:
+    reader = record(of("b", "int"), of("a", kind, default=default))
+    with pytest.raises(ValueError, match="field 'a' of the reader's schema has a default"):
+        AvroDecoder(
+            pa.schema([("b", pa.int32())]), json.dumps(record(of("b", "int"))), False, json.dumps(reader)
+        )
