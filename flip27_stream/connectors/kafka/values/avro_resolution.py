@@ -7,25 +7,28 @@ from typing import Any, Final
 
 from flip27_stream.connectors.kafka.values.avro_types import named_types
 
+_INNER: Final = {"array": "items", "map": "values"}
+_LOGICAL: Final = ("logicalType", "precision", "scale")
 _TIMES: Final = frozenset(
     {"int-date", "int-time-millis", "long-time-micros"}
     | {f"long-{zone}timestamp-{unit}s" for zone in ("", "local-") for unit in ("milli", "micro", "nano")}
 )
 
 
-def check_meaning(written: Any, read: Any) -> None:
-    """Checks that numbers mean the same in the reader's schema as in the writer's.
+def with_read_decimals(written: Any, read: Any) -> Any:
+    """Returns the writer's schema with the decimals of the reader's schema.
 
-    Avro's rules of resolution do not look at logical types, so milliseconds would be read as microseconds.
+    Avro's rules of resolution do not look at logical types. So bytes are read as the decimals of the reader, which
+    fastavro does not do; and milliseconds would be read as microseconds, which is refused.
 
     Args:
-        written: The writer's schema, parsed by fastavro.
+        written: The writer's schema, parsed by fastavro. It is changed in place.
         read: The reader's schema, parsed by fastavro.
 
     Raises:
         ValueError: A time or a decimal has another unit or scale in the other schema.
     """
-    _Resolution(written, read).check(written, read, "")
+    return _Resolution(written, read).resolved(written, read, "")
 
 
 class _Resolution:
@@ -35,29 +38,31 @@ class _Resolution:
         self._written, self._read = named_types(written), named_types(read)
         self._done: set[tuple[str, str]] = set()
 
-    def check(self, written: Any, read: Any, path: str) -> None:
-        if isinstance(written, dict) and not isinstance(written["type"], str):
-            written = written["type"]
+    def resolved(self, written: Any, read: Any, path: str) -> Any:
         if isinstance(written, list):
-            for member in written:
-                self.check(member, read, path)
-            return
+            return [self.resolved(member, read, path) for member in written]
+        if isinstance(written, dict) and not isinstance(written["type"], str):
+            return self.resolved(written["type"], read, path)
         theirs, ours = _definition(written, self._written), _definition(read, self._read)
         # No column has a union of several types.
         if theirs is None or ours is None:
-            return
+            return written
         if theirs["type"] == ours["type"] == "record":
-            self._check_fields(theirs, ours, path)
-        elif theirs["type"] == ours["type"] == "array":
-            self.check(theirs["items"], ours["items"], path)
-        elif theirs["type"] == ours["type"] == "map":
-            self.check(theirs["values"], ours["values"], path)
+            self._resolve_fields(theirs, ours, path)
+        elif theirs["type"] == ours["type"] in _INNER:
+            inner = _INNER[theirs["type"]]
+            theirs[inner] = self.resolved(theirs[inner], ours[inner], path)
         elif not _same_meaning(theirs, ours):
             raise ValueError(
                 f"field '{path}' is {_name(theirs)} in the writer's schema and {_name(ours)} in the reader's schema"
             )
+        elif theirs["type"] == ours["type"] in ("bytes", "fixed"):
+            # A copy, because a fixed type may be read as a decimal in one field and as bytes in another.
+            plain = {key: value for key, value in theirs.items() if key not in _LOGICAL}
+            return plain | {key: ours[key] for key in _LOGICAL if key in ours}
+        return written
 
-    def _check_fields(self, theirs: Mapping[str, Any], ours: Mapping[str, Any], path: str) -> None:
+    def _resolve_fields(self, theirs: Mapping[str, Any], ours: Mapping[str, Any], path: str) -> None:
         names = theirs["name"], ours["name"]
         if names in self._done or not _is_named_as(theirs, ours):
             return
@@ -67,7 +72,8 @@ class _Resolution:
         for field in theirs["fields"]:
             name = field["name"]
             if name in found:
-                self.check(field["type"], found[name]["type"], f"{path}.{name}" if path else name)
+                inner = f"{path}.{name}" if path else name
+                field["type"] = self.resolved(field["type"], found[name]["type"], inner)
 
 
 def _definition(schema: Any, named: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from fastavro.read import SchemaResolutionError
 
-from flip27_stream.connectors.kafka.values.avro_resolution import check_meaning
+from flip27_stream.connectors.kafka.values.avro_resolution import with_read_decimals
 from flip27_stream.connectors.kafka.values.avro_schema import with_read_defaults, writer_schema
 from flip27_stream.connectors.kafka.values.avro_types import as_written, field_types, fits
 from flip27_stream.connectors.kafka.values.avro_walk import RecordWalk
@@ -73,9 +73,8 @@ class AvroDecoder(ValueDecoder):
                     f"Column '{field.name}' of the schema, {field.type}, is not a field of the Avro record "
                     f"'{resolved['name']}'. Its fields: {listed(kinds, field.name)}."
                 )
-        if reader is not None:
-            check_meaning(parsed, resolved)
-        self._schema = _guarded(copy.deepcopy(parsed))
+        used = copy.deepcopy(parsed)
+        self._schema = _guarded(used if reader is None else with_read_decimals(used, resolved))
         self._walk = RecordWalk(parsed)
         self._wanted = pa.struct([(field.name, field.type) for field in fields])
         self._written = pa.struct([(f.name, as_written(f.type, written[f.name])) for f in fields])

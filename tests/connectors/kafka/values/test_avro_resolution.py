@@ -17,7 +17,11 @@ from flip27_stream.connectors.kafka.values.value_avro import AvroDecoder
 MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
 MICROS = {"type": "long", "logicalType": "timestamp-micros"}
 NANOS = {"type": "long", "logicalType": "timestamp-nanos"}
+PAIR = {"type": "fixed", "name": "Pair", "size": 2}
+CENTS = {"logicalType": "decimal", "precision": 4, "scale": 2}
 TIME = pa.timestamp("us", tz="UTC")
+BINARY = pa.binary()
+MONEY = pa.decimal128(5, 2)
 
 
 def record(*fields: dict[str, Any], name: str = "r") -> dict[str, Any]:
@@ -28,22 +32,30 @@ def of(name: str, kind: Any, **more: Any) -> dict[str, Any]:
     return {"name": name, "type": kind, **more}
 
 
+def decoder(writer: Any, reader: Any, wanted: pa.DataType) -> AvroDecoder:
+    """Returns a decoder of field ``a``; ``writer`` and ``reader`` are the schemas of records."""
+    return AvroDecoder(pa.schema([("a", wanted)]), json.dumps(writer), False, json.dumps(reader))
+
+
 def read(writer: Any, reader: Any, wanted: pa.DataType, value: Any) -> Any:
-    """Returns what is read of a value; ``writer`` and ``reader`` are the type of field ``a``, or all fields."""
-    schemas = [
+    """Returns what is read of a value of field ``a``; ``writer`` and ``reader`` are its type, or all fields."""
+    theirs, ours = (
         record(*kind) if isinstance(kind, tuple) else record(of("a", kind)) for kind in (writer, reader)
-    ]
+    )
     data = BytesIO()
-    fastavro.schemaless_writer(data, schemas[0], {"a": value, "b": 0})
-    fields = pa.schema([("a", wanted)])
-    decoder = AvroDecoder(fields, json.dumps(schemas[0]), False, json.dumps(schemas[1]))
-    found = decoder.decode(pa.array([data.getvalue()]))
-    assert found.bad is None, decoder.explain(data.getvalue())
+    fastavro.schemaless_writer(data, theirs, {"a": value, "b": b"\x00\x01"})
+    decoding = decoder(theirs, ours, wanted)
+    found = decoding.decode(pa.array([data.getvalue()]))
+    assert found.bad is None, decoding.explain(data.getvalue())
     return found.columns[0].to_pylist()[0]
 
 
 def inner(field: dict[str, Any], name: str = "S") -> dict[str, Any]:
     return record(field, name=name)
+
+
+def decimal(precision: int, scale: int) -> dict[str, Any]:
+    return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
 
 
 @pytest.mark.parametrize(
@@ -74,26 +86,15 @@ def inner(field: dict[str, Any], name: str = "S") -> dict[str, Any]:
     ids=["union", "null", "nanoseconds", "alias", "array", "map"],
 )
 def test_a_time_of_another_unit_is_refused(writer: Any, reader: Any, wanted: pa.DataType, why: str) -> None:
-    fields = pa.schema([("a", wanted)])
     with pytest.raises(ValueError, match=why):
-        AvroDecoder(fields, json.dumps(record(of("a", writer))), False, json.dumps(record(of("a", reader))))
+        decoder(record(of("a", writer)), record(of("a", reader)), wanted)
 
 
 def test_a_type_of_the_union_that_is_never_read_may_have_another_unit() -> None:
     """No ``Other`` is read as an ``S``, so its unit does not matter."""
     writer = [inner(of("t", MILLIS), name="Other"), inner(of("t", MICROS))]
-    found = read(
-        writer, inner(of("t", MICROS)), pa.struct([("t", pa.timestamp("us", tz="UTC"))]), ("S", {"t": 7})
-    )
+    found = read(writer, inner(of("t", MICROS)), pa.struct([("t", TIME)]), ("S", {"t": 7}))
     assert found["t"].microsecond == 7
-
-
-def decimal(precision: int, scale: int, **more: Any) -> dict[str, Any]:
-    return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale} | more
-
-
-PAIR = {"type": "fixed", "name": "Pair", "size": 2}
-BINARY = pa.binary()
 
 
 @pytest.mark.parametrize(
@@ -127,19 +128,19 @@ BINARY = pa.binary()
         (decimal(38, 2), "\u0001" * 13, pa.decimal128(38, 2), Decimal("795388611907908644076362795.53")),
         (["null", "bytes"], "\u00ff", BINARY, b"\xff"),
         ("double", "-Infinity", pa.float64(), float("-inf")),
-        (["null", MICROS], 0, pa.timestamp("us", tz="UTC"), datetime(1970, 1, 1, tzinfo=timezone.utc)),
+        (["null", MICROS], 0, TIME, datetime(1970, 1, 1, tzinfo=timezone.utc)),
     ],
     ids=["record", "empty record", "array", "map", "decimal", "29 digits", "union", "infinity", "time"],
 )
 def test_a_default_is_a_value_of_its_type(
     kind: Any, default: Any, wanted: pa.DataType, expected: Any
 ) -> None:
-    assert read((of("b", "int"),), (of("a", kind, default=default),), wanted, None) == expected
+    assert read((of("b", "bytes"),), (of("a", kind, default=default),), wanted, None) == expected
 
 
 def test_a_default_of_a_type_that_was_defined_earlier() -> None:
     reader = (of("c", ["null", PAIR], default=None), of("a", "Pair", default="\u00ff\u0001"))
-    assert read((of("b", "int"),), reader, BINARY, None) == b"\xff\x01"
+    assert read((of("b", "bytes"),), reader, BINARY, None) == b"\xff\x01"
 
 
 def test_a_default_of_a_field_of_a_record_that_was_written() -> None:
@@ -149,13 +150,68 @@ def test_a_default_of_a_field_of_a_record_that_was_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "default"),
-    [("bytes", "\u4e2d"), (PAIR, "\u00ff"), (inner(of("t", "int")), {}), (["null", MILLIS], "now")],
+    ("kind", "default", "wanted"),
+    [
+        ("bytes", "\u4e2d", BINARY),
+        (PAIR, "\u00ff", BINARY),
+        (inner(of("t", "int")), {}, pa.struct([("t", pa.int32())])),
+        (["null", MILLIS], "now", TIME),
+    ],
     ids=["character", "size", "field", "text"],
 )
-def test_a_default_of_another_type_is_refused(kind: Any, default: Any) -> None:
-    reader = record(of("b", "int"), of("a", kind, default=default))
+def test_a_default_of_another_type_is_refused(kind: Any, default: Any, wanted: pa.DataType) -> None:
     with pytest.raises(ValueError, match="field 'a' of the reader's schema has a default"):
-        AvroDecoder(
-            pa.schema([("b", pa.int32())]), json.dumps(record(of("b", "int"))), False, json.dumps(reader)
-        )
+        decoder(record(of("b", "int")), record(of("a", kind, default=default)), wanted)
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader", "wanted", "value", "expected"),
+    [
+        ("bytes", decimal(5, 2), MONEY, b"\x7b", Decimal("1.23")),
+        (decimal(5, 2), "bytes", BINARY, Decimal("1.23"), b"\x7b"),
+        (decimal(5, 2), decimal(8, 2), pa.decimal128(8, 2), Decimal("1.23"), Decimal("1.23")),
+        (["null", "int", "bytes"], ["null", decimal(5, 2)], MONEY, b"\x7b", Decimal("1.23")),
+        (
+            {"type": "array", "items": "bytes"},
+            {"type": "array", "items": decimal(5, 2)},
+            pa.list_(MONEY),
+            [b"\x7b"],
+            [Decimal("1.23")],
+        ),
+        (
+            {"type": "map", "values": decimal(5, 2)},
+            {"type": "map", "values": "bytes"},
+            pa.map_(pa.string(), BINARY),
+            {"k": Decimal("1.23")},
+            [("k", b"\x7b")],
+        ),
+        (
+            inner(of("t", "bytes")),
+            inner(of("u", ["null", decimal(5, 2)], aliases=["t"])),
+            pa.struct([("u", MONEY)]),
+            {"t": b"\x7b"},
+            {"u": Decimal("1.23")},
+        ),
+        (PAIR, PAIR | CENTS, pa.decimal128(4, 2), b"\x01\x00", Decimal("2.56")),
+        (PAIR | CENTS, PAIR, BINARY, Decimal("2.56"), b"\x01\x00"),
+    ],
+    ids=["bytes", "decimal", "wider", "union", "array", "map", "record", "fixed", "fixed decimal"],
+)
+def test_bytes_are_read_with_the_decimals_of_the_reader(
+    writer: Any, reader: Any, wanted: pa.DataType, value: Any, expected: Any
+) -> None:
+    assert read(writer, reader, wanted, value) == expected
+
+
+def test_a_fixed_type_that_is_mentioned_again() -> None:
+    writer = (of("b", PAIR), of("a", {"type": "array", "items": "Pair"}))
+    reader = (of("a", {"type": "array", "items": ["null", PAIR | CENTS]}),)
+    wanted = pa.list_(pa.decimal128(4, 2))
+    assert read(writer, reader, wanted, [b"\x00\x7b"] * 2) == [Decimal("1.23")] * 2
+
+
+@pytest.mark.parametrize("reader", [decimal(5, 3), decimal(4, 2)], ids=["scale", "precision"])
+def test_a_decimal_of_another_scale_is_refused(reader: Any) -> None:
+    wanted = pa.decimal128(reader["precision"], reader["scale"])
+    with pytest.raises(ValueError, match=r"'a' is decimal\(5, 2\) in the writer's schema and decimal\("):
+        decoder(record(of("a", decimal(5, 2))), record(of("a", reader)), wanted)
