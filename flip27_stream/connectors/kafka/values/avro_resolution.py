@@ -41,8 +41,6 @@ class _Resolution:
     def resolved(self, written: Any, read: Any, path: str) -> Any:
         if isinstance(written, list):
             return [self.resolved(member, read, path) for member in written]
-        if isinstance(written, dict) and not isinstance(written["type"], str):
-            return self.resolved(written["type"], read, path)
         theirs, ours = _definition(written, self._written), _definition(read, self._read)
         # No column has a union of several types.
         if theirs is None or ours is None:
@@ -76,15 +74,12 @@ class _Resolution:
                 field["type"] = self.resolved(field["type"], found[name]["type"], inner)
 
 
-def _definition(schema: Any, named: Mapping[str, Any]) -> dict[str, Any] | None:
+def _definition(schema: Any, named: Mapping[str, Any]) -> Any:
     """Returns the definition of a type, or of the one in a union with null; ``None`` for a union of several types."""
     if isinstance(schema, list):
         members = [member for member in schema if member != "null"]
         return _definition(members[0], named) if len(members) == 1 else None
-    if isinstance(schema, str):
-        return _definition(named[schema], named) if schema in named else {"type": schema}
-    kind = schema["type"]
-    return schema if isinstance(kind, str) and kind not in named else _definition(kind, named)
+    return named.get(schema, {"type": schema}) if isinstance(schema, str) else schema
 
 
 def _is_named_as(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:

@@ -147,8 +147,6 @@ def _value(default: Any, schema: Any, named: Mapping[str, Any]) -> Any:
     if isinstance(schema, str) and schema in named:
         return _value(default, named[schema], named)
     kind = schema["type"] if isinstance(schema, dict) else schema
-    if not isinstance(kind, str) or kind in named:
-        return _value(default, kind, named)
     if type(default) not in _JSON_TYPES[kind]:
         raise TypeError
     if kind in ("bytes", "fixed"):
