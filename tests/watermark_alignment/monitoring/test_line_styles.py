@@ -25,6 +25,13 @@ def test_no_two_entries_of_a_legend_are_equal(lines: int) -> None:
     )
 
 
+@pytest.mark.parametrize("lines", range(1, 29))
+def test_each_of_equal_dots_shows(lines: int) -> None:
+    """Each dot is smaller than the one below it."""
+    sizes = [line_style(n, lines).for_matplotlib()["markersize"] for n in range(lines)]
+    assert sizes == sorted(set(sizes), reverse=True)
+
+
 @pytest.mark.parametrize("lines", range(1, 8))
 def test_up_to_seven_lines_have_no_gaps(lines: int) -> None:
     assert {line_style(n, lines).for_matplotlib()["linestyle"] for n in range(lines)} == {"-"}

@@ -88,8 +88,9 @@ def test_panels_are_in_the_order_of_the_names_of_their_sources(table: SplitWater
 def test_a_single_batch_is_as_wide_as_its_strip(table: SplitWatermarkTable) -> None:
     table.append("clicks/1", 7, split_rows(7), {})
     for over in ("time", "batch"):
-        panel, _ = plot(table, max_drift="5 minutes", over=over).axes
-        begin, end = panel.get_xlim()
+        panel, strips = plot(table, max_drift="5 minutes", over=over).axes
+        [strip] = strips.collections
+        begin, end = strip.get_datalim(strips.transData).intervalx
         assert begin < end
         assert all(drawn(line)[:, 0].tolist() == [begin, end] for line in panel.lines)
         [band] = panel.collections

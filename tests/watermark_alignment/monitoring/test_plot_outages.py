@@ -20,18 +20,32 @@ from watermark_alignment.group.group_view import Entry
 from watermark_alignment.monitoring.plotting.plot import plot
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
+OUTAGE_MS = 17 * 60_000
+
 
 def blank(figure: Figure) -> list[tuple[int, int]]:
     """Returns the begins and ends (ms) of the times in which the strips of the only panel are blank."""
     [mesh] = [part for part in figure.axes[1].collections if isinstance(part, QuadMesh)]
     shown: np.ma.MaskedArray[Any, Any] = np.ma.asarray(mesh.get_array()).reshape(4, -1)
-    edges = millis(np.asarray(mesh.get_coordinates(), dtype=np.float64)[0, :, 0])
+    edges = borders(figure)
     return [(edges[n], edges[n + 1]) for n in range(shown.shape[1]) if np.ma.getmaskarray(shown)[0][n]]
+
+
+def borders(figure: Figure) -> list[int]:
+    """Returns the borders (ms) of the cells of the strips of the only panel."""
+    [mesh] = [part for part in figure.axes[1].collections if isinstance(part, QuadMesh)]
+    return millis(np.asarray(mesh.get_coordinates(), dtype=np.float64)[0, :, 0])
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> SplitWatermarkTable:
     return SplitWatermarkTable(str(tmp_path / "table"), {})
+
+
+def record(table: SplitWatermarkTable, batch: int, at: int, splits: int = 4) -> None:
+    """Appends a batch that is recorded ``at`` ms after the first batches of other tables."""
+    rows = [replace(row, recorded_at=START_MS + at) for row in split_rows(batch, splits=splits)]
+    table.append("clicks/1", batch, rows, {})
 
 
 def with_an_outage(table: SplitWatermarkTable) -> None:
@@ -195,3 +209,45 @@ def test_an_outage_before_a_wait_is_blank(table: SplitWatermarkTable) -> None:
     assert millis(line[[3], 0]) == [now - 598_000]
     assert now - 60_000 < millis(line[[4], 0])[0] < now + 300_000
     assert set(line[4:, 1]) == {line[2, 1]}
+
+
+@pytest.mark.parametrize("splits", [4, 14])
+def test_each_of_many_short_runs_has_a_dot(table: SplitWatermarkTable, splits: int) -> None:
+    """A line of a few seconds in a picture of hours is narrower than a pixel, and dashes are wider than it."""
+    for batch in range(12):
+        record(table, batch, batch // 3 * 3_600_000 + batch % 3 * 5000, splits)
+    figure = plot(table)
+    for line in figure.axes[0].lines:
+        dots = drawn(line)[np.asarray(line.get_markevery(), np.intp), 0]
+        assert millis(dots) == [START_MS + run * 3_600_000 + 10_000 for run in range(4)]
+    begin, end = millis(np.array(figure.axes[1].get_xlim()))
+    cells = borders(figure)
+    assert begin < cells[0], "the first batch is not cut off"
+    assert cells[-1] < end, "the last batch is not cut off"
+
+
+def test_a_line_that_is_wide_enough_has_no_dot(table: SplitWatermarkTable) -> None:
+    for batch in range(20):
+        record(table, batch, batch * 1000 + batch // 10 * 17_000)
+    figure = plot(table)
+    assert blank(figure)
+    assert {tuple(np.asarray(line.get_markevery())) for line in figure.axes[0].lines} == {()}
+
+
+@pytest.mark.parametrize("started", [None, -60_000, 2 * OUTAGE_MS])
+def test_an_outage_between_only_two_batches_is_blank(table: SplitWatermarkTable, started: int | None) -> None:
+    """Two batches can be of two runs. They have a usual interval only if the log shows the run of both."""
+    for batch in range(2):
+        record(table, batch, batch * OUTAGE_MS)
+    if started is not None:
+        table.note({MEMBER: entry("clicks", group="web", began=START_MS + started).to_text()})
+    figure = plot(table)
+    is_one_run = started == -60_000
+    assert blank(figure)[:1] == ([] if is_one_run else [(START_MS, START_MS + OUTAGE_MS - 1000)])
+    assert borders(figure)[0] == START_MS - (60_000 if is_one_run else 1000)
+
+
+def test_the_first_batch_is_not_longer_than_a_usual_one(table: SplitWatermarkTable) -> None:
+    for batch, at in enumerate([0, 9000, 10_000, 11_000]):
+        record(table, batch, at)
+    assert borders(plot(table))[0] == START_MS - 1000

@@ -28,9 +28,11 @@ _CROWD, _CROWD_SLOWEST = LineStyle("#5A6B7B", 0.8, alpha=0.35), LineStyle("#D55E
 _SMALL_LEGEND_ABOVE, _CROWD_ABOVE = 10, 28  # The greatest number of splits.
 _CALENDAR = (-719_162, -719_161), (2_932_895.99, 2_932_896.99)
 """The limits of an axis (days since the epoch). Matplotlib adds margins, and fails after the year 9999."""
+_SHORTEST_LINE = 3.0  # points; a shorter part of a line is hardly visible, and has a dot
 _LONGEST_DRIFT_MS = 10_000 * 366 * 86_400_000
 _MOST_IN_A_ROW = 3  # panels
 _WIDTH, _HEIGHT = 4.6, 4.6  # of a panel (inches)
+_MARGIN = 0.035  # on both sides of the shown time, as a fraction of it
 _AXIS_LABELS = 0.9  # the width of the labels of a panel's axis (inches)
 _LEGEND_LINE = 40.0  # points
 _HOLDERS = {GROUP: "another source of the group", BACKLOG: "splits that are not assigned yet"}
@@ -43,7 +45,8 @@ def draw(runs: Sequence[SourceRun], over: Over) -> Figure:
     """
     from matplotlib import rc_context
 
-    with rc_context({"text.parse_math": False}):  # Names can have dollar signs.
+    # Names can have dollar signs. The margin has room for half a dot.
+    with rc_context({"text.parse_math": False, "axes.xmargin": _MARGIN}):
         return _figure(runs, over)
 
 
@@ -108,10 +111,25 @@ def _draw_line(
 ) -> None:
     """Draws a line in steps, since watermarks rise only between batches, with gaps where no batch was recorded."""
     along, heights = _with_gaps(run, over, watermarks)
+    points = max([_SHORTEST_LINE, *style.dashes[1:]])  # A dashed line begins with a gap.
+    dots = _short_parts(along, heights, points / (72 * _WIDTH))
+    panel.plot(along, heights, drawstyle=_STEPS[over], marker="o", markevery=dots, **style.for_matplotlib())
+
+
+def _short_parts(along: NDArray[Any], heights: NDArray[np.datetime64], shortest: float) -> list[int]:
+    """Returns the index of the last point of each part of a line, between gaps, that is short.
+
+    Args:
+        along: The places of the points on the axis of time or batches.
+        heights: The heights of the points; NaT in a gap.
+        shortest: The greatest length of a short part, as a fraction of the whole line.
+    """
     known = np.concatenate([[False], ~np.isnat(heights), [False]])
-    alone = np.flatnonzero(known[1:-1] & ~known[:-2] & ~known[2:])
-    dots: dict[str, Any] = {"marker": "o", "markersize": 3, "markevery": alone.tolist()}
-    panel.plot(along, heights, drawstyle=_STEPS[over], **dots, **style.for_matplotlib())
+    first = np.flatnonzero(known[1:-1] & ~known[:-2])
+    last = np.flatnonzero(known[1:-1] & ~known[2:])
+    is_short = along[last] - along[first] <= (along[-1] - along[0]) * shortest
+    found: list[int] = last[is_short].tolist()
+    return found
 
 
 def _with_gaps(

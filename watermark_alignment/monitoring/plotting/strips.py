@@ -44,7 +44,7 @@ def draw_states(strips: Axes, run: SourceRun, over: Over) -> None:
     norm = BoundaryNorm(np.arange(-0.5, colours.N), colours.N)
     edges, shown = cells(run, over)
     rows = np.arange(len(run.splits) + 1) - 0.5
-    strips.pcolormesh(
+    mesh = strips.pcolormesh(
         edges,
         rows,
         shown,
@@ -54,6 +54,7 @@ def draw_states(strips: Axes, run: SourceRun, over: Over) -> None:
         edgecolors="face",
         linewidth=_NARROWEST_STRIP,
     )
+    mesh.sticky_edges.x.clear()  # Leaves a margin, so that the first batch and the last one are not cut off.
     if over == "time":
         _draw_pauses(strips, run)
     strips.set_ylim(len(run.splits) - 0.5, -0.5)

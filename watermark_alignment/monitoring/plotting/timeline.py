@@ -105,7 +105,8 @@ def begins(times: Times, starts: Times | None = None, plans: Times | None = None
 
     A batch is recorded at its end. It began when it was planned. If the time of the plan is unknown, it began at the
     end of the batch before, or at the later start of its query. If that end was unusually long before, the batch is
-    assumed to have taken a usual interval. A single interval is always usual.
+    assumed to have taken a usual interval. So is the first batch, unless its query started later. A single interval is
+    usual only if the start of the last query is known: otherwise the two batches can be of two runs.
 
     Args:
         times: The times at which the batches were recorded, in order.
@@ -114,16 +115,18 @@ def begins(times: Times, starts: Times | None = None, plans: Times | None = None
     """
     if not len(times):
         return times
-    before = _starts_between(times, starts if starts is not None else times[:0])
+    starts = starts if starts is not None else times[:0]
+    before = _starts_between(times, starts)
     planned = plans[1:] if plans is not None else np.full(len(before), np.datetime64("NaT"))
     is_planned = (planned > times[:-1]) & (planned <= times[1:])
     before = np.where(is_planned & (planned > before), planned, before)
     is_started = before - times[:-1] > SHORTEST_GAP
     before = np.where(is_started, before, times[:-1])
     took = times[1:] - before
-    usual = usual_interval(took)
+    is_known = len(took) > 1 or bool((starts <= times[-1]).any())
+    usual = usual_interval(took) if is_known else _ONE_BATCH
     is_long = ~is_planned & (took > longest_usual(usual))
-    first = times[0] - (took[0] if len(took) and not (is_long | is_started)[0] else usual)
+    first = max([times[0] - usual, *starts[starts <= times[0]]])
     return np.concatenate([[first], np.where(is_long, times[1:] - usual, before)])
 
 
