@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from flip27_stream.event_time.units import UNITS
+from flip27_stream.event_time.units import LATEST_OF_SECONDS, UNITS
 from flip27_stream.time_text import time_text
 from watermark_alignment.options import EVENT_TIME, EVENT_TIME_UNIT
 
@@ -21,6 +21,7 @@ of January 1970.
 _YEAR_2000_MS: Final = 946_684_800_000
 _YEAR_2050_MS: Final = 2_524_608_000_000
 _DAY_MS: Final = 86_400_000
+_NANOSECONDS_AS_SECONDS: Final = 3
 _NAMES: Final = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _OTHERWISE: Final = (
     " If they are of other years, perhaps they are counters: name the place of the event time "
@@ -70,7 +71,7 @@ def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], no
             f"Some event times are {factor}: {what}, and other records have another unit. Make producers write one "
             "unit, or find the unit of each record with a function (module:function)."
         )
-    years = _years_if_not(present, [_moved(time, off) for time in found[off]])
+    years = _years_if_not(present, [_moved(time, off) for time in found[off] if time != LATEST_OF_SECONDS])
     condition = f", if the records are of the {years}" if years else ""
     if not 0 <= place < len(UNITS):
         return (
@@ -100,8 +101,8 @@ def _by_steps(times: Sequence[int], present: range, unit: str) -> dict[int | Non
 
 
 def _years_if_not(present: range, times: Sequence[int]) -> str:
-    """Returns the years of ``times``, such as "years 1995 to 1997"; "" if one of the times is in ``present``."""
-    if any(time in present for time in times):
+    """Returns the years of ``times``, such as "years 1995 to 1997"; "" without times, or with one in ``present``."""
+    if not times or any(time in present for time in times):
         return ""
     first, last = (time_text(time)[:4] for time in (min(times), max(times)))
     return f"year {first}" if first == last else f"years {first} to {last}"
@@ -153,6 +154,8 @@ def steps_off(time: int, until: int, unit: str = "ms") -> int | None:
 
 
 def _steps(time: int, period: range, unit: str) -> int | None:
+    if time == LATEST_OF_SECONDS:
+        return _NANOSECONDS_AS_SECONDS
     for steps in (0, *range(-1, -UNITS.index(unit) - 1, -1), 1, 2, 3):
         if _moved(time, steps) in period:
             return steps or None

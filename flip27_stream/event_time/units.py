@@ -12,6 +12,8 @@ UNITS: Final = ("s", MILLISECONDS, "us", "ns")
 """Arrow's names of the units, from the longest to the shortest; each unit is 1,000 of the next."""
 
 _LARGEST: Final = 2**63 - 1
+LATEST_OF_SECONDS: Final = _LARGEST // 1000 * 1000
+"""The event time (ms) of all numbers of seconds that are too great for 64 bits, such as nanoseconds since 1970."""
 _PER_MS: Final = {MILLISECONDS: 1, "us": 1000, "ns": 1_000_000}
 
 

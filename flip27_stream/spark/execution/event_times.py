@@ -12,6 +12,7 @@ import pyarrow as pa
 from flip27_stream.api import RecordTimestampAssigner, TimestampAssigner
 from flip27_stream.errors import ImplausibleEventTimeError
 from flip27_stream.event_time.samples import sample_of
+from flip27_stream.event_time.units import LATEST_OF_SECONDS
 from flip27_stream.time_text import time_text
 from watermark_alignment.event_time_checks import steps_off
 
@@ -145,6 +146,11 @@ def _unit_hint(event_time: int, until: int, is_timestamp: bool) -> str:
     if steps is None:
         return ""
     factor = 1000**steps
+    if event_time == LATEST_OF_SECONDS and not is_timestamp:
+        return (
+            f" It is {factor:,} times too great if it is a number of nanoseconds: set scan.watermark.event-time.unit "
+            "to 'ns', and start with a new checkpoint."
+        )
     hint = f" Divided by {factor:,} it is {_text(event_time // factor)}: "
     if is_timestamp:
         return (

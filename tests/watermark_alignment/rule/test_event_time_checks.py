@@ -9,7 +9,7 @@ from itertools import product
 
 import pytest
 
-from flip27_stream.event_time.units import UNITS
+from flip27_stream.event_time.units import UNITS, milliseconds_of
 from watermark_alignment.event_time_checks import wrong_unit
 
 PER_SECOND = {"s": 1, "ms": 1000, "us": 10**6, "ns": 10**9}
@@ -70,6 +70,14 @@ def test_a_date_in_another_unit_is_found_with_its_unit(written: str, unit: str, 
         years = re.findall(r"times too \w+, if the records are of the year (\d{4}): ", text)
         assert years == ([] if is_present else [str(year)]), seconds
         assert ("perhaps they are counters" in text) == (not is_present)
+
+
+def test_nanoseconds_that_are_read_as_seconds_are_named() -> None:
+    """As seconds they are too great for 64 bits, so the event time does not have their factor."""
+    text = str(warning(0, milliseconds_of(NOW * 10**6, "s"), unit="s"))
+    assert text.startswith("Event times are 1,000,000,000 times too great: ")
+    assert "set scan.watermark.event-time.unit to 'ns'." in text
+    assert "if the records are of" not in text
 
 
 def test_the_condition_names_the_years() -> None:
