@@ -367,7 +367,7 @@ def test_an_implausible_event_time_names_the_factor() -> None:
         ImplausibleEventTimeError, match=r"Divided by 1,000 it is 1995-01-01.*event-time\.unit"
     ):
         observed(b'{"time": 788918400000000}', until=IN_2026 + DAY_MS)
-    with pytest.raises(ImplausibleEventTimeError, match="1,000,000,000 times too great .*unit to 'ns', and"):
+    with pytest.raises(ImplausibleEventTimeError, match=r"1,000,000,000 times too great .*unit to 'ns', and"):
         observed(b'{"time": %d}' % (IN_2026 * 10**6), unit="s", until=IN_2026 + DAY_MS)
 
 
