@@ -43,13 +43,19 @@ def check_known(
                 f"Unknown option '{name}'. It is an option of a query, not of a source that is made in code: give it "
                 "to readStream."
             )
-        similar = difflib.get_close_matches(name, names, n=1)
+        similar = _of_prefix(name, known, starts) or difflib.get_close_matches(name, names, n=1)
         hint = (
-            f"Did you mean '{names[similar[0]]}'?"
+            f"Did you mean '{names.get(similar[0], similar[0])}'?"
             if similar
             else f"Known: {'; of all sources: '.join(listed(some, near=name) for some in lists)}."
         )
         raise OptionError(f"Unknown option '{name}'. {hint}")
+
+
+def _of_prefix(name: str, known: Collection[str], prefixes: Collection[str]) -> list[str]:
+    """Returns the form of the options below a known option (``table.option.<name>``), if ``name`` is below it."""
+    above = {prefix: prefix.removesuffix(".").rpartition(".")[0] for prefix in prefixes}
+    return [f"{prefix}<name>" for prefix, of in above.items() if of in known and name.startswith(f"{of}.")]
 
 
 def check_not_refused(options: Collection[str], refused: Mapping[str, str]) -> None:
