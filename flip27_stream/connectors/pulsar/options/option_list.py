@@ -51,7 +51,7 @@ _OFFSETS: Final[Kind[StartPosition]] = Kind("`earliest`, `latest`, or JSON", par
 _TIME: Final[Kind[StartPosition]] = Kind("ms since 1970, or JSON of ms by topic", parse_starting_time)
 _FILE: Final = Kind("path", TEXT.parse)
 
-SERVICE_URL: Final = Option("service.url", _SERVICE_URL, None, "The URL of the brokers.")
+SERVICE_URL: Final = Option("service.url", _SERVICE_URL, None, "The URL of the brokers. Required.")
 ADMIN_URL: Final = Option(
     "admin.url", _ADMIN_URL, None, "The URL of the admin API; only `topicsPattern` needs it."
 )
