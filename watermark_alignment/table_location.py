@@ -26,8 +26,7 @@ _SECRET: Final = re.compile(
 )
 """User info, with a password, of a URI with any number of slashes. Paths have none, and a port is not user info."""
 _QUERY: Final = re.compile(r"^([A-Za-z][\w+.-]*:/[^?]*)\?.+", re.DOTALL)
-_LOCALHOST: Final = re.compile(r"(?i)^file://localhost/")
-_GCS: Final = re.compile(r"(?i:gcs)://")
+_SCHEME: Final = re.compile(r"^[A-Za-z][\w+.-]*:(?=/)")
 
 _WITHOUT_PLACE: Final = re.compile(r"[^:/]+://|(?i:s3a?|gc?s|abfss?|az|adl)://(?:/.*)?")
 _WITHOUT_SLASHES: Final = re.compile(r"(?i:(s3a?|gc?s|abfss?|az|adl|hdfs|viewfs)):(?!//)/?(.*)")
@@ -36,7 +35,7 @@ _CONTAINER: Final = re.compile(r"[^/]+@")
 _CATALOG_URI: Final = re.compile(r"(?i:uc):/+(.*)")
 _MEMORY: Final = re.compile(r"(?i:(?:opendal\+)?memory):.*")
 _FILE_OF_HOST: Final = re.compile(r"(?i:file)://([^/]+)(.*)")
-_BARE_MOUNT: Final = re.compile(r"(?:file:|dbfs:)?/+Volumes/*|(?:file:)?/+dbfs/*|dbfs:/+")
+_BARE_MOUNT: Final = re.compile(r"(?:file:|dbfs:)?/+Volumes(?:/+[^/]+){0,3}/*|(?:file:)?/+dbfs/*|dbfs:/+")
 _AZURE_PLACE: Final = "container@account.dfs.core.windows.net/"
 _PLACES: Final = {
     "hdfs": "namenode:8020/",
@@ -78,13 +77,13 @@ def for_delta_rs(location: str) -> str:
 
     delta-rs has another store for ``gcs://``, which takes none of the options for credentials of ``gs://``.
     """
-    location = without_localhost(location)
-    return _GCS.sub("gs://", on_driver(location), count=1) if _GCS.match(location) else on_driver(location)
+    return re.sub("^gcs://", "gs://", on_driver(normalised(location)))
 
 
-def without_localhost(location: str) -> str:
-    """Returns a location with ``file:///`` in place of ``file://localhost/``, which names the same files."""
-    return _LOCALHOST.sub("file:///", location)
+def normalised(location: str) -> str:
+    """Returns a location with its scheme in lower case, and ``file:///`` in place of ``file://localhost/``."""
+    location = _SCHEME.sub(lambda scheme: scheme[0].lower(), location)
+    return re.sub("^file://localhost/", "file:///", location, flags=re.IGNORECASE)
 
 
 def shown(location: str) -> str:
@@ -106,13 +105,13 @@ def parse_location(text: str, option: str) -> str:
         OptionError: The location is empty or relative, is a URI without a bucket, is no place where a table can be, or
             contains such characters or a password.
     """
-    location = without_localhost(text.strip())
+    location = normalised(text.strip())
     if not location:
         raise OptionError.of(option, text, "It must not be empty.")
     if catalog_name(location) is not None:
         return location
     if (refusal := why_no_place(location)) is not None:
-        raise OptionError.of(option, shown(location), refusal)
+        raise OptionError.of(option, shown(text), refusal)
     if not _ABSOLUTE.match(location):
         raise OptionError.of(option, shown(text), _relative_path_remedy(location))
     _check_characters(location, option)
@@ -127,7 +126,7 @@ def why_no_place(location: str) -> str | None:
     Args:
         location: A path or URI, as the user gave it.
     """
-    location = without_localhost(location)
+    location = normalised(location)
     if _SECRET.search(location):
         return _LEAVE_OUT
     if lacking := _WITHOUT_SLASHES.fullmatch(location):

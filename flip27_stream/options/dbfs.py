@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_DBFS: Final = re.compile(r"dbfs:/+")
+_DBFS: Final = re.compile(r"(?i:dbfs):/+")
 
 
 def on_driver(location: str) -> str:

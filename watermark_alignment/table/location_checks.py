@@ -18,9 +18,9 @@ from watermark_alignment.table_location import (
     TABLE_OPTION,
     catalog_name,
     for_delta_rs,
+    normalised,
     shown,
     why_no_place,
-    without_localhost,
 )
 
 _WITHOUT_LINKS: Final = (errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV)
@@ -31,7 +31,7 @@ _DBFS_MOUNTS: Final = Path("/dbfs/mnt")
 
 def local_folder(location: str) -> Path | None:
     """Returns the folder of a location on a file system of this machine, or ``None`` for an object store."""
-    location = without_localhost(location)
+    location = normalised(location)
     if location.startswith("file:/"):
         return Path("/" + unquote(location.removeprefix("file:").lstrip("/")))
     return None if "://" in location else Path(location)

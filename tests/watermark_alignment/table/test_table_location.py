@@ -60,6 +60,13 @@ def test_an_absolute_path_is_accepted(text: str) -> None:
     assert parse_location(f" {text} ", OPTION) == text
 
 
+@pytest.mark.parametrize("text", ["DBFS:/x/Wm", "File:///x/Wm", "S3://Bucket/Wm"])
+def test_the_scheme_of_a_uri_has_no_case(text: str) -> None:
+    scheme, colon, rest = text.partition(":")
+    assert parse_location(text, OPTION) == scheme.lower() + colon + rest
+    assert local_folder(for_delta_rs(text)) == local_folder(for_delta_rs(scheme.lower() + colon + rest))
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -172,6 +179,10 @@ def test_a_path_may_have_any_other_characters(tmp_path: Path, scheme: str, name:
         ("s3://bucket/t", "s3://bucket/t"),
         ("gcs://bucket/t", "gs://bucket/t"),
         ("GCS://bucket/gcs://t", "gs://bucket/gcs://t"),
+        ("DBFS:/x/wm", "/dbfs/x/wm"),
+        ("Dbfs:/Volumes/Main/web/files/t", "/Volumes/Main/web/files/t"),
+        ("File:///Volumes/Main/web/files/t", "file:///Volumes/Main/web/files/t"),
+        ("S3://Bucket/T", "s3://Bucket/T"),
         ("/gcs://t", "/gcs://t"),
     ],
 )
@@ -194,7 +205,7 @@ def test_a_name_with_other_characters_is_written_in_backticks(name: str) -> None
     [
         ("s3:/bucket/t", "s3://bucket/t"),
         ("s3:bucket/t", "s3://bucket/t"),
-        ("S3A:/bucket/t", "S3A://bucket/t"),
+        ("S3A:/bucket/t", "s3a://bucket/t"),
         ("gcs:/bucket/t", "gcs://bucket/t"),
         ("abfss:/t", "abfss://container@account.dfs.core.windows.net/t"),
         ("abfss:/c@a.dfs.core.windows.net/t", "abfss://c@a.dfs.core.windows.net/t"),
@@ -209,7 +220,7 @@ def test_a_name_with_other_characters_is_written_in_backticks(name: str) -> None
 )
 def test_a_missing_slash_of_a_uri_is_named(text: str, written: str) -> None:
     """The remedy is a location that is accepted."""
-    scheme = text.partition(":")[0]
+    scheme = written.partition(":")[0]
     said = f"'{OPTION}': '{text}'. Two slashes must follow '{scheme}:'. Write '{written}'."
     with pytest.raises(OptionError) as refused:
         parse_location(text, OPTION)
@@ -224,6 +235,10 @@ NO_PLACES = [
     ("file://localhost", "'file:///localhost', or 'file:///folder' if 'localhost' is a host"),
     ("/Volumes", "the root of a file system of Databricks"),
     ("/Volumes/", "the root of a file system of Databricks"),
+    ("/Volumes/main", "the root of a file system of Databricks"),
+    ("/Volumes/main/streaming/", "the root of a file system of Databricks"),
+    ("/Volumes/main/streaming/files", "the root of a file system of Databricks"),
+    ("DBFS:/Volumes/main/streaming", "the root of a file system of Databricks"),
     ("dbfs:/Volumes", "the root of a file system of Databricks"),
     ("file:///Volumes", "the root of a file system of Databricks"),
     ("/dbfs", "the root of a file system of Databricks"),

@@ -311,6 +311,7 @@ def test_only_partition_folders_keep_their_escapes() -> None:
         ("abfss://c@a.dfs.core.windows.net/x", "abfss://c@a.dfs.core.windows.net", "c/x"),
         ("file://localhost/x", "", "/x"),
         ("dbfs:/data/a", "", "/dbfs/data/a"),
+        ("DBFS:/data/a", "", "/dbfs/data/a"),
         ("dbfs:/Volumes/main/web/files", "", "/Volumes/main/web/files"),
     ],
 )
