@@ -204,6 +204,18 @@ def test_dashboard_and_alerts_ask_for_metrics_that_there_are() -> None:
     ]
 
 
+def test_no_alert_says_after_an_orderly_stop_that_the_table_is_unreadable(
+    address: str, table: SplitWatermarkTable
+) -> None:
+    """A source that has left has no values of splits, but the table can be read."""
+    alerts = (DOCS / "monitoring" / "alerts.yml").read_text()
+    (readable,) = re.findall(r"== 1 unless on \(instance\) \((\w+(?: or \w+)*)\)$", alerts, re.M)
+    table.note({MEMBER: entry("clicks", group="web").leaving().to_text()})
+    there = {name for name, _ in scraped(address) if not name.startswith(f"{PREFIX}_{DROPPED}")}
+    assert there == {f"{PREFIX}_is_there"}
+    assert there <= set(readable.split(" or "))
+
+
 def test_the_page_has_every_metric() -> None:
     page = (DOCS / "watching.md").read_text()
     assert [name for name in NAMES if f"`{name}`" not in page] == []
