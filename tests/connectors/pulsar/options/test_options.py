@@ -175,6 +175,7 @@ ROWS = re.findall(r"^\| `([^`]+)` \| .* \| .* \| (.*) \|$", PAGE, re.MULTILINE)
 
 def test_the_page_has_every_option_and_no_other() -> None:
     assert "".join(map(row, OPTIONS)) in PAGE
+    assert "| `service.url` | The URL of the brokers. Required. |" in PAGE
     assert len(ROWS) == len(OPTIONS)
     assert all(f"`{name}`" in PAGE for name in (*REFUSED, *WITHOUT_EFFECT))
 
