@@ -48,6 +48,8 @@ def parse_duration(text: str, option: str) -> int:
     Raises:
         OptionError: ``text`` is not a duration, is negative, is not whole milliseconds, or is too long.
     """
+    if not isinstance(text, str):
+        raise OptionError.of(option, text, f"Expected a duration: {DURATION_FORMS}.")
     words = text.strip().lower().removeprefix("interval ").strip()
     if words == "0":
         return 0

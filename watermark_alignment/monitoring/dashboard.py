@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final
 
 from flip27_stream.errors import AlignmentError
@@ -88,7 +89,7 @@ _ENTRY: Final = (
 )
 
 
-def split_status(spark: SparkSession, table: str) -> DataFrame:
+def split_status(spark: SparkSession, table: str | os.PathLike[str]) -> DataFrame:
     """Returns the status of every split: a row for each split of the newest batch of every source.
 
     Columns: ``group``, ``source``, ``split``, ``status``, ``batch``, ``recorded_at``, ``watermark``, and with Flink's
@@ -111,6 +112,7 @@ def split_status(spark: SparkSession, table: str) -> DataFrame:
     """
     from pyspark.errors import AnalysisException
 
+    table = os.fspath(table)
     try:
         status = spark.sql(SPLIT_STATUS.format(table=_identifier(table)))
         status.schema  # noqa: B018 - with Spark Connect the text is analyzed here

@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from os import PathLike
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +69,7 @@ class StatusListener(StreamingQueryListener):
 
     def __init__(
         self,
-        table: str | None = None,
+        table: str | PathLike[str] | None = None,
         *,
         storage_options: Mapping[str, str] | None = None,
         stalled_after: str = "1 minute",

@@ -9,6 +9,7 @@ application id is the source id and the id of its checkpoint, the version is the
 from __future__ import annotations
 
 import logging
+import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -84,7 +85,8 @@ class SplitWatermarkTable:
         storage_options: The options with which delta-rs reaches ``uri``. No message shows their values.
     """
 
-    def __init__(self, uri: str, storage_options: Mapping[str, str]) -> None:
+    def __init__(self, uri: str | os.PathLike[str], storage_options: Mapping[str, str]) -> None:
+        uri = os.fspath(uri)
         self.uri = for_delta_rs(uri)
         self._given = uri
         self._shown = shown(uri)

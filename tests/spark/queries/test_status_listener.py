@@ -305,3 +305,19 @@ def test_the_command_shows_a_query_that_runs(make: Make, capsys: pytest.CaptureF
 def test_durations_are_checked_at_once() -> None:
     with pytest.raises(OptionError, match="'stalled_after'"):
         StatusListener(stalled_after="soon")
+    for wrong in (60, None):
+        with pytest.raises(
+            OptionError, match=f"'stalled_after': {wrong}. Expected a duration: a number and a unit"
+        ):
+            StatusListener("/t", stalled_after=wrong)  # type: ignore[arg-type]
+
+
+def test_a_path_is_a_location(tmp_path: Path, logged: Logged) -> None:
+    listener = StatusListener(tmp_path / "none", clock=lambda: NOW)
+    listener.onQueryProgress(
+        progress(None, {"flip27": 1, "source": "a", "lineage": "l", "batch": 0, "splits": {}})
+    )
+    (warning,) = logged(logging.WARNING)
+    assert (
+        f"The split-watermark table at '{tmp_path}/none' cannot be read: there is no Delta table" in warning
+    )

@@ -210,13 +210,19 @@ def test_a_table_without_rows_to_draw_is_an_error(
         plot(table, group=group, sources=sources)
 
 
+def test_a_path_is_a_location(tmp_path: Path) -> None:
+    with pytest.raises(AlignmentError, match=f"'{tmp_path}/none' cannot be read: there is no Delta table"):
+        plot(tmp_path / "none")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ({"over": "times"}, "'over': 'times'. Allowed: time, batch."),
         ({"batches": 0}, "'batches': 0. Allowed: a whole number > 0."),
         ({"batches": "9"}, "'batches': '9'. Allowed: a whole number > 0."),
-        ({"max_drift": "5"}, "max-drift': '5'."),
+        ({"max_drift": "5"}, "'max_drift': '5'. Expected a duration"),
+        ({"max_drift": 5}, "'max_drift': 5. Expected a duration"),
     ],
 )
 def test_wrong_arguments_are_refused(

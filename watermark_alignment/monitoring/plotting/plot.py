@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def plot(
-    table: str | SplitWatermarkTable,
+    table: str | PathLike[str] | SplitWatermarkTable,
     *,
     group: str | None = None,
     sources: Sequence[str] | None = None,
@@ -48,6 +49,7 @@ def plot(
         OptionError: ``max_drift`` is not a duration, or ``batches`` or ``over`` is wrong.
     """
     from flip27_stream.extras import check_installed
+    from flip27_stream.options.durations import parse_duration
 
     _check_arguments(over, batches)
     check_installed("matplotlib", "monitoring", "plot()")
@@ -55,8 +57,8 @@ def plot(
     from watermark_alignment.monitoring.plotting.runs import read_runs
     from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
-    drift_ms = None if max_drift is None else _drift_ms(max_drift)
-    if isinstance(table, str):
+    drift_ms = None if max_drift is None else parse_duration(max_drift, "max_drift")
+    if not isinstance(table, SplitWatermarkTable):
         table = SplitWatermarkTable(table, storage_options or {})
     if isinstance(sources, str):
         sources = [sources]
@@ -71,10 +73,3 @@ def _check_arguments(over: str, batches: int) -> None:
         raise OptionError.of("over", over, "Allowed: time, batch.")
     if type(batches) is not int or batches < 1:
         raise OptionError.of("batches", batches, "Allowed: a whole number > 0.")
-
-
-def _drift_ms(duration: str) -> int:
-    from flip27_stream.options.durations import parse_duration
-    from watermark_alignment.options import MAX_DRIFT
-
-    return parse_duration(duration, MAX_DRIFT.name)
