@@ -17,6 +17,7 @@ from pathlib import Path
 
 from flip27_stream.errors import AlignmentError, Flip27Error, MissingExtraError, OptionError
 from flip27_stream.extras import check_installed
+from flip27_stream.options.durations import parse_duration
 from flip27_stream.wall_clock import now_ms
 from watermark_alignment.monitoring.plotting.plot import plot
 from watermark_alignment.monitoring.status import Status, StatusReader
@@ -33,10 +34,8 @@ from rich.live import Live
 from rich.text import Text
 
 from watermark_alignment.formatting import name
-from watermark_alignment.monitoring.status_view import render, to_json
+from watermark_alignment.monitoring.status_view import render, render_to_fit, to_json
 
-_LINES_AROUND = 8
-"""The number of lines of a terminal that headings and summaries need."""
 _WIDTH_OF_FILES = 160
 _SILENCE_MS = 24 * 60 * 60 * 1000
 
@@ -201,19 +200,21 @@ def _watch(reader: StatusReader, options: argparse.Namespace) -> None:
         time.sleep(options.watch)
     console = _console()
     while not console.is_terminal:
-        console.print(_look(reader, options, None))
+        console.print(_look(reader, options))
         time.sleep(options.watch)
-    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as screen:
+    with Live(console=console, auto_refresh=False, vertical_overflow="ellipsis") as screen:
         while True:
-            most = max(console.height - _LINES_AROUND, 1)
-            screen.update(_look(reader, options, most), refresh=True)
+            screen.update(_look(reader, options, console), refresh=True)
             time.sleep(options.watch)
 
 
-def _look(reader: StatusReader, options: argparse.Namespace, most: int | None) -> RenderableType:
+def _look(
+    reader: StatusReader, options: argparse.Namespace, terminal: Console | None = None
+) -> RenderableType:
     """Returns the status to show, or a sentence if the table does not exist yet or cannot be reached."""
     try:
-        return render(_read(reader, options), now_ms(), most=most)
+        status, now = _read(reader, options), now_ms()
+        return render(status, now) if terminal is None else render_to_fit(status, now, terminal)
     except AlignmentError as error:
         return Text(_waiting(error), style="yellow")
 
@@ -224,6 +225,8 @@ def _waiting(error: AlignmentError) -> str:
 
 
 def _plot(table: SplitWatermarkTable, options: argparse.Namespace) -> None:
+    if options.max_drift is not None:
+        parse_duration(options.max_drift, "--max-drift")
     figure = plot(
         table,
         group=options.group,

@@ -15,6 +15,7 @@ from rich.text import Text
 from flip27_stream.time_text import time_text
 from watermark_alignment.formatting import duration, name
 from watermark_alignment.group.member_info import MemberInfo
+from watermark_alignment.monitoring.plotting.labels import label
 from watermark_alignment.monitoring.status import SplitMetrics, Status, Wait
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.offsets_behind import OffsetsBehind
@@ -28,7 +29,7 @@ _COLOURS = {
 _COLUMNS = ("source and split", "state", "watermark (UTC)", "drift", "lag", "rows/s", "batch", "ago")
 _FIRST_NUMBER = 3
 _GAP = 2
-_NARROWEST_NAME = 16
+_NARROWEST_NAME = 24
 _UNKNOWN = "–"
 _NAMED = 5
 
@@ -66,30 +67,46 @@ def _object(
     }
 
 
+def render_to_fit(status: Status, now: int, console: Console) -> RenderableType:
+    """Returns what :func:`render` does, with as many splits as fit on the terminal beside all remarks."""
+    most = room = max(console.height - 1, 1)
+    while True:
+        view = render(status, now, most=most)
+        excess = len(console.render_lines(view)) - room
+        if excess <= 0 or most <= 1:
+            return view
+        most = max(min(most, len(status.splits)) - excess, 1)
+
+
 def render(status: Status, now: int, *, most: int | None = None) -> RenderableType:
     """Returns a table for each group, with remarks below it.
 
     Args:
         status: The status of the split-watermark table.
         now: The present time (ms since the epoch).
-        most: The greatest number of splits to show; those furthest behind are shown.
+        most: The greatest number of splits to show: those for which others wait, and those furthest behind.
     """
-    shown = _furthest_behind(status.splits, most)
+    shown = {id(split) for split in _most_important(status, now, most)}
     parts: list[RenderableType] = []
     for group, members in groupby(status.splits, key=lambda split: split.group):
         of_group = list(members)
-        parts.append(_Table(group, status, [split for split in of_group if split in shown], now))
-        parts.append(_summary(of_group, hidden=sum(split not in shown for split in of_group)))
+        parts.append(_Table(group, status, [split for split in of_group if id(split) in shown], now))
+        parts.append(_summary(of_group, hidden=sum(id(split) not in shown for split in of_group)))
         parts += [Text(remark, style="yellow") for remark in _remarks(status, of_group, now)]
         parts.append("")
     return Group(*parts)
 
 
-def _furthest_behind(splits: Sequence[SplitMetrics], most: int | None) -> Sequence[SplitMetrics]:
-    if most is None or len(splits) <= most:
-        return splits
-    by_watermark = sorted(splits, key=lambda s: (not s.status.counts, s.watermark is None, s.watermark or 0))
-    return by_watermark[:most]
+def _most_important(status: Status, now: int, most: int | None) -> Sequence[SplitMetrics]:
+    """Returns ``most`` splits: those for which others wait, the slowest of each group, and then the slowest of all."""
+    if most is None or len(status.splits) <= most:
+        return status.splits
+    slowest = sorted(
+        status.splits, key=lambda s: (not s.status.counts, s.watermark is None, s.watermark or 0)
+    )
+    of_groups = {split.group: split for split in reversed(slowest)}
+    first = {id(split) for split in (*(wait.holder for wait in status.waits(now)), *of_groups.values())}
+    return sorted(slowest, key=lambda split: id(split) not in first)[:most]
 
 
 @dataclass(frozen=True)
@@ -106,7 +123,7 @@ class _Table:
         widths = [max(cell.cell_len for cell in column) for column in zip(*rows, strict=True)]
         room = options.max_width - min(widths[0], _NARROWEST_NAME)
         ends = accumulate(width + _GAP for width in widths[1:])
-        shown = 1 + sum(end <= room for end in ends)
+        shown, used = max(((n, end) for n, end in enumerate(ends, 2) if end <= room), default=(1, 0))
         table = Table(
             title=Text(f"group {name(self.group)}"), title_justify="left", title_style="bold",
             box=None, pad_edge=False, show_header=False,
@@ -114,10 +131,10 @@ class _Table:
         table.padding = 0, _GAP, 0, 0
         for number in range(shown):
             table.add_column(
-                justify="right" if number >= _FIRST_NUMBER else "left", no_wrap=number > 0, overflow="fold"
+                justify="right" if number >= _FIRST_NUMBER else "left", no_wrap=True, overflow="ellipsis"
             )
-        for row in rows:
-            table.add_row(*row[:shown])
+        for first, *others in rows:
+            table.add_row(_cut(first, options.max_width - used), *others[: shown - 1])
         yield table
 
     def _rows(self) -> Iterator[list[Text]]:
@@ -133,11 +150,19 @@ class _Table:
                 yield _cells(split, info, self.now)
 
 
+def _cut(text: Text, width: int) -> Text:
+    """Returns a text that is not wider than ``width``, with an ellipsis in its middle if it was."""
+    if text.cell_len <= width:
+        return text
+    begin, end = width * 2 // 3, len(text) - (width - width * 2 // 3 - 1)
+    return text[:begin] + "…" + text[end:]
+
+
 def _cells(split: SplitMetrics, info: MemberInfo, now: int) -> list[Text]:
     max_drift = info.max_drift_of_batch_ms
     above = max_drift is not None and split.drift is not None and split.drift > max_drift
     return [
-        Text(f"  {name(split.split)}"),
+        Text(f"  {label(split.split)}"),
         Text(str(split.status), style=_COLOURS[split.status]),
         Text(_UNKNOWN if split.watermark is None else time_text(split.watermark)),
         Text(_UNKNOWN if split.drift is None else duration(split.drift), style="bold red" if above else ""),
@@ -179,7 +204,7 @@ def _remarks(status: Status, splits: Sequence[SplitMetrics], now: int) -> list[s
 
 
 def _implausible(source: str, counts: Mapping[str, int]) -> str:
-    some = ", ".join(f"{name(split)} ({count:,})" for split, count in list(counts.items())[:_NAMED])
+    some = ", ".join(f"{label(split)} ({count:,})" for split, count in list(counts.items())[:_NAMED])
     more = f" and {len(counts) - _NAMED:,} more" if len(counts) > _NAMED else ""
     return (
         f"Since source {source} started, {sum(counts.values()):,} of its records had an event time beyond "
@@ -194,5 +219,5 @@ def _waiting(wait: Wait, status: Status) -> str:
         "" if wait.holder.member == wait.member else f" of source {name(status.names[wait.holder.member])}"
     )
     return (
-        f"{splits} of source {name(status.names[wait.member])} {verb} for {name(wait.holder.split)}{whose}."
+        f"{splits} of source {name(status.names[wait.member])} {verb} for {label(wait.holder.split)}{whose}."
     )
