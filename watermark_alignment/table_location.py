@@ -105,7 +105,8 @@ def parse_location(text: str, option: str) -> str:
         OptionError: The location is empty or relative, is a URI without a bucket, is no place where a table can be, or
             contains such characters or a password.
     """
-    location = normalised(text.strip())
+    text = text.strip()
+    location = normalised(text)
     if not location:
         raise OptionError.of(option, text, "It must not be empty.")
     if catalog_name(location) is not None:

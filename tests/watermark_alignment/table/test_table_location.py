@@ -84,7 +84,7 @@ def test_credentials_in_a_uri_are_refused_and_not_shown(text: str) -> None:
     """The commands, plot and the listener, which have no option, refuse them, too."""
     table = SplitWatermarkTable(text, {})
     with pytest.raises(OptionError, match="credentials") as refused:
-        parse_location(text, OPTION)
+        parse_location(f" {text} ", OPTION)
     shown = [str(refused.value), repr(table)]
     for act in (SplitWatermarkTable.open, SplitWatermarkTable.load):
         with pytest.raises(
