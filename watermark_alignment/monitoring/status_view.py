@@ -178,7 +178,7 @@ def _summary(splits: Sequence[SplitMetrics], hidden: int) -> Text:
     parts = [f"{counted[status]:,} {status}" for status in SplitStatus if counted[status]]
     line = Text(f"{len(splits):,} split{'s' if len(splits) > 1 else ''}: {', '.join(parts)}.")
     if hidden:
-        line.append(f" {hidden:,} of them are not shown; none of these is further behind.")
+        line.append(f" {len(splits) - hidden:,} are shown: those furthest behind or waited for.")
     return line
 
 
