@@ -35,7 +35,7 @@ _CONTAINER: Final = re.compile(r"[^/]+@")
 _CATALOG_URI: Final = re.compile(r"(?i:uc):/+(.*)")
 _MEMORY: Final = re.compile(r"(?i:(?:opendal\+)?memory):.*")
 _FILE_OF_HOST: Final = re.compile(r"(?i:file)://([^/]+)(.*)")
-_BARE_MOUNT: Final = re.compile(r"(?:file:|dbfs:)?/+Volumes(?:/+[^/]+){0,3}/*|(?:file:)?/+dbfs/*|dbfs:/+")
+_BARE_MOUNT: Final = re.compile(r"(?:file:|dbfs:)?/+Volumes(?:/+[^/]+){0,2}/*|(?:file:)?/+dbfs/*|dbfs:/+")
 _AZURE_PLACE: Final = "container@account.dfs.core.windows.net/"
 _PLACES: Final = {
     "hdfs": "namenode:8020/",
