@@ -92,9 +92,10 @@ def _by_steps(times: Sequence[int], present: range, unit: str) -> dict[int | Non
     """
     for period in (_near(present[-1]), present):
         found: dict[int | None, list[int]] = {}
-        for time in times:
-            if not _is_no_time(time, period, unit):
-                found.setdefault(_steps(time, period, unit), []).append(time)
+        known = [time for time in times if not _is_no_time(time, period, unit)]
+        # Numbers of seconds that are too great for 64 bits are not known. They count if there are no others.
+        for time in [time for time in known if time != LATEST_OF_SECONDS] or known:
+            found.setdefault(_steps(time, period, unit), []).append(time)
         if len(found) == 1:
             return found
     return found if all(time in present for time in found.get(None, [])) else {}
@@ -154,7 +155,7 @@ def steps_off(time: int, until: int, unit: str = "ms") -> int | None:
 
 
 def _steps(time: int, period: range, unit: str) -> int | None:
-    if time == LATEST_OF_SECONDS:
+    if time == LATEST_OF_SECONDS and unit == "s":
         return _NANOSECONDS_AS_SECONDS
     for steps in (0, *range(-1, -UNITS.index(unit) - 1, -1), 1, 2, 3):
         if _moved(time, steps) in period:

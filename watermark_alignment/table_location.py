@@ -6,6 +6,7 @@ The module does no I/O.
 from __future__ import annotations
 
 import re
+import sys
 from typing import Final
 
 from flip27_stream.errors import OptionError
@@ -35,7 +36,10 @@ _CONTAINER: Final = re.compile(r"[^/]+@")
 _CATALOG_URI: Final = re.compile(r"(?i:uc):/+(.*)")
 _MEMORY: Final = re.compile(r"(?i:(?:opendal\+)?memory):.*")
 _FILE_OF_HOST: Final = re.compile(r"(?i:file)://([^/]+)(.*)")
-_BARE_MOUNT: Final = re.compile(r"(?:file:|dbfs:)?/+Volumes(?:/+[^/]+){0,2}/*|(?:file:)?/+dbfs/*|dbfs:/+")
+_NO_VOLUME: Final = (
+    "" if sys.platform == "darwin" else "(?:/+[^/]+){0,2}"
+)  # On a Mac, disks are below /Volumes.
+_BARE_MOUNT: Final = re.compile(rf"(?:file:|dbfs:)?/+Volumes{_NO_VOLUME}/*|(?:file:)?/+dbfs/*|dbfs:/+")
 _AZURE_PLACE: Final = "container@account.dfs.core.windows.net/"
 _PLACES: Final = {
     "hdfs": "namenode:8020/",
@@ -82,13 +86,13 @@ def for_delta_rs(location: str) -> str:
 
 def normalised(location: str) -> str:
     """Returns a location with its scheme in lower case, and ``file:///`` in place of ``file://localhost/``."""
-    location = _SCHEME.sub(lambda scheme: scheme[0].lower(), location)
+    location = _SCHEME.sub(lambda scheme: scheme[0].lower(), location.strip())
     return re.sub("^file://localhost/", "file:///", location, flags=re.IGNORECASE)
 
 
 def shown(location: str) -> str:
     """Returns a location as logs and errors show it: with ``...`` in place of credentials and of a URI's query."""
-    return _QUERY.sub(r"\1?...", _SECRET.sub(r"\1...@", location))
+    return _QUERY.sub(r"\1?...", _SECRET.sub(r"\1...@", location.strip()))
 
 
 def parse_location(text: str, option: str) -> str:

@@ -15,7 +15,6 @@ from rich.text import Text
 from flip27_stream.time_text import time_text
 from watermark_alignment.formatting import duration, name
 from watermark_alignment.group.member_info import MemberInfo
-from watermark_alignment.monitoring.plotting.labels import label
 from watermark_alignment.monitoring.status import SplitMetrics, Status, Wait
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.offsets_behind import OffsetsBehind
@@ -29,6 +28,7 @@ _COLOURS = {
 _COLUMNS = ("source and split", "state", "watermark (UTC)", "drift", "lag", "rows/s", "batch", "ago")
 _FIRST_NUMBER = 3
 _GAP = 2
+_INDENT = "  "
 _NARROWEST_NAME = 24
 _UNKNOWN = "–"
 _NAMED = 5
@@ -151,18 +151,20 @@ class _Table:
 
 
 def _cut(text: Text, width: int) -> Text:
-    """Returns a text that is not wider than ``width``, with an ellipsis in its middle if it was."""
+    """Returns a text that is not wider than ``width``: of a long path its last part, or else with an ellipsis."""
+    if text.cell_len > width:
+        text = text[: len(_INDENT)] + text[len(_INDENT) :].split("/")[-1]
     if text.cell_len <= width:
         return text
-    begin, end = width * 2 // 3, len(text) - (width - width * 2 // 3 - 1)
-    return text[:begin] + "…" + text[end:]
+    begin = width * 2 // 3
+    return text[:begin] + "…" + text[begin + 1 - width :]
 
 
 def _cells(split: SplitMetrics, info: MemberInfo, now: int) -> list[Text]:
     max_drift = info.max_drift_of_batch_ms
     above = max_drift is not None and split.drift is not None and split.drift > max_drift
     return [
-        Text(f"  {label(split.split)}"),
+        Text(f"{_INDENT}{name(split.split)}"),
         Text(str(split.status), style=_COLOURS[split.status]),
         Text(_UNKNOWN if split.watermark is None else time_text(split.watermark)),
         Text(_UNKNOWN if split.drift is None else duration(split.drift), style="bold red" if above else ""),
@@ -204,7 +206,7 @@ def _remarks(status: Status, splits: Sequence[SplitMetrics], now: int) -> list[s
 
 
 def _implausible(source: str, counts: Mapping[str, int]) -> str:
-    some = ", ".join(f"{label(split)} ({count:,})" for split, count in list(counts.items())[:_NAMED])
+    some = ", ".join(f"{name(split)} ({count:,})" for split, count in list(counts.items())[:_NAMED])
     more = f" and {len(counts) - _NAMED:,} more" if len(counts) > _NAMED else ""
     return (
         f"Since source {source} started, {sum(counts.values()):,} of its records had an event time beyond "
@@ -219,5 +221,5 @@ def _waiting(wait: Wait, status: Status) -> str:
         "" if wait.holder.member == wait.member else f" of source {name(status.names[wait.holder.member])}"
     )
     return (
-        f"{splits} of source {name(status.names[wait.member])} {verb} for {label(wait.holder.split)}{whose}."
+        f"{splits} of source {name(status.names[wait.member])} {verb} for {name(wait.holder.split)}{whose}."
     )

@@ -142,15 +142,15 @@ class EventTimeObserver:
 
 
 def _unit_hint(event_time: int, until: int, is_timestamp: bool) -> str:
+    if event_time == LATEST_OF_SECONDS and not is_timestamp:
+        return (
+            " It is 1,000,000,000 times too great if it is a number of nanoseconds: set scan.watermark.event-time.unit "
+            "to 'ns', and start with a new checkpoint."
+        )
     steps = steps_off(event_time, until)
     if steps is None:
         return ""
     factor = 1000**steps
-    if event_time == LATEST_OF_SECONDS and not is_timestamp:
-        return (
-            f" It is {factor:,} times too great if it is a number of nanoseconds: set scan.watermark.event-time.unit "
-            "to 'ns', and start with a new checkpoint."
-        )
     hint = f" Divided by {factor:,} it is {_text(event_time // factor)}: "
     if is_timestamp:
         return (

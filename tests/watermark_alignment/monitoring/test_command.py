@@ -262,12 +262,12 @@ def test_long_ids_hide_no_warning_and_no_split_that_others_wait_for(
         monkeypatch.setenv(name, value)
     lines = run("status", table.uri, "--watch")[1].rpartition("group web")[2].splitlines()
     assert len(lines) <= 24
-    assert len([line for line in lines if line.startswith("  part-")]) >= 14
+    assert len([line for line in lines if line.startswith("  part-")]) >= 12
     assert any(line.startswith("  part-00039-") for line in lines), "the slowest"
     assert any(line.startswith("  part-00000-") for line in lines), "the one that others wait for"
-    text = " ".join(re.sub(r"\x1b\[[\d;?]*\w", "", " ".join(lines)).split())
-    assert "39 splits of source clicks wait for part-00000-1f0c4a3b4a3…000+1048576." in text
-    assert "2 of the splits of its batch 1 were not reported." in text
+    text = "".join(re.sub(r"\x1b\[[\d;?]*\w", "", "".join(lines)).split())
+    assert f"39splitsofsourceclickswaitfor{ids[0]}." in text
+    assert "2ofthesplitsofitsbatch1werenotreported." in text
     assert ids[0] in run("status", table.uri, "--json")[1]
 
 

@@ -80,6 +80,13 @@ def test_nanoseconds_that_are_read_as_seconds_are_named() -> None:
     assert "if the records are of" not in text
 
 
+def test_a_number_of_seconds_for_never_is_no_unit() -> None:
+    """The greatest number stands for "never" beside right times, and in milliseconds."""
+    never = 2**63 - 1
+    assert warning(NOW, milliseconds_of(never, "s"), unit="s") is None
+    assert warning(milliseconds_of(never, "s")) is None
+
+
 def test_the_condition_names_the_years() -> None:
     assert warning(of(1995), of(1997)) == (
         "Event times are 1,000 times too small, if the records are of the years 1995 to 1997: 1970-01-10 03:08:38 is "

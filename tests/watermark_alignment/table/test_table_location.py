@@ -11,7 +11,7 @@ from flip27_stream.errors import AlignmentError, OptionError
 from tests.watermark_alignment.support.table_rows import split_rows
 from watermark_alignment.table.location_checks import local_folder
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
-from watermark_alignment.table_location import for_delta_rs, parse_location
+from watermark_alignment.table_location import for_delta_rs, parse_location, shown, why_no_place
 
 OPTION = "scan.watermark.alignment.table"
 
@@ -262,3 +262,10 @@ def test_a_location_where_no_table_can_be_is_refused(text: str, said: str) -> No
             act(SplitWatermarkTable(text, {}))
         assert str(failed.value).startswith(f"No split-watermark table can be at '{text}'. ")
         assert said in str(failed.value)
+
+
+@pytest.mark.parametrize("blank", [" ", "\t", "\n"])
+def test_blanks_before_a_location_hide_no_credentials(blank: str) -> None:
+    location = f"{blank}s3://AKIA:hush-hush@bucket/t"
+    assert "hush-hush" not in shown(location)
+    assert "has credentials in it" in str(why_no_place(location))

@@ -127,7 +127,7 @@ def _short_parts(along: NDArray[Any], heights: NDArray[np.datetime64], shortest:
     known = np.concatenate([[False], ~np.isnat(heights), [False]])
     first = np.flatnonzero(known[1:-1] & ~known[:-2])
     last = np.flatnonzero(known[1:-1] & ~known[2:])
-    is_short = along[last] - along[first] <= (along[-1] - along[0]) * shortest
+    is_short = along[last] - along[first] <= (along[-1:] - along[:1]) * shortest
     found: list[int] = last[is_short].tolist()
     return found
 

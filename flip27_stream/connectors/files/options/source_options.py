@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from flip27_stream.api import ReadLimits
@@ -192,10 +192,10 @@ def _partitions(
 
 def _delta(paths: list[str], storage: Mapping[str, str]) -> DeltaLog:
     for path in paths:
-        if _CATALOG_NAME.fullmatch(path) and not Path(path).exists():
+        if _CATALOG_NAME.fullmatch(path) and not os.path.exists(path):
             raise OptionError(
-                f"Option 'path' is {path!r}, and there is no such path. The path of a table of a catalog is that of "
-                f"flip27_stream.table_location(spark, {path!r})."
+                f"Option 'path' is {path!r}, and there is no such path. If it is the name of a table in a catalog, "
+                f"give the path that flip27_stream.table_location(spark, {path!r}) returns."
             )
     places = [_located(path, for_arrow(path.partition(":")[0].lower(), storage)) for path in paths]
     if len(paths) > 1:

@@ -70,7 +70,7 @@ def _tokens(text: str) -> list[tuple[str, str]]:
         if kind == "word" and text[match.start() - 1 : match.start()] in ("'", '"'):
             raise OptionError(
                 f"Option '{_OPTION}' has a word directly after a quote, at character {match.start() + 1}. "
-                "Write a quote inside of a value with a backslash before it."
+                "Separate options by blanks; write a quote inside of a value with a backslash before it."
             )
         if kind == "quoted":
             tokens.append((kind, _ESCAPE.sub(_unescaped, match[0][1:-1])))
