@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import pyarrow as pa
+
 from flip27_stream.connectors.kafka.values.avro_types import named_types
 
 _INNER: Final = {"array": "items", "map": "values"}
@@ -15,70 +17,71 @@ _TIMES: Final = frozenset(
 )
 
 
-def with_read_decimals(written: Any, read: Any) -> Any:
-    """Returns the writer's schema with the decimals of the reader's schema.
+def with_read_decimals(written: Any, read: Any, wanted: pa.StructType) -> Any:
+    """Returns the writer's schema with the decimals of the reader's schema in the wanted columns.
 
     Avro's rules of resolution do not look at logical types. So bytes are read as the decimals of the reader, which
     fastavro does not do; and milliseconds would be read as microseconds, which is refused.
 
     Args:
-        written: The writer's schema, parsed by fastavro. It is changed in place.
-        read: The reader's schema, parsed by fastavro.
+        written: The writer's schema, parsed by fastavro.
+        read: The reader's schema, of :func:`with_read_defaults`.
+        wanted: The wanted columns, each of which fits a field of ``read``.
 
     Raises:
-        ValueError: A time or a decimal has another unit or scale in the other schema.
+        ValueError: A wanted time or decimal has another unit or scale in the other schema, or the writer's schema
+            lacks a wanted field that has a wrong default.
     """
-    return _Resolution(written, read).resolved(written, read, "")
+    return _Resolution(written, read).resolved(written, read, wanted, "")
 
 
 class _Resolution:
-    """A walk through two schemas, which finds the fields and types of one in the other as fastavro does."""
+    """A walk through two schemas, which finds the fields and types of one in the other as fastavro does.
+
+    It returns copies, because a named type may be read as different types at its several mentions.
+    """
 
     def __init__(self, written: Any, read: Any) -> None:
         self._written, self._read = named_types(written), named_types(read)
-        self._done: set[tuple[str, str]] = set()
 
-    def resolved(self, written: Any, read: Any, path: str) -> Any:
+    def resolved(self, written: Any, read: Any, wanted: Any, path: str) -> Any:
         if isinstance(written, list):
-            return [self.resolved(member, read, path) for member in written]
+            return [self.resolved(member, read, wanted, path) for member in written]
         theirs, ours = _definition(written, self._written), _definition(read, self._read)
-        # No column has a union of several types.
-        if theirs is None or ours is None:
-            return written
         if theirs["type"] == ours["type"] == "record":
-            self._resolve_fields(theirs, ours, path)
-        elif theirs["type"] == ours["type"] in _INNER:
+            return self._record(theirs, ours, wanted, path) if _is_named_as(theirs, ours) else written
+        if theirs["type"] == ours["type"] in _INNER:
             inner = _INNER[theirs["type"]]
-            theirs[inner] = self.resolved(theirs[inner], ours[inner], path)
-        elif not _same_meaning(theirs, ours):
+            kind = wanted.value_type if inner == "items" else wanted.item_type
+            return theirs | {inner: self.resolved(theirs[inner], ours[inner], kind, path)}
+        if not _same_meaning(theirs, ours):
             raise ValueError(
                 f"field '{path}' is {_name(theirs)} in the writer's schema and {_name(ours)} in the reader's schema"
             )
-        elif theirs["type"] == ours["type"] in ("bytes", "fixed"):
-            # A copy, because a fixed type may be read as a decimal in one field and as bytes in another.
+        if theirs["type"] == ours["type"] in ("bytes", "fixed"):
             plain = {key: value for key, value in theirs.items() if key not in _LOGICAL}
             return plain | {key: ours[key] for key in _LOGICAL if key in ours}
         return written
 
-    def _resolve_fields(self, theirs: Mapping[str, Any], ours: Mapping[str, Any], path: str) -> None:
-        names = theirs["name"], ours["name"]
-        if names in self._done or not _is_named_as(theirs, ours):
-            return
-        self._done.add(names)
+    def _record(self, theirs: Any, ours: Any, wanted: pa.StructType, path: str) -> Any:
+        kinds = {field.name: field.type for field in wanted}
         found = {alias: field for field in ours["fields"] for alias in field.get("aliases", ())}
         found |= {field["name"]: field for field in ours["fields"]}
+        start = f"{path}." if path else ""
+        fields = []
         for field in theirs["fields"]:
-            name = field["name"]
-            if name in found:
-                inner = f"{path}.{name}" if path else name
-                field["type"] = self.resolved(field["type"], found[name]["type"], inner)
+            match = found.get(field["name"], field)
+            if (kind := kinds.get(match["name"])) is not None and match is not field:
+                inner = self.resolved(field["type"], match["type"], kind, start + field["name"])
+                field = field | {"type": inner}
+            fields.append(field)
+        return theirs | {"fields": fields}
 
 
 def _definition(schema: Any, named: Mapping[str, Any]) -> Any:
-    """Returns the definition of a type, or of the one in a union with null; ``None`` for a union of several types."""
+    """Returns the definition of a type, or of the one in a union with null."""
     if isinstance(schema, list):
-        members = [member for member in schema if member != "null"]
-        return _definition(members[0], named) if len(members) == 1 else None
+        return _definition(next(member for member in schema if member != "null"), named)
     return named.get(schema, {"type": schema}) if isinstance(schema, str) else schema
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import struct
 from collections.abc import Mapping, Sequence
 from io import BytesIO
@@ -23,6 +22,7 @@ from flip27_stream.connectors.kafka.values.value_decoder import DecodedValues, V
 from flip27_stream.errors import OptionError, listed, shortened
 
 _FRAME = 5
+_NAMED = "__named_schemas"  # The key of the definitions in a schema that fastavro has parsed.
 _LONGEST = 10  # The greatest number of bytes of an encoded number.
 _DAMAGE = (
     ArithmeticError,
@@ -54,7 +54,8 @@ class AvroDecoder(ValueDecoder):
 
     Raises:
         OptionError: A column is not a field of the record, or has another type.
-        ValueError: A field of the reader's schema has another meaning in the writer's schema, or a wrong default.
+        ValueError: A field of the reader's schema has another meaning in the writer's schema, or a wanted
+            field that it lacks has a wrong default.
     """
 
     format = ValueFormat.AVRO
@@ -73,10 +74,10 @@ class AvroDecoder(ValueDecoder):
                     f"Column '{field.name}' of the schema, {field.type}, is not a field of the Avro record "
                     f"'{resolved['name']}'. Its fields: {listed(kinds, field.name)}."
                 )
-        used = copy.deepcopy(parsed)
-        self._schema = _guarded(used if reader is None else with_read_decimals(used, resolved))
-        self._walk = RecordWalk(parsed)
         self._wanted = pa.struct([(field.name, field.type) for field in fields])
+        used = parsed if reader is None else with_read_decimals(parsed, resolved, self._wanted)
+        self._schema = _guarded(used)
+        self._walk = RecordWalk(parsed)
         self._written = pa.struct([(f.name, as_written(f.type, written[f.name])) for f in fields])
 
     def __reduce__(self) -> tuple[type[AvroDecoder], tuple[pa.Schema, str, bool, str | None]]:
@@ -162,7 +163,7 @@ class AvroDecoder(ValueDecoder):
 
 
 def _guarded(schema: Any) -> Any:
-    """Returns a parsed schema with which fastavro accepts no negative index; ``schema`` is changed in place.
+    """Returns a copy of a parsed schema with which fastavro accepts no negative index.
 
     For Python a negative index of a list counts from its end, so lists are replaced by mappings, which have no such
     index.
@@ -176,16 +177,17 @@ def _guarded(schema: Any) -> Any:
         return type("Union", (list,), lookup)(members)
     if not isinstance(schema, dict):
         return schema
-    if schema.get("logicalType") != "decimal":
-        schema.pop("logicalType", None)
-    if "symbols" in schema:
-        schema["symbols"] = dict(enumerate(schema["symbols"]))
+    made = {key: value for key, value in schema.items() if key != "logicalType" or value == "decimal"}
+    if "symbols" in made:
+        made["symbols"] = dict(enumerate(made["symbols"]))
     for inner in ("type", "items", "values"):
-        if inner in schema:
-            schema[inner] = _guarded(schema[inner])
-    for field in schema.get("fields", ()):
-        field["type"] = _guarded(field["type"])
-    return schema
+        if inner in made:
+            made[inner] = _guarded(made[inner])
+    if "fields" in made:
+        made["fields"] = [field | {"type": _guarded(field["type"])} for field in made["fields"]]
+    if _NAMED in made:
+        made[_NAMED] = {name: _guarded(kind) for name, kind in made[_NAMED].items()}
+    return made
 
 
 def _rows_with_long_runs(values: pa.BinaryArray) -> npt.NDArray[np.int64]:

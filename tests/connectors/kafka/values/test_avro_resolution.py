@@ -215,3 +215,56 @@ def test_a_decimal_of_another_scale_is_refused(reader: Any) -> None:
     wanted = pa.decimal128(reader["precision"], reader["scale"])
     with pytest.raises(ValueError, match=r"'a' is decimal\(5, 2\) in the writer's schema and decimal\("):
         decoder(record(of("a", decimal(5, 2))), record(of("a", reader)), wanted)
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader", "value"),
+    [
+        (MILLIS, MICROS, 5),
+        (NANOS, MICROS, 5),
+        (["null", "int", MILLIS], ["null", MICROS], 5),
+        (
+            {"type": "int", "logicalType": "time-millis"},
+            {"type": "long", "logicalType": "time-micros"},
+            5,
+        ),
+        (decimal(50, 2), decimal(50, 3), Decimal("1.23")),
+    ],
+    ids=["unit", "nanoseconds", "union", "time of day", "50 digits"],
+)
+@pytest.mark.parametrize("inside", [False, True], ids=["column", "field of a record"])
+def test_a_field_that_is_not_wanted_may_have_another_unit(
+    writer: Any, reader: Any, value: Any, inside: bool
+) -> None:
+    theirs, ours = ((of("c", kind), of("a", "long")) for kind in (writer, reader))
+    wanted: pa.DataType = pa.int64()
+    written: Any = {"c": value, "a": 1}
+    if inside:
+        theirs, ours = ((of("a", record(*fields, name="S")),) for fields in (theirs, ours))
+        wanted, written = pa.struct([("a", wanted)]), {"a": written}
+    data = BytesIO()
+    fastavro.schemaless_writer(data, record(*theirs), written)
+    found = decoder(record(*theirs), record(*ours), wanted).decode(pa.array([data.getvalue()]))
+    assert found.columns[0].to_pylist() == [{"a": 1} if inside else 1]
+
+
+@pytest.mark.parametrize("wanted", ["a", "q"])
+def test_each_mention_of_a_record_has_its_own_decimals(wanted: str) -> None:
+    writer = record(of("a", inner(of("x", decimal(6, 2)))), of("q", "S"))
+    other = inner(of("x", "bytes"), name="S2") | {"aliases": ["S"]}
+    reader = record(of("a", inner(of("x", decimal(6, 2)))), of("q", other))
+    data = BytesIO()
+    fastavro.schemaless_writer(data, writer, {"a": {"x": Decimal("1.23")}, "q": {"x": Decimal("4.56")}})
+    kinds = {"a": pa.decimal128(6, 2), "q": BINARY}
+    fields = pa.schema([(wanted, pa.struct([("x", kinds[wanted])]))])
+    decoding = AvroDecoder(fields, json.dumps(writer), False, json.dumps(reader))
+    found = decoding.decode(pa.array([data.getvalue()]))
+    expected = {"a": Decimal("1.23"), "q": b"\x01\xc8"}
+    assert found.columns[0].to_pylist() == [{"x": expected[wanted]}]
+
+
+def test_a_refusal_names_the_writers_own_type() -> None:
+    writer = record(of("c", inner(of("x", decimal(6, 2)))), of("a", "S"))
+    ours = record(of("c", inner(of("x", "bytes"))), of("a", inner(of("x", decimal(6, 3)), name="n.S")))
+    with pytest.raises(ValueError, match=r"'a\.x' is decimal\(6, 2\) in the writer's .* decimal\(6, 3\)"):
+        decoder(writer, ours, pa.struct([("x", pa.decimal128(6, 3))]))
