@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from flip27_stream.connectors.kafka.values.avro_schema import WrongDefault
 from flip27_stream.connectors.kafka.values.avro_types import named_types
 
 _INNER: Final = {"array": "items", "map": "values"}
@@ -68,14 +69,27 @@ class _Resolution:
         found = {alias: field for field in ours["fields"] for alias in field.get("aliases", ())}
         found |= {field["name"]: field for field in ours["fields"]}
         start = f"{path}." if path else ""
+        lacking = {name: field for name, field in found.items() if name == field["name"] and name in kinds}
         fields = []
         for field in theirs["fields"]:
-            match = found.get(field["name"], field)
-            if (kind := kinds.get(match["name"])) is not None and match is not field:
-                inner = self.resolved(field["type"], match["type"], kind, start + field["name"])
-                field = field | {"type": inner}
-            fields.append(field)
+            read = found.get(field["name"])
+            if read is None or read["name"] not in kinds:
+                fields.append(field)
+                continue
+            lacking.pop(read["name"], None)
+            kind = self.resolved(field["type"], read["type"], kinds[read["name"]], start + field["name"])
+            fields.append(field | {"type": kind})
+        for name, field in lacking.items():
+            _check_default(field, start + name)
         return theirs | {"fields": fields}
+
+
+def _check_default(field: Mapping[str, Any], path: str) -> None:
+    default = field.get("default")
+    if isinstance(default, WrongDefault):
+        raise ValueError(
+            f"field '{path}' of the reader's schema has a default of another type: {default.text}"
+        )
 
 
 def _definition(schema: Any, named: Mapping[str, Any]) -> Any:

@@ -6,7 +6,7 @@ import json
 import struct
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import fastavro
 from fastavro.schema import SchemaParseException
@@ -105,30 +105,33 @@ def _inlined(schema: Any, named: Mapping[str, Any], seen: set[str]) -> Any:
     return made
 
 
+class WrongDefault(NamedTuple):
+    """Stands for the default of a field that is not a value of the type of this field."""
+
+    text: str
+
+
 def with_read_defaults(schema: Any) -> Any:
     """Returns a parsed schema in which the defaults of all fields are values of the types of these fields.
 
-    In the JSON of a schema, bytes and decimals are texts. ``schema`` is changed in place.
-
-    Raises:
-        ValueError: A default is not a value of the type of its field.
+    In the JSON of a schema, bytes and decimals are texts. A default that is not a value of the type becomes a
+    :class:`WrongDefault`. ``schema`` is changed in place.
     """
     named = named_types(schema)
     records = [kind for kind in named.values() if "fields" in kind]
     fields = [field for kind in records for field in kind["fields"] if "default" in field]
-    try:
-        made = [_values(field["default"], field["type"], named) for field in fields]
-    except RecursionError:
-        raise ValueError("the default of a field contains itself") from None
     # Defaults of records contain those of their fields, so none is replaced before all have been read.
-    for field, values in zip(fields, made, strict=True):
-        if not values:
-            text = shortened(json.dumps(field["default"]))
-            raise ValueError(
-                f"field '{field['name']}' of the reader's schema has a default of another type: {text}"
-            )
-        field["default"] = values[0]
+    made = [_default(field, named) for field in fields]
+    for field, default in zip(fields, made, strict=True):
+        field["default"] = default
     return schema
+
+
+def _default(field: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
+    try:
+        return _value(field["default"], field["type"], named)
+    except (LookupError, RecursionError, TypeError, ValueError):
+        return WrongDefault(shortened(json.dumps(field["default"])))
 
 
 def _values(default: Any, schema: Any, named: Mapping[str, Any]) -> list[Any]:

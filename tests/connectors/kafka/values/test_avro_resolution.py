@@ -268,3 +268,45 @@ def test_a_refusal_names_the_writers_own_type() -> None:
     ours = record(of("c", inner(of("x", "bytes"))), of("a", inner(of("x", decimal(6, 3)), name="n.S")))
     with pytest.raises(ValueError, match=r"'a\.x' is decimal\(6, 2\) in the writer's .* decimal\(6, 3\)"):
         decoder(writer, ours, pa.struct([("x", pa.decimal128(6, 3))]))
+
+
+WRONG_DEFAULTS = [
+    pytest.param("bytes", "\u4e2d", id="character"),
+    pytest.param(PAIR, "", id="size"),
+    pytest.param(inner(of("t", "int")), {}, id="record"),
+    pytest.param({"type": "array", "items": "long"}, [None], id="array"),
+    pytest.param("int", True, id="number"),
+]
+
+
+@pytest.mark.parametrize(("kind", "default"), WRONG_DEFAULTS)
+def test_a_wrong_default_of_a_field_that_is_not_wanted_is_ignored(kind: Any, default: Any) -> None:
+    reader = (of("a", "long"), of("c", kind, default=default))
+    assert read((of("a", "long"),), reader, pa.int64(), 1) == 1
+    nested = tuple(of("a", record(*fields, name="R2")) for fields in ((reader[0],), reader))
+    assert read(nested[:1], nested[1:], pa.struct([("a", pa.int64())]), {"a": 1}) == {"a": 1}
+
+
+def test_a_wrong_default_is_ignored_if_the_writer_has_the_field() -> None:
+    assert read("bytes", (of("a", "bytes", default="\u4e2d"),), BINARY, b"x") == b"x"
+    renamed = record(of("new", "bytes", default="\u4e2d", aliases=["old"]), name="S")
+    found = read(inner(of("old", "bytes")), renamed, pa.struct([("new", BINARY)]), {"old": b"x"})
+    assert found == {"new": b"x"}
+
+
+def test_a_wrong_default_within_a_wanted_record_is_refused() -> None:
+    reader = record(of("t", "int"), of("b", "bytes", default="\u4e2d"), name="S")
+    wanted = pa.struct([("t", pa.int32()), ("b", BINARY)])
+    with pytest.raises(
+        ValueError, match=r"field 'a\.b' of the reader's schema has a default of another type"
+    ):
+        decoder(record(of("a", inner(of("t", "int")))), record(of("a", reader)), wanted)
+
+
+def test_a_default_that_contains_itself_is_refused_only_where_it_is_needed() -> None:
+    node = record(of("n", ["null", "N"], default={}), of("x", "int", default=1), name="N")
+    reader = record(of("b", "int"), of("a", node, default={}))
+    fields = pa.schema([("b", pa.int32())])
+    AvroDecoder(fields, json.dumps(record(of("b", "int"))), False, json.dumps(reader))
+    with pytest.raises(ValueError, match="field 'a' of the reader's schema has a default of another type"):
+        decoder(record(of("b", "int")), reader, pa.struct([("x", pa.int32())]))
