@@ -56,13 +56,27 @@ def writer_schema(text: str, option: str = "value.avro.schema") -> Any:
         OptionError: The text is not an Avro schema of a record.
     """
     try:
-        schema = fastavro.parse_schema(json.loads(text))
+        schema = fastavro.parse_schema(_loaded(text))
     except _UNPARSABLE as error:
         why = shortened(f"this text is not a schema: {type(error).__name__}: {error}")
         raise OptionError.of(option, text, f"Allowed: an Avro schema of a record, as JSON; {why}.") from error
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise OptionError.of(option, text, "Allowed: an Avro schema of a record, as JSON.")
     return schema
+
+
+def _loaded(text: str) -> Any:
+    """Returns a schema of JSON, without the decimals that are invalid: Avro says that these are bytes."""
+    return json.loads(text, object_hook=_without_invalid_decimal)
+
+
+def _without_invalid_decimal(kind: dict[str, Any]) -> dict[str, Any]:
+    precision, scale = kind.get("precision"), kind.get("scale", 0)
+    if kind.get("logicalType") != "decimal" or (
+        type(precision) is type(scale) is int and 0 <= scale <= precision and precision > 0
+    ):
+        return kind
+    return {key: value for key, value in kind.items() if key not in ("logicalType", "precision", "scale")}
 
 
 def with_references(text: str, references: Sequence[str]) -> str:
@@ -78,8 +92,8 @@ def with_references(text: str, references: Sequence[str]) -> str:
     named: dict[str, Any] = {}
     try:
         for reference in references:
-            fastavro.parse_schema(json.loads(reference), named_schemas=named)
-        schema = _inlined(fastavro.parse_schema(json.loads(text), named_schemas=named), named, set())
+            fastavro.parse_schema(_loaded(reference), named_schemas=named)
+        schema = _inlined(fastavro.parse_schema(_loaded(text), named_schemas=named), named, set())
     except _UNPARSABLE as error:
         raise ValueError(shortened(f"it is not an Avro schema: {type(error).__name__}: {error}")) from None
     if not isinstance(schema, dict) or schema["type"] != "record":

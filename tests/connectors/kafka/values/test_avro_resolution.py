@@ -310,3 +310,17 @@ def test_a_default_that_contains_itself_is_refused_only_where_it_is_needed() -> 
     AvroDecoder(fields, json.dumps(record(of("b", "int"))), False, json.dumps(reader))
     with pytest.raises(ValueError, match="field 'a' of the reader's schema has a default of another type"):
         decoder(record(of("b", "int")), reader, pa.struct([("x", pa.int32())]))
+
+
+@pytest.mark.parametrize("wrong", [{}, {"precision": 0}, {"precision": 2, "scale": 3}], ids=str)
+def test_a_decimal_that_is_invalid_is_bytes(wrong: Any) -> None:
+    """Avro: a reader ignores a logical type that is invalid."""
+    invalid = {"type": "bytes", "logicalType": "decimal"} | wrong
+    values = pa.array([b"\x02\x7b"])  # One byte.
+    for ours, kind, expected in (
+        (decimal(5, 2), MONEY, Decimal("1.23")),
+        ("bytes", BINARY, b"\x7b"),
+        (invalid, BINARY, b"\x7b"),
+    ):
+        found = decoder(record(of("a", invalid)), record(of("a", ours)), kind).decode(values)
+        assert found.columns[0].to_pylist() == [expected]
