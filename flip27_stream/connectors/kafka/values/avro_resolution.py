@@ -69,7 +69,7 @@ class _Resolution:
         found = {alias: field for field in ours["fields"] for alias in field.get("aliases", ())}
         found |= {field["name"]: field for field in ours["fields"]}
         start = f"{path}." if path else ""
-        lacking = {name: field for name, field in found.items() if name == field["name"] and name in kinds}
+        lacking = {field["name"]: field for field in ours["fields"] if field["name"] in kinds}
         fields = []
         for field in theirs["fields"]:
             read = found.get(field["name"])
