@@ -20,6 +20,7 @@ from flip27_stream.decoding.json_rows import DecodedDocuments, JsonRows
 from flip27_stream.decoding.time_patterns import TimePattern
 
 _FEW, _MANY, _SAMPLES = 16, 500, 5
+_ENOUGH = 1_000  # In fewer lines, Arrow's parser costs less than the comparison of regular lines.
 _MOST_DIGITS = 19  # Half of the digits of a decimal of 128 bits.
 _BLANK = " \t\r\n"
 _OPENING, _CLOSING, _RETURN, _BREAK = b"{}\r\n"
@@ -91,13 +92,14 @@ class JsonColumns:
         ends = _last_signs(lines, starts)
         if not _are_objects(lines, starts, ends):
             return None
-        text = pa.py_buffer(lines)
-        columns = self._of_regular(lines, starts, ends) if self._are_regular else None
-        if columns is not None:
-            return columns
-        self._are_regular = False
+        if self._are_regular and len(starts) >= _ENOUGH:
+            columns = self._of_regular(lines, starts, ends)
+            if columns is not None:
+                return columns
+            self._are_regular = False
         if has_odd_signs(lines):
             return None
+        text = pa.py_buffer(lines)
         columns = self._at_once(text, len(starts))
         if columns is None and self._look_at_times(pa.array([lines.split(b"\n", 1)[0]])):
             columns = self._at_once(text, len(starts))
@@ -144,7 +146,6 @@ class JsonColumns:
     ) -> Sequence[pa.Array] | None:
         """Returns the columns of lines that differ only in their values, or ``None`` if there are other lines."""
         try:
-            check_utf8(pa.py_buffer(lines))
             columns = regular_columns(lines, starts, ends, self._parsed)
             if columns is None:
                 return None

@@ -2,13 +2,14 @@
 
 The first line gives the text around the values. This text is compared with that of every line, so that the values are
 left, which are checked, too. Lines are not regular if a value is not a number, a string or null, if null is in place of
-a string, or if there are escapes.
+a string, or if there are escapes. A parser is faster for lines of many members and if it can skip many of them; the
+first line alone tells that.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -19,8 +20,11 @@ import pyarrow.types as pt
 
 from flip27_stream.arrays import Int64s
 from flip27_stream.decoding.datetime_text import INSTANT
+from flip27_stream.decoding.json_batches import check_utf8
 
-_MEMBER = re.compile(rb'([{,] *"([^"]*)" *: *)(?:(")[^"]*"|[^",{}]+)')
+# With more members, or with a smaller share of wanted ones, a parser costs less.
+_MOST_MEMBERS, _LEAST_SHARE = 20, 2 / 3
+_MEMBER = re.compile(rb'([{,] *"([^"]*)" *: *)(")?((?(3)[^"]*|[^",{}]+))(?(3)")')
 _NUMBER = r"\A-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?\z"
 _BLANK, _QUOTE, _MINUS, _POINT, _ZERO = b' "-.0'
 
@@ -32,11 +36,13 @@ class _Member(NamedTuple):
         name: The name.
         before: The text before the value, with the brace or comma, and with the quote if the value is a string.
         is_text: Whether the value is a string; otherwise it is a number or null.
+        first: The value in the first line, without quotes.
     """
 
-    name: str
+    name: bytes
     before: bytes
     is_text: bool
+    first: bytes
 
     @property
     def quotes(self) -> int:
@@ -50,44 +56,64 @@ def regular_columns(
     """Returns the columns of lines, or ``None`` if the lines or the columns need a parser.
 
     Args:
-        lines: The lines, which are UTF-8.
+        lines: The lines.
         starts: The positions of the braces with which the lines begin.
         ends: The positions of the braces with which the lines end.
         fields: The columns. A column that the lines lack is null.
 
     Raises:
-        pa.ArrowInvalid: Some lines need a parser, since a value does not convert to the type of its column.
+        pa.ArrowInvalid: Some lines need a parser, since they are not UTF-8 or a value does not convert to the type of
+            its column.
     """
     members = _members(lines[: ends[0] + 1])
-    spans = _spans(lines, starts, ends, members)
-    if spans is None or len({member.name for member in members}) < len(members):
+    kinds = _kinds(members, {field.name.encode(): field.type for field in fields})
+    if kinds is None:
         return None
-    wanted = {field.name: field.type for field in fields}
+    check_utf8(pa.py_buffer(lines))
+    spans = _spans(lines, starts, ends, members)
+    if spans is None:
+        return None
     found = {}
-    for member, span in zip(members, spans, strict=True):
-        kind = wanted.get(member.name, pa.string() if member.is_text else pa.float64())
-        if not (_is_text(kind) if member.is_text else _is_number(kind)):
-            return None
+    for member, kind, span in zip(members, kinds, spans, strict=True):
         texts = _texts(lines, *span)
         if not (member.is_text or _are_plain(texts)):
             texts = pc.if_else(pc.equal(texts, "null"), pa.scalar(None, pa.string()), texts)
             if not pc.all(pc.match_substring_regex(texts, _NUMBER), min_count=0).as_py():
                 return None
         found[member.name] = texts.cast(kind)
-    return [found.get(field.name, pa.nulls(len(starts), field.type)) for field in fields]
+    return [found.get(field.name.encode(), pa.nulls(len(starts), field.type)) for field in fields]
 
 
 def _members(line: bytes) -> list[_Member]:
-    """Returns the members of the object in a line, or an empty list if the line is not regular."""
+    """Returns the members of the object in a line, or an empty list if they are too many or the line is not regular."""
     members: list[_Member] = []
     end = 0
-    while found := _MEMBER.match(line, end):
-        before, name, quote = found.groups(b"")
+    while len(members) < _MOST_MEMBERS and (found := _MEMBER.match(line, end)):
+        before, name, quote, value = found.groups(b"")
         if before.startswith(b"{") != (end == 0):
             return []
-        members.append(_Member(name.decode(), before + quote, bool(quote)))
+        members.append(_Member(name, before + quote, bool(quote), value))
         end = found.end()
     return members if line[end:] == b"}" else []
+
+
+def _kinds(members: Sequence[_Member], wanted: Mapping[bytes, pa.DataType]) -> list[pa.DataType] | None:
+    """Returns the types of the members, or ``None`` if the first line shows that a parser is needed or faster.
+
+    Raises:
+        pa.ArrowInvalid: A value of the first line does not convert to its type.
+    """
+    names = {member.name for member in members}
+    if not names or len(names) < len(members) or len(names & wanted.keys()) < _LEAST_SHARE * len(names):
+        return None
+    kinds = []
+    for member in members:
+        kind = wanted.get(member.name, pa.string() if member.is_text else pa.float64())
+        if not (_is_text(kind) if member.is_text else _is_number(kind)):
+            return None
+        pa.scalar(None if member.first == b"null" else member.first, pa.string()).cast(kind)
+        kinds.append(kind)
+    return kinds
 
 
 def _spans(
@@ -121,7 +147,7 @@ def _quotes(lines: bytes, count: int, of_line: int) -> Int64s | None:
     """
     data = np.frombuffer(lines, np.uint8)
     are_quotes = data == _QUOTE
-    if not of_line or np.count_nonzero(are_quotes) != count * of_line or b"\\" in lines:
+    if np.count_nonzero(are_quotes) != count * of_line or b"\\" in lines:
         return None
     if np.count_nonzero(data < _BLANK) != count - (not lines.endswith(b"\n")):
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import suppress
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from flip27_stream.connectors.files.lines.line_blocks import starts_of_lines
+from flip27_stream.decoding import json_columns, json_regular_lines
 from flip27_stream.decoding.json_columns import JsonColumns
 from flip27_stream.decoding.json_regular_lines import regular_columns
 
@@ -69,6 +71,7 @@ def test_regular_lines_have_the_values_of_documents(lines: list[bytes], ended: b
         assert one.equals(other)
 
 
+@patch.object(json_columns, "_ENOUGH", 1)
 @given(lines=LINES, at=st.integers(0), removed=st.integers(0, 3), sign=SIGNS, again=SIGNS)
 @example(lines=[b'{"id": 1}'], at=7, removed=1, sign=b"0", again=b"7")
 @example(lines=[b'{"share": 1}'], at=10, removed=1, sign=b".", again=b"5")
@@ -121,3 +124,39 @@ def test_other_lines_need_a_parser(line: bytes) -> None:
     for lines in ([line], [line, line], [good, line], [line, good]):
         with suppress(pa.ArrowInvalid):
             assert regular(b"\n".join(lines)) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{" + b",".join(b'"c%d":1' % i for i in range(21)) + b"}",
+        b'{"id": 1, "x": 2}',
+        b'{"x": 1}',
+        b'{"id": 1, "tiny": 2, "x": true}',
+        b'{"id": 1, "tiny": 2, "x": [1]}',
+        b'{"id": 1, "tiny": 2, "x": {}}',
+        b'{"id": 1, "flag": true}',
+        b'{"id": 1, "share": "1.5"}',
+        b'{"id": 1, "tiny": 200}',
+        b'{"id": 1, "at": "2024-01-01 00:00:00"}',
+        b'{"id": 1, "\xff": 2, "tiny": 3, "share": 4}',
+    ],
+)
+def test_the_first_line_alone_shows_that_a_parser_is_better(line: bytes) -> None:
+    """Lines of many members, of few wanted ones or of other values are left to the parser before they are scanned."""
+    fields = pa.schema([*FIELDS, ("flag", pa.bool_()), *((f"c{i}", pa.int64()) for i in range(21))])
+    with patch.object(json_regular_lines, "_spans") as scan, suppress(pa.ArrowInvalid):
+        assert regular(line, fields) is None
+    scan.assert_not_called()
+
+
+@pytest.mark.parametrize("count", [999, 1000])
+def test_few_lines_are_parsed(count: int) -> None:
+    """Lines have the same values whether there are enough to compare them or not."""
+    lines = b"".join(b'{"id":%d,"text":"a"}\n' % i for i in range(count))
+    with patch.object(json_columns, "regular_columns", wraps=regular_columns) as compared:
+        found = JsonColumns(FIELDS).decode_lines(lines, starts_of_lines(lines))
+    assert compared.called == (count >= 1000)
+    assert found is not None
+    assert found[0].to_pylist() == ["a"] * count
+    assert found[1].to_pylist() == list(range(count))
