@@ -236,11 +236,13 @@ def test_a_decimal_of_another_scale_is_refused(reader: Any) -> None:
 def test_a_field_that_is_not_wanted_may_have_another_unit(
     writer: Any, reader: Any, value: Any, inside: bool
 ) -> None:
-    theirs, ours = ((of("c", kind), of("a", "long")) for kind in (writer, reader))
+    theirs: list[Any]
+    ours: list[Any]
+    theirs, ours = ([of("c", kind), of("a", "long")] for kind in (writer, reader))
     wanted: pa.DataType = pa.int64()
     written: Any = {"c": value, "a": 1}
     if inside:
-        theirs, ours = ((of("a", record(*fields, name="S")),) for fields in (theirs, ours))
+        theirs, ours = ([of("a", record(*fields, name="S"))] for fields in (theirs, ours))
         wanted, written = pa.struct([("a", wanted)]), {"a": written}
     data = BytesIO()
     fastavro.schemaless_writer(data, record(*theirs), written)
