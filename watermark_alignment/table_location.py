@@ -26,6 +26,8 @@ _SECRET: Final = re.compile(
     re.DOTALL,
 )
 """User info, with a password, of a URI with any number of slashes. Paths have none, and a port is not user info."""
+_SECRET_INSIDE: Final = re.compile(r"(:/+)[^/@:]*:(?!\d+/)[^@]*@")
+"""User info that is not at the beginning, as of a URI in quotes."""
 _QUERY: Final = re.compile(r"^([A-Za-z][\w+.-]*:/[^?]*)\?.+", re.DOTALL)
 _SCHEME: Final = re.compile(r"^[A-Za-z][\w+.-]*:(?=/)")
 
@@ -92,7 +94,7 @@ def normalised(location: str) -> str:
 
 def shown(location: str) -> str:
     """Returns a location as logs and errors show it: with ``...`` in place of credentials and of a URI's query."""
-    return _QUERY.sub(r"\1?...", _SECRET.sub(r"\1...@", location.strip()))
+    return _QUERY.sub(r"\1?...", _SECRET_INSIDE.sub(r"\1...@", _SECRET.sub(r"\1...@", location.strip())))
 
 
 def parse_location(text: str, option: str) -> str:

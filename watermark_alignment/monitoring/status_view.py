@@ -151,8 +151,8 @@ class _Table:
 
 
 def _cut(text: Text, width: int) -> Text:
-    """Returns a text that is not wider than ``width``: of a long path its last part, or else with an ellipsis."""
-    if text.cell_len > width:
+    """Returns a text that is not wider than ``width``: of the path of a split its last part, else with an ellipsis."""
+    if text.cell_len > width and text.plain.startswith(_INDENT):
         text = text[: len(_INDENT)] + text[len(_INDENT) :].split("/")[-1]
     if text.cell_len <= width:
         return text

@@ -224,6 +224,17 @@ def test_a_narrow_terminal_shows_names_and_states(
         assert (line.split()[:2], len(line.split())) == (["clicks-0", "ACTIVE"], words)
 
 
+def test_long_names_of_sources_are_cut_in_their_middle(
+    table: SplitWatermarkTable, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name of a source keeps its beginning, which can be all that differs."""
+    fill(table, split_rows(1, source="team-a/orders-and-payments-of-all-shops-in-europe"))
+    monkeypatch.setenv("COLUMNS", "80")
+    [line] = [line for line in run("status", table.uri)[1].splitlines() if "europe" in line]
+    assert line.startswith("team-a/orders-and")
+    assert "…" in line
+
+
 def test_a_pipe_is_as_wide_as_columns_says(
     table: SplitWatermarkTable, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

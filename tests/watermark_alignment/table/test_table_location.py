@@ -268,4 +268,5 @@ def test_a_location_where_no_table_can_be_is_refused(text: str, said: str) -> No
 def test_blanks_before_a_location_hide_no_credentials(blank: str) -> None:
     location = f"{blank}s3://AKIA:hush-hush@bucket/t"
     assert "hush-hush" not in shown(location)
+    assert "hush-hush" not in shown(f'"{location}"')
     assert "has credentials in it" in str(why_no_place(location))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import is_
 from typing import Any, Final
 
 import pyarrow as pa
@@ -46,11 +47,17 @@ class _Resolution:
         self._written, self._read = named_types(written), named_types(read)
 
     def resolved(self, written: Any, read: Any, wanted: Any, path: str) -> Any:
+        """Returns a type of the writer, or the same object if it stays as it is."""
         if isinstance(written, list):
-            return [self.resolved(member, read, wanted, path) for member in written]
-        theirs, ours = _definition(written, self._written), _definition(read, self._read)
+            members = [self.resolved(member, read, wanted, path) for member in written]
+            return written if all(map(is_, members, written)) else members
+        theirs = _definition(written, self._written)
+        made = self._of_definition(theirs, _definition(read, self._read), wanted, path)
+        return written if made == theirs else made
+
+    def _of_definition(self, theirs: Any, ours: Any, wanted: Any, path: str) -> Any:
         if theirs["type"] == ours["type"] == "record":
-            return self._record(theirs, ours, wanted, path) if _is_named_as(theirs, ours) else written
+            return self._record(theirs, ours, wanted, path) if _is_named_as(theirs, ours) else theirs
         if theirs["type"] == ours["type"] in _INNER:
             inner = _INNER[theirs["type"]]
             kind = wanted.value_type if inner == "items" else wanted.item_type
@@ -62,7 +69,7 @@ class _Resolution:
         if theirs["type"] == ours["type"] in ("bytes", "fixed"):
             plain = {key: value for key, value in theirs.items() if key not in _LOGICAL}
             return plain | {key: ours[key] for key in _LOGICAL if key in ours}
-        return written
+        return theirs
 
     def _record(self, theirs: Any, ours: Any, wanted: pa.StructType, path: str) -> Any:
         kinds = {field.name: field.type for field in wanted}
@@ -78,7 +85,7 @@ class _Resolution:
                 continue
             lacking.pop(read["name"], None)
             kind = self.resolved(field["type"], read["type"], kinds[read["name"]], start + field["name"])
-            fields.append(field | {"type": kind})
+            fields.append(field if kind is field["type"] else field | {"type": kind})
         for name, field in lacking.items():
             _check_default(field, start + name)
         return theirs | {"fields": fields}

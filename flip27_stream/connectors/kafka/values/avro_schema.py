@@ -45,6 +45,9 @@ _JSON_TYPES: Final[Mapping[str, Sequence[type]]] = {
 """The types of defaults in the JSON of a schema. Text is for the numbers that JSON lacks: NaN and infinities."""
 
 
+_DECIMALS: Final = (("bytes", "decimal"), ("fixed", "decimal"))
+
+
 def writer_schema(text: str, option: str = "value.avro.schema") -> Any:
     """Returns the parsed form of an Avro schema.
 
@@ -72,7 +75,7 @@ def _loaded(text: str) -> Any:
 
 def _without_invalid_decimal(kind: dict[str, Any]) -> dict[str, Any]:
     precision, scale = kind.get("precision"), kind.get("scale", 0)
-    if kind.get("logicalType") != "decimal" or (
+    if (kind.get("type"), kind.get("logicalType")) not in _DECIMALS or (
         type(precision) is type(scale) is int and 0 <= scale <= precision and precision > 0
     ):
         return kind

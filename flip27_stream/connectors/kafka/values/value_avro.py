@@ -162,32 +162,43 @@ class AvroDecoder(ValueDecoder):
         return _FRAME
 
 
-def _guarded(schema: Any) -> Any:
+def _guarded(schema: Any, made: dict[int, Any] | None = None) -> Any:
     """Returns a copy of a parsed schema with which fastavro accepts no negative index.
 
     For Python a negative index of a list counts from its end, so lists are replaced by mappings, which have no such
     index.
     All logical types except decimals are removed. Arrow converts the numbers of dates and times, also for years that
     Python does not support. Fields that are not wanted are then not converted.
+
+    Args:
+        schema: The schema, or a type in it.
+        made: The copies that were made before, by the identities of what they are copies of.
     """
-    if isinstance(schema, list):
-        members = [_guarded(member) for member in schema]
-        # To fastavro a union is a list, and it adds the length of the list to a negative index.
-        lookup = {"__getitem__": dict(enumerate(members)).__getitem__, "__len__": lambda _: 0}
-        return type("Union", (list,), lookup)(members)
-    if not isinstance(schema, dict):
-        return schema
-    made = {key: value for key, value in schema.items() if key != "logicalType" or value == "decimal"}
-    if "symbols" in made:
-        made["symbols"] = dict(enumerate(made["symbols"]))
+    made = {} if made is None else made
+    if isinstance(schema, (list, dict)) and id(schema) not in made:
+        made[id(schema)] = _union(schema, made) if isinstance(schema, list) else _definition(schema, made)
+    return made.get(id(schema), schema)
+
+
+def _union(members: list[Any], made: dict[int, Any]) -> Any:
+    """Returns a union. To fastavro it is a list, and it adds the length of the list to a negative index."""
+    guarded = [_guarded(member, made) for member in members]
+    lookup = {"__getitem__": dict(enumerate(guarded)).__getitem__, "__len__": lambda _: 0}
+    return type("Union", (list,), lookup)(guarded)
+
+
+def _definition(schema: dict[str, Any], made: dict[int, Any]) -> dict[str, Any]:
+    copy = {key: value for key, value in schema.items() if key != "logicalType" or value == "decimal"}
+    if "symbols" in copy:
+        copy["symbols"] = dict(enumerate(copy["symbols"]))
     for inner in ("type", "items", "values"):
-        if inner in made:
-            made[inner] = _guarded(made[inner])
-    if "fields" in made:
-        made["fields"] = [field | {"type": _guarded(field["type"])} for field in made["fields"]]
-    if _NAMED in made:
-        made[_NAMED] = {name: _guarded(kind) for name, kind in made[_NAMED].items()}
-    return made
+        if inner in copy:
+            copy[inner] = _guarded(copy[inner], made)
+    if "fields" in copy:
+        copy["fields"] = [field | {"type": _guarded(field["type"], made)} for field in copy["fields"]]
+    if _NAMED in copy:
+        copy[_NAMED] = {name: _guarded(kind, made) for name, kind in copy[_NAMED].items()}
+    return copy
 
 
 def _rows_with_long_runs(values: pa.BinaryArray) -> npt.NDArray[np.int64]:

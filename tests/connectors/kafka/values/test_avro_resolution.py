@@ -138,6 +138,12 @@ def test_a_default_is_a_value_of_its_type(
     assert read((of("b", "bytes"),), (of("a", kind, default=default),), wanted, None) == expected
 
 
+def test_a_default_that_looks_like_a_decimal_is_data() -> None:
+    pairs = {"logicalType": "decimal", "a": "b"}
+    reader = of("a", {"type": "map", "values": "string"}, default=pairs)
+    assert read((of("b", "bytes"),), (reader,), pa.map_(pa.string(), pa.string()), None) == [*pairs.items()]
+
+
 def test_a_default_of_a_type_that_was_defined_earlier() -> None:
     reader = (of("c", ["null", PAIR], default=None), of("a", "Pair", default="\u00ff\u0001"))
     assert read((of("b", "bytes"),), reader, BINARY, None) == b"\xff\x01"
