@@ -35,6 +35,8 @@ LARGEST_BATCH = 1 << 30
 # A wait for more of a large response ends at this number of bytes. If it ended at each byte, the task and the broker
 # would wake each other for every 70 kB.
 _LARGE_PART = 512 << 10
+_RECEIVED_AHEAD = 16 << 20
+"""The number of bytes that the system receives while a task does something else. Linux allows half of ``tcp_rmem``."""
 # The share of a session's life time; when it is over, the broker closes the connection (KIP-368).
 _RENEW_AT = 0.85
 _NOT_YET = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
@@ -54,8 +56,6 @@ class FetchConnection:
         endpoint: Host and port of the broker.
         name: ``host:port`` of the broker, for messages.
         versions: The versions of requests that the broker supports.
-        waits_for_large_parts: Whether the socket becomes readable only when a large part of the response has come
-            (``SO_RCVLOWAT``). Smaller parts can be received nevertheless.
 
     Raises:
         OSError: The broker cannot be reached, or does not answer in time.
@@ -76,15 +76,16 @@ class FetchConnection:
         self._body = memoryview(b"")
         self._kept = np.empty(0, np.uint8)
         self._received = 0
+        self._wakes_at = 1
         self._largest = _LARGEST_GREETING
         self._used = time.monotonic()
         self._expires = float("inf")
-        self.waits_for_large_parts = False
         self.endpoint = (host, port)
         self.name = f"{host}:{port}"
         timeout_ms = min(options.connection_setup_timeout_ms, options.request_timeout_ms)
         self._deadline = time.monotonic() + min(timeout_ms / 1000, within_s)
         self._socket = _connect(host, port, options, self._deadline, attempt)
+        self._is_encrypted = isinstance(self._socket, ssl.SSLSocket)
         try:
             self.versions = ask_versions(self._ask)
             if options.security.sasl is not None:
@@ -97,6 +98,14 @@ class FetchConnection:
     def received(self) -> int:
         """The number of bytes of the current response that have been received."""
         return self._received
+
+    @property
+    def waits_for_large_parts(self) -> bool:
+        """Whether the socket becomes readable only when a large part of the response has come (``SO_RCVLOWAT``).
+
+        Smaller parts can be received nevertheless.
+        """
+        return self._wakes_at > 1
 
     @property
     def is_usable(self) -> bool:
@@ -153,6 +162,15 @@ class FetchConnection:
         self._largest = largest
         self._send(encoded(request, version, self._correlation_id, self._options.client_id))
 
+    def receive_ahead(self) -> None:
+        """Lets the system receive the response, megabytes of it, before the next call of :meth:`receive`.
+
+        A broker sends 200 kB by default before it waits for an acknowledgement (``socket.send.buffer.bytes``). Linux
+        delays the acknowledgement by up to 40 ms if nobody takes the bytes, but not while they are fewer than
+        ``SO_RCVLOWAT`` (``__tcp_ack_snd_check``).
+        """
+        self._wake_at(_RECEIVED_AHEAD)
+
     def receive(self) -> memoryview | None:
         """Receives without waiting. Returns the body of the response; ``None`` if it is not complete yet.
 
@@ -167,18 +185,20 @@ class FetchConnection:
                 if self._received == _HEAD.size:
                     self._body = self._room()
             while (missing := _HEAD.size + len(self._body) - self._received) > 0:
-                self._take(self._body[-missing:])
+                if self._take(self._body[-missing:]) < missing and not self._is_encrypted:
+                    raise BlockingIOError  # It has taken all that there was.
         except _NOT_YET:
-            self._wait_for_large_parts(_HEAD.size + len(self._body) - self._received > 2 * _LARGE_PART)
+            missing = _HEAD.size + len(self._body) - self._received
+            self._wake_at(_LARGE_PART if missing > 2 * _LARGE_PART else 1)
             return None
-        self._wait_for_large_parts(False)
+        self._wake_at(1)
         return self._body
 
-    def _wait_for_large_parts(self, wanted: bool) -> None:
-        if wanted != self.waits_for_large_parts:
-            mark = _LARGE_PART if wanted else 1
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, mark)
-            self.waits_for_large_parts = wanted
+    def _wake_at(self, received: int) -> None:
+        """Sets the number of received bytes from which on the socket is readable."""
+        if received != self._wakes_at:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, received)
+            self._wakes_at = received
 
     def _send(self, data: bytes) -> None:
         self._received, self._body = 0, memoryview(b"")  # a large response is freed as soon as it is decoded
@@ -187,12 +207,13 @@ class FetchConnection:
         self._socket.setblocking(False)
         self._used = time.monotonic()
 
-    def _take(self, into: memoryview) -> None:
+    def _take(self, into: memoryview) -> int:
         count = self._socket.recv_into(into)
         if not count:
             raise ConnectionResetError("the broker closed the connection")
         self._received += count
         self._used = time.monotonic()
+        return count
 
     def _room(self) -> memoryview:
         """Returns the memory for the body, after a check of correlation id and size, which come first."""

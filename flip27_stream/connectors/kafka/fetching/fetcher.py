@@ -71,7 +71,7 @@ class _InFlight:
         version: The version of the request.
         heard: The time at which the time limit was last restarted, in monotonic seconds.
         received: The number of bytes received at that time.
-        tried: The time at which it was last tried to receive something, in monotonic seconds.
+        tried: The time at which it was last tried to receive something, in monotonic seconds; 0 before the first time.
     """
 
     connection: FetchConnection
@@ -243,6 +243,7 @@ class Fetcher:
         try:
             version = connection.version_of(FetchRequest, LEAST_VERSION, fetch_version(fetch.wanted))
             connection.send(self._request(fetch), version, fetch.max_bytes + LARGEST_BATCH)
+            connection.receive_ahead()
         except OSError as error:
             self._fail(node, fetch, error)
         else:
@@ -271,13 +272,15 @@ class Fetcher:
         """Waits up to ``seconds``, or until a connection is made, and returns the brokers that have sent data.
 
         It also returns brokers whose connection :attr:`~FetchConnection.waits_for_large_parts`: after a wait to its
-        end, and if nothing was received from them for some time, since a part may have come that is not large.
+        end, and if nothing was received from them for some time, since a part may have come that is not large. It does
+        not wait if such a connection was never tried, since the whole response may have come.
         """
         poll = select.poll()
         nodes = {sent.connection.fileno(): node for node, sent in self._in_flight.items()}
         for descriptor in (*nodes, *(attempt.fileno() for attempt, _ in self._attempts.values())):
             poll.register(descriptor, select.POLLIN)
-        found = poll.poll(seconds * 1000)
+        is_new = any(sent.tried == 0 for sent in self._in_flight.values())
+        found = poll.poll(0 if is_new else seconds * 1000)
         tried_before = time.monotonic() - (_LONGEST_WAIT_FOR_LARGE_PART_S if found else 0)
         late = [
             node
@@ -296,6 +299,8 @@ class Fetcher:
         except (OSError, struct.error) as error:
             self._fail(node, sent.fetch, error if isinstance(error, OSError) else OSError(str(error)))
             return None
+        if not sent.connection.received:
+            return None  # A connection that sends nothing may be dead.
         self._kept.discard(node)
         if response is None:
             if sent.has_grown():

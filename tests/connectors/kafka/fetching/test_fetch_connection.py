@@ -4,10 +4,13 @@ brokers. A fake server answers.
 
 from __future__ import annotations
 
+import fcntl
 import socket
 import struct
 import sys
+import termios
 import threading
+from array import array
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -99,6 +102,36 @@ def test_a_wait_for_a_large_response_ends_when_a_large_part_has_come() -> None:
             pass
         assert len(records(answer)) == size
         assert connection._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other ways to acknowledge")
+@pytest.mark.parametrize("size", [10, 700_000])
+def test_the_system_receives_and_acknowledges_a_response_while_the_task_decodes(size: int) -> None:
+    """Linux delays acknowledgements unless fewer bytes than SO_RCVLOWAT wait, and brokers wait for them.
+
+    The task does not wait for so many bytes afterwards: a wait for an answer that has come would last an hour.
+    """
+
+    def serve(connection: socket.socket, request: bytes) -> None:
+        connection.sendall(frame(request, response(b"x" * size)))
+
+    with fetching(serve) as (_, fetcher):
+        records(fetch(fetcher))
+        fetcher.send(1, ASKED, read_committed=False, max_bytes=size)
+        own = fetcher._in_flight[1].connection._socket
+        assert own.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT) >= 1_000_000
+        wait_until(lambda: _waiting(own) > size, "the response", 60)
+        answer = fetcher.next_answer(3600)
+        assert answer is not None
+        assert len(records(answer)) == size
+        assert own.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT) == 1
+
+
+def _waiting(connection: socket.socket) -> int:
+    """Returns how many bytes the system has received that were not taken yet."""
+    count = array("i", [0])
+    fcntl.ioctl(connection.fileno(), termios.FIONREAD, count)
+    return count[0]
 
 
 def test_a_slow_broker_is_received_from_while_another_one_is_fast() -> None:
