@@ -106,8 +106,11 @@ class LocatedRecords:
         fields.skip(self._key_sizes)
         self._value_sizes, self._value_at = fields.read(), fields.at
         fields.skip(self._value_sizes)
-        self._header_counts, self._headers_at = fields.read(), fields.at
-        _check_ends(self._header_counts, self._headers_at, self._ends)
+        if (fields.at == self._ends - 1).all() and not buffer.take(fields.at).any():
+            self._header_counts, self._headers_at = np.zeros_like(self._ends), self._ends  # No record has headers.
+        else:
+            self._header_counts, self._headers_at = fields.read(), fields.at
+            _check_ends(self._header_counts, self._headers_at, self._ends)
         self._offsets = _offsets(offset_deltas, counts, batches)
         self._timestamps, self._types = _times(time_deltas, counts, batches)
         self._next, self._stop = np.searchsorted(
