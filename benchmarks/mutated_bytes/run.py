@@ -252,7 +252,7 @@ def _limits(*, many: bool, large: bool) -> Iterator[None]:
     ]
     if many:
         limits += [
-            (records_scalar, "_FEW", 0),
+            (records_scalar, "FEW", 0),
             (record_lanes, "_RECORDS_OF_STEP", 0),
             (record_lanes, "_RECORDS_OF_LANE", 2),
             (record_lanes, "_HOPS", 1),

@@ -16,34 +16,19 @@ import numpy.typing as npt
 from crc32c import crc32c
 
 from flip27_stream.arrays import Int64s
-from flip27_stream.connectors.kafka.records.batch_headers import HEADER_SIZE
+from flip27_stream.connectors.kafka.records.batch_headers import (
+    CRC_FROM,
+    HEADER,
+    HEADER_SIZE,
+    LARGEST_OFFSET,
+    LOG_OVERHEAD,
+)
 from flip27_stream.connectors.kafka.records.varints import Bytes, MalformedError, read_varints
 
-_LOG_OVERHEAD = 12
-_CRC_FROM = 21
-_LARGEST_OFFSET = 2**63 - 2
 _LONG_VARINT = 10
 # A first record may be cut off: its fields are read before the size is checked.
 _PADDING = bytes(HEADER_SIZE + 32)
 _CODEC, _APPEND_TIME, _CONTROL = 0x07, 0x08, 0x20
-_HEADER = np.dtype(
-    {
-        "names": [
-            "base",
-            "size",
-            "magic",
-            "crc",
-            "attributes",
-            "last_delta",
-            "base_time",
-            "max_time",
-            "count",
-        ],
-        "formats": [">i8", ">i4", "i1", ">u4", ">i2", ">i4", ">i8", ">i8", ">i4"],
-        "offsets": [0, 8, 16, 17, 21, 23, 27, 35, 57],
-        "itemsize": HEADER_SIZE,
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -109,7 +94,7 @@ def batch_header_columns(
     ends = np.cumsum(np.fromiter(map(len, logs), np.int64, len(logs)))
     usable = np.ones(len(logs), bool)
     at, log, places = _walk(buffer, ends, usable)
-    headers = places.view(_HEADER)[:, 0] if len(places) else np.empty(0, _HEADER)
+    headers = places.view(HEADER)[:, 0] if len(places) else np.empty(0, HEADER)
     _check_order(headers, log, usable)
     kept = headers["base"] + headers["last_delta"] >= starts[log]
     at, log, headers = at[kept], log[kept], headers[kept]
@@ -129,8 +114,8 @@ def _walk(buffer: Bytes, ends: Int64s, usable: npt.NDArray[np.bool_]) -> tuple[I
     while len(log := log[inside := at + HEADER_SIZE <= ends[log]]):
         at = at[inside]
         headers = header_at[at]
-        fields_of = headers.view(_HEADER)[:, 0]
-        sizes = fields_of["size"].astype(np.int64) + _LOG_OVERHEAD
+        fields_of = headers.view(HEADER)[:, 0]
+        sizes = fields_of["size"].astype(np.int64) + LOG_OVERHEAD
         count = fields_of["count"]
         sound = (fields_of["magic"] == 2) & (sizes >= HEADER_SIZE) & (count >= 0)
         sound &= (count > 0) | (sizes == HEADER_SIZE)
@@ -148,7 +133,7 @@ def _walk(buffer: Bytes, ends: Int64s, usable: npt.NDArray[np.bool_]) -> tuple[I
 def _check_order(headers: npt.NDArray[np.void], log: Int64s, usable: npt.NDArray[np.bool_]) -> None:
     """Marks the logs whose offsets do not rise from batch to batch."""
     base, last = headers["base"].astype(np.int64), (headers["base"] + headers["last_delta"]).astype(np.int64)
-    wrong = (base < 0) | (last < base) | (last > _LARGEST_OFFSET)
+    wrong = (base < 0) | (last < base) | (last > LARGEST_OFFSET)
     wrong[1:] |= (log[1:] == log[:-1]) & (base[1:] <= last[:-1])
     usable[log[wrong]] = False
 
@@ -157,7 +142,7 @@ def _check_crcs(
     data: bytes, at: Int64s, headers: npt.NDArray[np.void], log: Int64s, usable: npt.NDArray[np.bool_]
 ) -> None:
     view = memoryview(data)
-    begins, ends = (at + _CRC_FROM).tolist(), (at + headers["size"] + _LOG_OVERHEAD).tolist()
+    begins, ends = (at + CRC_FROM).tolist(), (at + headers["size"] + LOG_OVERHEAD).tolist()
     found = [crc32c(view[begin:end]) for begin, end in zip(begins, ends, strict=True)]
     usable[log[np.array(found, np.int64) != headers["crc"]]] = False
 
@@ -178,7 +163,7 @@ def _columns(
     offset_deltas, behind = read_varints(buffer, behind)
     first_offsets[plain] += offset_deltas
     first_times[plain] = headers["base_time"][plain] + time_deltas
-    wrong = (behind > ends) | (ends > (at + headers["size"] + _LOG_OVERHEAD)[plain])
+    wrong = (behind > ends) | (ends > (at + headers["size"] + LOG_OVERHEAD)[plain])
     wrong |= (offset_deltas < 0) | (first_offsets > last)[plain]
     usable[log[plain[wrong]]] = False
     appended = headers["attributes"] & _APPEND_TIME != 0

@@ -6,20 +6,44 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import NamedTuple
 
+import numpy as np
+
 from flip27_stream.errors import CorruptRecordError
 
 HEADER_SIZE = 61
 """The size of the header of a batch (magic 2), in bytes."""
 
-_LOG_OVERHEAD = 12
+LOG_OVERHEAD = 12
+"""The bytes of a header that its size does not count."""
+CRC_FROM = 21
+"""The first byte of a batch that its checksum covers."""
 _MAGIC_AT = 16
 _SMALLEST_MESSAGE = {0: 26, 1: 34}
-_LARGEST_OFFSET = 2**63 - 2
+LARGEST_OFFSET = 2**63 - 2
 _V2 = Struct(">qiibIhiqqqhii")
 _V0 = Struct(">qiIbb")
 _V1 = Struct(">qiIbbq")
 _V2_OFFSETS = Struct(">qi4xb4xhi")  # base offset, length, magic, attributes, last offset delta
 _CONTROL = 0x20
+HEADER = np.dtype(
+    {
+        "names": [
+            "base",
+            "size",
+            "magic",
+            "crc",
+            "attributes",
+            "last_delta",
+            "base_time",
+            "max_time",
+            "count",
+        ],
+        "formats": [">i8", ">i4", "i1", ">u4", ">i2", ">i4", ">i8", ">i8", ">i4"],
+        "offsets": [0, 8, 16, 17, 21, 23, 27, 35, 57],
+        "itemsize": HEADER_SIZE,
+    }
+)
+"""The fields of a header of magic 2, for columns of headers."""
 
 
 class BatchHeader(NamedTuple):
@@ -131,7 +155,7 @@ def complete_batches(data: bytes | memoryview, source: str) -> CompleteBatches:
     sizes: list[int] = []
     while total - at >= HEADER_SIZE:
         base_offset, length, magic, attributes, last_delta = _V2_OFFSETS.unpack_from(data, at)
-        size = _LOG_OVERHEAD + length
+        size = LOG_OVERHEAD + length
         if magic != 2 or size < HEADER_SIZE or base_offset < 0 or last_delta < 0:
             break
         if size > total - at:
@@ -152,7 +176,7 @@ def _v2(data: bytes | memoryview, at: int, total: int) -> BatchHeader:
     (base_offset, length, _epoch, magic, crc, attributes, last_delta, base_timestamp, max_timestamp, producer_id,
      _producer_epoch, _sequence, count) = _V2.unpack_from(data, at)
     # fmt: on
-    size = _LOG_OVERHEAD + length
+    size = LOG_OVERHEAD + length
     return BatchHeader(
         base_offset, base_offset + last_delta, magic, attributes, crc, base_timestamp, max_timestamp,
         producer_id, count, at, size, size <= total - at,
@@ -161,7 +185,7 @@ def _v2(data: bytes | memoryview, at: int, total: int) -> BatchHeader:
 
 def _legacy(data: bytes | memoryview, at: int, total: int, layout: Struct) -> BatchHeader:
     offset, length, crc, magic, attributes, *times = layout.unpack_from(data, at)
-    size = _LOG_OVERHEAD + length
+    size = LOG_OVERHEAD + length
     time = times[0] if times else -1
     attributes &= 0x0F if times else 0x07
     whole = size <= total - at
@@ -174,7 +198,7 @@ def _check(header: BatchHeader, source: str) -> None:
         wrong = f"unknown magic {header.magic}"
     elif header.size < smallest:
         wrong = f"a size of {header.size} bytes is below the least possible, {smallest}"
-    elif not 0 <= header.base_offset <= header.last_offset <= _LARGEST_OFFSET:
+    elif not 0 <= header.base_offset <= header.last_offset <= LARGEST_OFFSET:
         wrong = f"its last offset is {header.last_offset}"
     elif header.record_count < 0:
         wrong = f"a record count of {header.record_count}"

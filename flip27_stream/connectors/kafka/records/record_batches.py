@@ -16,14 +16,16 @@ import numpy as np
 import pyarrow as pa
 from crc32c import crc32c
 
-from flip27_stream.connectors.kafka.records import records_v0_v1
+from flip27_stream.connectors.kafka.records import records_scalar, records_v0_v1
 from flip27_stream.connectors.kafka.records.batch_headers import (
+    CRC_FROM,
     HEADER_SIZE,
     BatchHeader,
     batch_headers,
     corrupt,
 )
 from flip27_stream.connectors.kafka.records.compression import LARGEST_BATCH, DecompressionBuffer
+from flip27_stream.connectors.kafka.records.data_batches import DataBatches, plain_batches
 from flip27_stream.connectors.kafka.records.record_columns import (
     LocatedRecords,
     RecordColumns,
@@ -36,7 +38,6 @@ from flip27_stream.errors import CorruptRecordError
 
 __all__ = ["BatchHeader", "DecodedRecords", "RecordColumns", "batch_headers", "decode"]
 
-_CRC_FROM = 21
 _ARROW_LIMIT = 2**31 - 1
 _ABORT = b"\x00\x00"
 
@@ -96,8 +97,10 @@ def decode(
     """
     view = memoryview(data)[:_ARROW_LIMIT]
     enough = LARGEST_BATCH if enough is None else enough
-    batches, next_offset = _data_batches(view, start, stop, source, aborted, check_crcs, enough)
     wanted = WantedColumns(start, stop, keys, values, headers)
+    if not aborted and (plain := _plain(view, wanted, source, enough, check_crcs)) is not None:
+        return plain
+    batches, next_offset = _data_batches(view, start, stop, source, aborted, check_crcs, enough)
     parts, read, inflated, rest = [], 0, 0, None
     while read < len(batches) and inflated < enough and rest is None:
         group = _alike(batches[read:])
@@ -113,6 +116,23 @@ def decode(
         next_offset = batches[read - 1].last_offset + 1
     end = min(max(next_offset, start), stop)
     return _with_rest(_concatenated(parts, wanted), rest, end, source, 2 * enough)
+
+
+def _plain(
+    view: memoryview, wanted: WantedColumns, source: str, enough: int, check_crcs: bool
+) -> DecodedRecords | None:
+    """Returns what :func:`decode` does if all batches are ordinary and have many records; else ``None``."""
+    found = plain_batches(view, wanted.start, wanted.stop, enough, check_crcs=check_crcs)
+    if found is None or found[0].counts.sum() <= records_scalar.FEW:
+        return None
+    batches, next_offset = found
+    try:
+        located = LocatedRecords(np.frombuffer(view, np.uint8), batches, wanted)
+        records = located.take(2 * enough)
+    except MalformedError:
+        return None  # It is not known yet which batch is damaged.
+    end = min(max(next_offset, wanted.start), wanted.stop)
+    return _with_rest(records, located, end, source, 2 * enough)
 
 
 def _with_rest(
@@ -204,7 +224,7 @@ def _alike(batches: list[BatchHeader]) -> list[BatchHeader]:
 
 
 def _check_crc(view: memoryview, batch: BatchHeader, source: str) -> None:
-    if crc32c(view[batch.position + _CRC_FROM : batch.position + batch.size]) != batch.crc:
+    if crc32c(view[batch.position + CRC_FROM : batch.position + batch.size]) != batch.crc:
         raise corrupt(source, batch.base_offset, "its checksum (CRC-32C) doesn't match")
 
 
@@ -225,7 +245,7 @@ def _read_v2(
     try:
         if are_few(spans, taken, wanted):
             return read_few(buffer, spans, taken, wanted), len(taken), inflated, None
-        located = LocatedRecords(buffer, spans, taken, wanted)
+        located = LocatedRecords(buffer, DataBatches.of(taken, spans), wanted)
         records = located.take(2 * enough)
         return records, len(taken), inflated, located if located.next_offset is not None else None
     except MalformedError as error:

@@ -16,7 +16,9 @@ import pyarrow as pa
 from flip27_stream.arrays import Int64s
 from flip27_stream.connectors.kafka.records.batch_headers import BatchHeader
 from flip27_stream.connectors.kafka.records.binary_columns import gather
+from flip27_stream.connectors.kafka.records.data_batches import DataBatches
 from flip27_stream.connectors.kafka.records.record_headers import read_headers
+from flip27_stream.connectors.kafka.records.record_lanes import BatchSpans
 from flip27_stream.connectors.kafka.records.record_starts import find_records
 from flip27_stream.connectors.kafka.records.varints import Bytes, MalformedError, VarintCursor
 
@@ -74,8 +76,7 @@ class LocatedRecords:
 
     Args:
         buffer: The decompressed records.
-        spans: The first byte and the end of each batch in ``buffer``.
-        batches: The headers of the batches.
+        batches: The batches, with their places in ``buffer``.
         wanted: The offsets and columns to decode.
 
     Raises:
@@ -85,21 +86,20 @@ class LocatedRecords:
     def __init__(
         self,
         buffer: Bytes,
-        spans: Sequence[tuple[int, int]],
-        batches: Sequence[BatchHeader],
+        batches: DataBatches,
         wanted: WantedColumns,
     ) -> None:
         self._buffer = buffer
         self._wanted = wanted
         try:
-            self._locate(spans, batches)
+            self._locate(batches)
         except IndexError as error:
             raise MalformedError("a record exceeds its batch") from error
 
-    def _locate(self, spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader]) -> None:
+    def _locate(self, batches: DataBatches) -> None:
         buffer = self._buffer
-        counts = np.array([batch.record_count for batch in batches], np.int64)
-        bodies, self._ends = find_records(buffer, spans, counts)
+        spans = BatchSpans(batches.lows, batches.highs, batches.counts)
+        bodies, self._ends = find_records(buffer, spans)
         fields = VarintCursor(buffer, bodies + 1)  # The first byte, the attributes, is not used.
         time_deltas, offset_deltas = fields.read(_LONG_VARINT), fields.read()
         self._key_sizes, self._key_at = fields.read(), fields.at
@@ -107,12 +107,15 @@ class LocatedRecords:
         self._value_sizes, self._value_at = fields.read(), fields.at
         fields.skip(self._value_sizes)
         if (fields.at == self._ends - 1).all() and not buffer.take(fields.at).any():
-            self._header_counts, self._headers_at = np.zeros_like(self._ends), self._ends  # No record has headers.
+            self._header_counts, self._headers_at = (
+                np.zeros_like(self._ends),
+                self._ends,
+            )  # No record has headers.
         else:
             self._header_counts, self._headers_at = fields.read(), fields.at
             _check_ends(self._header_counts, self._headers_at, self._ends)
-        self._offsets = _offsets(offset_deltas, counts, batches)
-        self._timestamps, self._types = _times(time_deltas, counts, batches)
+        self._offsets = _offsets(offset_deltas, batches)
+        self._timestamps, self._types = _times(time_deltas, batches)
         self._next, self._stop = np.searchsorted(
             self._offsets, (self._wanted.start, self._wanted.stop)
         ).tolist()
@@ -151,7 +154,7 @@ def read_records(
     buffer: Bytes, spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wanted: WantedColumns
 ) -> RecordColumns:
     """Returns all wanted records as columns; see :class:`LocatedRecords`."""
-    return LocatedRecords(buffer, spans, batches, wanted).take(len(buffer))
+    return LocatedRecords(buffer, DataBatches.of(batches, spans), wanted).take(len(buffer))
 
 
 def _check_ends(header_counts: Int64s, headers_at: Int64s, ends: Int64s) -> None:
@@ -163,28 +166,24 @@ def _check_ends(header_counts: Int64s, headers_at: Int64s, ends: Int64s) -> None
         raise MalformedError("a record has an impossible number of headers")
 
 
-def _offsets(deltas: Int64s, counts: Int64s, batches: Sequence[BatchHeader]) -> Int64s:
-    bases = np.array([batch.base_offset for batch in batches], np.int64)
-    offsets: Int64s = deltas + np.repeat(bases, counts)
-    behind = np.cumsum(counts)
-    below = offsets[behind - counts] < bases
-    above = offsets[behind - 1] > [batch.last_offset for batch in batches]
+def _offsets(deltas: Int64s, batches: DataBatches) -> Int64s:
+    offsets: Int64s = deltas + np.repeat(batches.first_offsets, batches.counts)
+    behind = np.cumsum(batches.counts)
+    below = offsets[behind - batches.counts] < batches.first_offsets
+    above = offsets[behind - 1] > batches.last_offsets
     if below.any() or above.any() or (offsets[1:] <= offsets[:-1]).any():
         raise MalformedError("offsets of records don't rise from the first to the last of their batch")
     return offsets
 
 
-def _times(
-    deltas: Int64s, counts: Int64s, batches: Sequence[BatchHeader]
-) -> tuple[Int64s, npt.NDArray[np.int32]]:
+def _times(deltas: Int64s, batches: DataBatches) -> tuple[Int64s, npt.NDArray[np.int32]]:
     """Returns timestamps (ms) and their types.
 
     The base timestamp of a batch may be a delete horizon (KIP-534); the deltas are relative to it, so the sum is right.
     """
-    timestamps = deltas + np.repeat([batch.base_timestamp for batch in batches], counts)
-    appends = np.array([batch.log_append_time for batch in batches], np.int32)
-    types = np.repeat(appends, counts)
-    if appends.any():
-        appended = np.repeat([batch.max_timestamp for batch in batches], counts)
+    timestamps: Int64s = deltas + np.repeat(batches.base_times, batches.counts)
+    types = np.repeat(batches.appended, batches.counts)
+    if batches.appended.any():
+        appended = np.repeat(batches.greatest_times, batches.counts)
         timestamps = np.where(types, appended, timestamps)
     return timestamps, types

@@ -8,8 +8,6 @@ from the first byte of a batch to its last, each record ends where the next one 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
@@ -34,37 +32,37 @@ _MANY = 512  # The number of records in a batch from which on a check for equal 
 _FEWEST_RUNS, _SHORT_RUN, _LONG_RUN = 8, 64, 1024
 
 
-def find_records(buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Int64s) -> tuple[Int64s, Int64s]:
+def find_records(buffer: Bytes, batches: BatchSpans) -> tuple[Int64s, Int64s]:
     """Returns the position after the length of each record, and the end of each record.
 
     Args:
         buffer: The decompressed records.
-        spans: The first byte and the end of each batch in ``buffer``.
-        counts: The number of records of each batch; no count is 0.
+        batches: The places of the batches in ``buffer``; no count is 0.
 
     Raises:
         MalformedError: The records cannot be in the spans, or their lengths do not fill them.
         IndexError: A record exceeds its batch.
     """
-    lows, highs = np.array(spans, np.int64).T
+    lows, highs, counts = batches
     if (counts * SMALLEST_RECORD > highs - lows).any():
         raise MalformedError(f"{counts.sum()} records can't be in {(highs - lows).sum()} bytes")
     total = int(counts.sum())
     bodies, ends = np.empty(total, np.int64), np.empty(total, np.int64)
-    missing = np.arange(len(spans))
+    missing = np.arange(len(counts))
     for guess in (_like_the_first, _runs, follow_in_lanes):
-        batches = BatchSpans(lows[missing], highs[missing], counts[missing])
-        starts = guess(buffer, batches)
+        some = BatchSpans(lows[missing], highs[missing], counts[missing])
+        starts = guess(buffer, some)
         if starts is not None:
             rows = _rows_of(missing, counts)
-            bodies[rows], ends[rows], proven = _linked(buffer, starts, batches)
+            bodies[rows], ends[rows], proven = _linked(buffer, starts, some)
             missing = missing[~proven]
         if not len(missing):
             return bodies, ends
     behind = np.cumsum(counts)
     for batch in missing.tolist():
         rows = slice(behind[batch] - counts[batch], behind[batch])
-        bodies[rows], ends[rows] = _followed(buffer, spans[batch], int(counts[batch]))
+        span = int(lows[batch]), int(highs[batch])
+        bodies[rows], ends[rows] = _followed(buffer, span, int(counts[batch]))
     return bodies, ends
 
 

@@ -17,7 +17,7 @@ from flip27_stream.connectors.kafka.records.record_columns import RecordColumns,
 from flip27_stream.connectors.kafka.records.record_headers import HEADERS
 from flip27_stream.connectors.kafka.records.varints import Bytes, MalformedError, read_varint, read_varlong
 
-_FEW = 32
+FEW = 32
 _SMALL = 1 << 16
 
 Row = tuple[int, int, int, bytes | None, bytes | None, list[dict[str, Any]] | None]
@@ -26,7 +26,7 @@ Row = tuple[int, int, int, bytes | None, bytes | None, list[dict[str, Any]] | No
 
 def are_few(spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wanted: WantedColumns) -> bool:
     """Returns whether :func:`read_few` is faster than reading columns with numpy."""
-    if sum(batch.record_count for batch in batches) > _FEW:
+    if sum(batch.record_count for batch in batches) > FEW:
         return False
     is_light = not (wanted.keys or wanted.values or wanted.headers)
     return is_light or sum(high - low for low, high in spans) <= _SMALL

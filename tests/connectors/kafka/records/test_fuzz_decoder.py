@@ -55,7 +55,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 def ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes the decoder read few records as it reads many or large ones."""
     if request.param != "few":
-        monkeypatch.setattr(records_scalar, "_FEW", 0)
+        monkeypatch.setattr(records_scalar, "FEW", 0)
         monkeypatch.setattr(record_lanes, "_RECORDS_OF_STEP", 0)
         monkeypatch.setattr(record_lanes, "_RECORDS_OF_LANE", 2)
         monkeypatch.setattr(record_lanes, "_HOPS", 1)
