@@ -37,7 +37,7 @@ class Sizes:
 
     records: int = 2_000_000
     pairs: int = 5
-    warm_up: int = 1
+    warm_up: int = 3
     batches: int = 8
     many: int = 200
     splits: int = 10_000
