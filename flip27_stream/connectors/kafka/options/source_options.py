@@ -158,7 +158,7 @@ FETCH_MAX_BYTES: Final = Option(
 MAX_PARTITION_FETCH_BYTES: Final = Option(
     "kafka.max.partition.fetch.bytes",
     whole(most=MOST_INT),
-    "4194304",
+    "8388608",
     "Bytes per fetch of one partition. A larger record batch is fetched whole.",
 )
 
@@ -237,7 +237,7 @@ class KafkaOptions:
     fetch_retry_interval_ms: int = 1000
     poll_timeout_ms: int | None = None
     fetch_max_bytes: int = 8 << 20
-    max_partition_fetch_bytes: int = 4 << 20
+    max_partition_fetch_bytes: int = 8 << 20
     values: ValueOptions = field(default_factory=ValueOptions)
 
 
