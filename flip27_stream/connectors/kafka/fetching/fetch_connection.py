@@ -35,8 +35,8 @@ LARGEST_BATCH = 1 << 30
 # A wait for more of a large response ends at this number of bytes. If it ended at each byte, the task and the broker
 # would wake each other for every 70 kB.
 _LARGE_PART = 512 << 10
-_RECEIVED_AHEAD = 16 << 20
-"""The number of bytes that the system receives while a task does something else. Linux allows half of ``tcp_rmem``."""
+_MOST_AHEAD = 16 << 20
+"""The greatest mark while a task does something else. Linux allows half of the third number of ``tcp_rmem``."""
 # The share of a session's life time; when it is over, the broker closes the connection (KIP-368).
 _RENEW_AT = 0.85
 _NOT_YET = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
@@ -103,7 +103,7 @@ class FetchConnection:
     def waits_for_large_parts(self) -> bool:
         """Whether the socket becomes readable only when a large part of the response has come (``SO_RCVLOWAT``).
 
-        Smaller parts can be received nevertheless.
+        On Linux, smaller parts can be received nevertheless.
         """
         return self._wakes_at > 1
 
@@ -162,14 +162,15 @@ class FetchConnection:
         self._largest = largest
         self._send(encoded(request, version, self._correlation_id, self._options.client_id))
 
-    def receive_ahead(self) -> None:
-        """Lets the system receive the response, megabytes of it, before the next call of :meth:`receive`.
+    def receive_ahead(self, most: int) -> None:
+        """Lets the system receive megabytes of the response, ``most`` bytes, before the next call of :meth:`receive`.
 
         A broker sends 200 kB by default before it waits for an acknowledgement (``socket.send.buffer.bytes``). Linux
         delays the acknowledgement by up to 40 ms if nobody takes the bytes, but not while they are fewer than
         ``SO_RCVLOWAT`` (``__tcp_ack_snd_check``).
         """
-        self._wake_at(_RECEIVED_AHEAD)
+        with contextlib.suppress(OSError):  # Systems other than Linux may not have the option.
+            self._wake_at(min(most + _LARGE_PART, _MOST_AHEAD))
 
     def receive(self) -> memoryview | None:
         """Receives without waiting. Returns the body of the response; ``None`` if it is not complete yet.

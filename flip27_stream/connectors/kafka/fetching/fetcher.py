@@ -243,7 +243,7 @@ class Fetcher:
         try:
             version = connection.version_of(FetchRequest, LEAST_VERSION, fetch_version(fetch.wanted))
             connection.send(self._request(fetch), version, fetch.max_bytes + LARGEST_BATCH)
-            connection.receive_ahead()
+            connection.receive_ahead(fetch.max_bytes)
         except OSError as error:
             self._fail(node, fetch, error)
         else:
@@ -271,9 +271,11 @@ class Fetcher:
     def _readable(self, seconds: float) -> list[int]:
         """Waits up to ``seconds``, or until a connection is made, and returns the brokers that have sent data.
 
-        It also returns brokers whose connection :attr:`~FetchConnection.waits_for_large_parts`: after a wait to its
-        end, and if nothing was received from them for some time, since a part may have come that is not large. It does
-        not wait if such a connection was never tried, since the whole response may have come.
+        The broker that was heard least recently comes first, so that one with an answer at each call does not keep the
+        others from being heard. It also returns brokers whose connection
+        :attr:`~FetchConnection.waits_for_large_parts`: after a wait to its end, and if nothing was received from them
+        for some time, since a part may have come that is not large. A fetch that was never tried is tried without a
+        wait, since the whole response may have come.
         """
         poll = select.poll()
         nodes = {sent.connection.fileno(): node for node, sent in self._in_flight.items()}
@@ -282,13 +284,13 @@ class Fetcher:
         is_new = any(sent.tried == 0 for sent in self._in_flight.values())
         found = poll.poll(0 if is_new else seconds * 1000)
         tried_before = time.monotonic() - (_LONGEST_WAIT_FOR_LARGE_PART_S if found else 0)
-        late = [
+        late = {
             node
             for node, sent in self._in_flight.items()
-            if sent.connection.waits_for_large_parts and sent.tried <= tried_before
-        ]
-        readable = [nodes[descriptor] for descriptor, _ in found if descriptor in nodes]
-        return [*late, *(node for node in readable if node not in late)]
+            if sent.tried == 0 or (sent.connection.waits_for_large_parts and sent.tried <= tried_before)
+        }
+        readable = {nodes[descriptor] for descriptor, _ in found if descriptor in nodes}
+        return sorted(late | readable, key=lambda node: self._in_flight[node].heard)
 
     def _receive(self, node: int) -> Answer | None:
         sent = self._in_flight[node]

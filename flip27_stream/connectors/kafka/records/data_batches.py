@@ -22,8 +22,9 @@ from flip27_stream.connectors.kafka.records.batch_headers import (
 
 _CODEC_OR_CONTROL = 0x27
 _APPEND_TIME = 0x08
-_LENGTH = Struct(">i")
-_LENGTH_AT = 8
+_MAGIC_AT = 16
+_FLAGS_AT = 22
+_FIELDS = Struct(">qi11xi30xi")  # first offset, length, last offset delta, number of records
 
 
 class DataBatches(NamedTuple):
@@ -62,79 +63,78 @@ class DataBatches(NamedTuple):
 
 
 def plain_batches(
-    view: memoryview, start: int, stop: int, enough: int, *, check_crcs: bool
+    view: memoryview, start: int, stop: int, enough: int, *, more_than: int = 0, check_crcs: bool = True
 ) -> tuple[DataBatches, int] | None:
     """Returns the complete batches with offsets from ``start`` to ``stop``, and the offset of the next fetch.
 
-    Returns ``None`` unless all of these are ordinary batches: of magic 2, with records, without compression, not
-    damaged, and no transaction markers. Whoever calls then looks at one header after the other.
+    Returns ``None`` unless all batches up to the last one of these are ordinary: of magic 2, with records, without
+    compression, not damaged, and no transaction markers. Whoever calls then looks at one header after the other.
 
     Args:
         view: The records of one partition in a FetchResponse.
         start: The first wanted offset.
         stop: The end of the wanted offsets (exclusive).
-        enough: The number of bytes that end the batches: those before this number is reached are returned.
+        enough: The number of bytes that end the batches.
+        more_than: ``None`` is returned if there are not more records than this.
         check_crcs: Whether checksums are checked.
     """
-    places = _complete(view)
-    if not places:
+    found = _places(view, start, stop, enough, more_than)
+    if found is None:
         return None
-    buffer = np.frombuffer(view, np.uint8)
+    places, next_offset = found
     at = np.array(places, np.int64)
-    headers = np.ndarray((len(buffer) - HEADER_SIZE + 1,), f"V{HEADER_SIZE}", buffer.data, 0, (1,))[at].view(
-        HEADER
-    )
+    buffer = np.frombuffer(view, np.uint8)
+    windows = np.ndarray((len(buffer) - HEADER_SIZE + 1,), f"V{HEADER_SIZE}", buffer.data, 0, (1,))
+    headers = windows[at].view(HEADER)
+    ends = at + headers["size"] + LOG_OVERHEAD
+    if check_crcs and not _are_whole(view, places, ends, headers["crc"]):
+        return None
     first = headers["base"].astype(np.int64)
-    last = first + headers["last_delta"]
-    if (headers["magic"] != 2).any() or not _rise(first, last):
-        return None
-    begin, end = int(np.searchsorted(last, start)), int(np.searchsorted(first, stop))
-    sizes = headers["size"].astype(np.int64) + LOG_OVERHEAD
-    reached = int(np.searchsorted(np.cumsum(sizes[begin:end]), enough)) + 1
-    next_offset = stop if end < len(at) and begin + reached > end else 0
-    part = slice(begin, min(end, begin + reached))
-    at, headers, ends = at[part], headers[part], (at + sizes)[part]
-    is_plain = (headers["attributes"] & _CODEC_OR_CONTROL == 0) & (headers["count"] > 0)
-    if not len(at) or not is_plain.all():
-        return None
-    if check_crcs and not _are_whole(view, at, ends, headers["crc"]):
-        return None
-    found = DataBatches(
+    batches = DataBatches(
         at + HEADER_SIZE,
         ends,
         headers["count"].astype(np.int64),
-        first[part],
-        last[part],
+        first,
+        first + headers["last_delta"],
         headers["base_time"].astype(np.int64),
         headers["max_time"].astype(np.int64),
         (headers["attributes"] & _APPEND_TIME != 0).astype(np.int32),
     )
-    return found, next_offset or int(found.last_offsets[-1]) + 1
+    return batches, next_offset
 
 
-def _complete(view: memoryview) -> list[int]:
-    """Returns the places of the complete batches; an empty list if a size is impossible."""
-    places, at, total = list[int](), 0, len(view)
-    while total - at >= HEADER_SIZE:
-        size = LOG_OVERHEAD + _LENGTH.unpack_from(view, at + _LENGTH_AT)[0]
-        if size < HEADER_SIZE:
-            return []
+def _places(
+    view: memoryview, start: int, stop: int, enough: int, more_than: int
+) -> tuple[list[int], int] | None:
+    """Returns the first bytes of the batches, and the offset of the next fetch; ``None`` as :func:`plain_batches`."""
+    places, at, total, last = list[int](), 0, len(view), -1
+    taken = records = 0
+    next_offset = None
+    while next_offset is None and total - at >= HEADER_SIZE:
+        first, length, delta, count = _FIELDS.unpack_from(view, at)
+        size = LOG_OVERHEAD + length
+        is_sound = last < first <= first + delta <= LARGEST_OFFSET and size >= HEADER_SIZE and count > 0
+        if not is_sound or view[at + _MAGIC_AT] != 2 or view[at + _FLAGS_AT] & _CODEC_OR_CONTROL:
+            return None
         if size > total - at:
             break
-        places.append(at)
+        if first >= stop:
+            next_offset = stop
+            break
+        last = first + delta
+        if last >= start:
+            places.append(at)
+            taken += size
+            records += count
         at += size
-    return places
+        if taken >= enough or last >= stop - 1:
+            next_offset = last + 1
+    if next_offset is None and _MAGIC_AT < total - at < HEADER_SIZE and view[at + _MAGIC_AT] != 2:
+        return None  # A message of magic 0 or 1 may be as small as that.
+    return (places, last + 1 if next_offset is None else next_offset) if records > more_than else None
 
 
-def _rise(first: Int64s, last: Int64s) -> bool:
-    """Returns whether offsets rise within batches and from batch to batch."""
-    sound = (first >= 0) & (first <= last) & (last <= LARGEST_OFFSET)
-    return bool(sound.all() and (first[1:] > last[:-1]).all())
-
-
-def _are_whole(view: memoryview, at: Int64s, ends: Int64s, crcs: npt.NDArray[np.uint32]) -> bool:
+def _are_whole(view: memoryview, places: list[int], ends: Int64s, crcs: npt.NDArray[np.uint32]) -> bool:
     """Returns whether the checksums of all batches match."""
-    found = [
-        crc32c(view[begin:end]) for begin, end in zip((at + CRC_FROM).tolist(), ends.tolist(), strict=True)
-    ]
+    found = [crc32c(view[at + CRC_FROM : end]) for at, end in zip(places, ends.tolist(), strict=True)]
     return bool((np.array(found, np.uint32) == crcs).all())

@@ -122,8 +122,9 @@ def _plain(
     view: memoryview, wanted: WantedColumns, source: str, enough: int, check_crcs: bool
 ) -> DecodedRecords | None:
     """Returns what :func:`decode` does if all batches are ordinary and have many records; else ``None``."""
-    found = plain_batches(view, wanted.start, wanted.stop, enough, check_crcs=check_crcs)
-    if found is None or found[0].counts.sum() <= records_scalar.FEW:
+    few = records_scalar.FEW
+    found = plain_batches(view, wanted.start, wanted.stop, enough, more_than=few, check_crcs=check_crcs)
+    if found is None:
         return None
     batches, next_offset = found
     try:

@@ -26,6 +26,7 @@ from flip27_stream.connectors.kafka.fetching.fetch_responses import (
 )
 from flip27_stream.connectors.kafka.fetching.fetcher import Fetcher
 from flip27_stream.connectors.kafka.fetching.fetcher_pool import FetcherPool
+from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.errors import ConnectorError
 from flip27_stream.testing import wait_until
 from tests.connectors.kafka.support.fetch_server import (
@@ -117,7 +118,7 @@ def test_the_system_receives_and_acknowledges_a_response_while_the_task_decodes(
 
     with fetching(serve) as (_, fetcher):
         records(fetch(fetcher))
-        fetcher.send(1, ASKED, read_committed=False, max_bytes=size)
+        fetcher.send(1, ASKED, read_committed=False, max_bytes=1_000_000)
         own = fetcher._in_flight[1].connection._socket
         assert own.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT) >= 1_000_000
         wait_until(lambda: _waiting(own) > size, "the response", 60)
@@ -132,6 +133,38 @@ def _waiting(connection: socket.socket) -> int:
     count = array("i", [0])
     fcntl.ioctl(connection.fileno(), termios.FIONREAD, count)
     return count[0]
+
+
+def test_a_broker_that_always_has_an_answer_does_not_keep_others_from_being_heard() -> None:
+    """Answers of the first one are there before the task asks for them; that of the second one came later."""
+    goes_on = threading.Event()
+
+    def serve(connection: socket.socket, request: bytes) -> None:
+        if connection in server.connections[1:]:
+            goes_on.wait(60)
+        connection.sendall(frame(request, response(b"abc")))
+
+    def send_to_first() -> None:
+        fetcher.send(1, {TP: FetchFrom(5, 100, TOPIC_ID)}, read_committed=False, max_bytes=100)
+        if 1 in fetcher._in_flight:
+            own = fetcher._in_flight[1].connection._socket
+            wait_until(lambda: _waiting(own) > 0, "an answer of the first broker", 60)
+
+    second = TopicPartition("t", 4)
+    with fetching(serve) as (server, fetcher):
+        fetch(fetcher)
+        fetcher.send(2, {second: FetchFrom(5, 100, TOPIC_ID)}, read_committed=False, max_bytes=100)
+        wait_until(lambda: fetcher.next_answer(0.01) is None and 2 in fetcher._in_flight, "a try", 60)
+        other = fetcher._in_flight[2].connection._socket
+        goes_on.set()
+        wait_until(lambda: _waiting(other) > 0, "the answer of the second broker", 60)
+        asked = list[tuple[TopicPartition, ...]]()
+        while (second,) not in asked and len(asked) < 20:
+            send_to_first()
+            while (answer := fetcher.next_answer(10)) is None:
+                pass
+            asked.append(tuple(answer.partitions))
+        assert asked[-1] == (second,), asked
 
 
 def test_a_slow_broker_is_received_from_while_another_one_is_fast() -> None:

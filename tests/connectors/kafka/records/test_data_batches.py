@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -80,6 +83,39 @@ def test_a_batch_that_is_cut_off_is_left_out() -> None:
     found = plain_batches(memoryview(ordinary()[:-1]), 0, END, 1 << 20, check_crcs=True)
     assert found is not None
     assert found[0].first_offsets.tolist() == [0, 4]
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        pytest.param(lambda log: log[:100], id="a batch that is cut off"),
+        pytest.param(lambda log: log[:16] + b"\x09" + log[17:100], id="a cut-off batch of unknown magic"),
+        pytest.param(
+            lambda log: log[:57] + b"\xff" * 4 + log[61:100], id="a cut-off batch with a negative count"
+        ),
+        pytest.param(lambda log: log[:16] + b"\x09" + log[17:40], id="a cut-off header of unknown magic"),
+        pytest.param(lambda _: old_message(), id="a small message of magic 1"),
+    ],
+)
+def test_what_follows_ordinary_batches_is_not_overlooked(
+    tail: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = ordinary(count=2) + tail(ordinary(count=3)[len(ordinary(count=2)) :])
+    quick = outcome(log, 0, END)
+    monkeypatch.setattr(record_batches, "plain_batches", lambda *_, **__: None)
+    assert quick == outcome(log, 0, END)
+
+
+def old_message() -> bytes:
+    """Returns a message of magic 1 with offset 8, and with null key and value."""
+    checked = struct.pack(">bbqii", 1, 0, 1_000, -1, -1)
+    return struct.pack(">qiI", 8, len(checked) + 4, zlib.crc32(checked)) + checked
+
+
+def test_a_few_records_are_left_to_the_decoder_of_few() -> None:
+    """Columns take some hundred microseconds even for a single record."""
+    assert plain_batches(memoryview(ordinary()), 0, END, 1 << 20, more_than=11) is not None
+    assert plain_batches(memoryview(ordinary()), 0, END, 1 << 20, more_than=12) is None
 
 
 @pytest.mark.parametrize(
