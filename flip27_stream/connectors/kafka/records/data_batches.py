@@ -28,7 +28,7 @@ _FIELDS = Struct(">qi11xi30xi")  # first offset, length, last offset delta, numb
 
 
 class DataBatches(NamedTuple):
-    """Batches of magic 2 with records that are data, in columns.
+    """Record batches of magic 2 that have data records, as columns: one element for each batch.
 
     Attributes:
         lows: The first byte of the records of each batch in a buffer of decompressed records.
@@ -106,7 +106,10 @@ def plain_batches(
 def _places(
     view: memoryview, start: int, stop: int, enough: int, more_than: int
 ) -> tuple[list[int], int] | None:
-    """Returns the first bytes of the batches, and the offset of the next fetch; ``None`` as :func:`plain_batches`."""
+    """Returns the position of the first byte of each batch, and the offset of the next fetch.
+
+    Returns ``None`` in the cases in which :func:`plain_batches` does, but for wrong checksums.
+    """
     places, at, total, last = list[int](), 0, len(view), -1
     taken = records = 0
     next_offset = None

@@ -121,7 +121,10 @@ def decode(
 def _plain(
     view: memoryview, wanted: WantedColumns, source: str, enough: int, check_crcs: bool
 ) -> DecodedRecords | None:
-    """Returns what :func:`decode` does if all batches are ordinary and have many records; else ``None``."""
+    """Returns the result of :func:`decode`, made from columns of headers.
+
+    Returns ``None`` if :func:`plain_batches` does, or if a batch is damaged; then :func:`decode` looks at each header.
+    """
     few = records_scalar.FEW
     found = plain_batches(view, wanted.start, wanted.stop, enough, more_than=few, check_crcs=check_crcs)
     if found is None:

@@ -105,7 +105,7 @@ def test_a_wait_for_a_large_response_ends_when_a_large_part_has_come() -> None:
         assert connection._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT) == 1
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other ways to acknowledge")
+@pytest.mark.skipif(sys.platform != "linux", reason="the rule for acknowledgements is that of Linux")
 @pytest.mark.parametrize("size", [10, 700_000])
 def test_the_system_receives_and_acknowledges_a_response_while_the_task_decodes(size: int) -> None:
     """Linux delays acknowledgements unless fewer bytes than SO_RCVLOWAT wait, and brokers wait for them.
@@ -129,14 +129,14 @@ def test_the_system_receives_and_acknowledges_a_response_while_the_task_decodes(
 
 
 def _waiting(connection: socket.socket) -> int:
-    """Returns how many bytes the system has received that were not taken yet."""
+    """Returns the number of received bytes that wait in the receive buffer of a socket."""
     count = array("i", [0])
     fcntl.ioctl(connection.fileno(), termios.FIONREAD, count)
     return count[0]
 
 
 def test_a_broker_that_always_has_an_answer_does_not_keep_others_from_being_heard() -> None:
-    """Answers of the first one are there before the task asks for them; that of the second one came later."""
+    """The first broker has answered before each call; the second one answers once, after its fetch was tried."""
     goes_on = threading.Event()
 
     def serve(connection: socket.socket, request: bytes) -> None:
