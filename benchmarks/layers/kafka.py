@@ -38,7 +38,7 @@ _LARGE_BATCH = 8192
 """The records that the test kit writes in a batch."""
 
 _VALUE_BYTES = 100
-_RESPONSE_BYTES = 8 << 20
+_RESPONSE_BYTES = 16 << 20
 """The greatest size of a response, as by default (``kafka.fetch.max.bytes``)."""
 
 _TIME_LIMIT_S = 30.0

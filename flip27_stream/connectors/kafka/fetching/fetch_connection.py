@@ -27,7 +27,8 @@ from flip27_stream.errors import ConnectorError
 
 _HEAD = struct.Struct(">ii")  # The size of the rest, and the correlation id.
 _SIZE = struct.Struct(">i")
-_KEPT_BUFFER = 16 << 20
+_KEPT_BUFFER = 17 << 20
+"""The greatest buffer that is used again (bytes): a little more than ``kafka.fetch.max.bytes`` by default."""
 _LARGEST_GREETING = 1 << 20
 """The greatest response (bytes) while a connection is set up, as in planning."""
 LARGEST_BATCH = 1 << 30

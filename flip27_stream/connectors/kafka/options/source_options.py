@@ -152,13 +152,13 @@ ISOLATION_LEVEL: Final = Option(
 FETCH_MAX_BYTES: Final = Option(
     "kafka.fetch.max.bytes",
     whole(most=MOST_INT),
-    "8388608",
+    "16777216",
     "Bytes per fetch from one broker. A larger record batch is fetched whole.",
 )
 MAX_PARTITION_FETCH_BYTES: Final = Option(
     "kafka.max.partition.fetch.bytes",
     whole(most=MOST_INT),
-    "8388608",
+    "16777216",
     "Bytes per fetch of one partition. A larger record batch is fetched whole.",
 )
 
@@ -236,8 +236,8 @@ class KafkaOptions:
     fetch_retries: int = 3
     fetch_retry_interval_ms: int = 1000
     poll_timeout_ms: int | None = None
-    fetch_max_bytes: int = 8 << 20
-    max_partition_fetch_bytes: int = 8 << 20
+    fetch_max_bytes: int = 16 << 20
+    max_partition_fetch_bytes: int = 16 << 20
     values: ValueOptions = field(default_factory=ValueOptions)
 
 

@@ -20,6 +20,9 @@ from flip27_stream.connectors.kafka.records.batch_headers import (
     BatchHeader,
 )
 
+RECORD_COLUMNS_BYTES = 128
+"""About the memory (bytes) that a record takes while it is decoded, beside its own bytes: sizes, places and times."""
+
 _CODEC_OR_CONTROL = 0x27
 _APPEND_TIME = 0x08
 _MAGIC_AT = 16
@@ -74,7 +77,7 @@ def plain_batches(
         view: The records of one partition in a FetchResponse.
         start: The first wanted offset.
         stop: The end of the wanted offsets (exclusive).
-        enough: The number of bytes that end the batches.
+        enough: The number of bytes, with those of columns, that end the batches.
         more_than: ``None`` is returned if there are not more records than this.
         check_crcs: Whether checksums are checked.
     """
@@ -127,7 +130,7 @@ def _places(
         last = first + delta
         if last >= start:
             places.append(at)
-            taken += size
+            taken += size + count * RECORD_COLUMNS_BYTES
             records += count
         at += size
         if taken >= enough or last >= stop - 1:

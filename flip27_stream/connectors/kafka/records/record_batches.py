@@ -25,7 +25,11 @@ from flip27_stream.connectors.kafka.records.batch_headers import (
     corrupt,
 )
 from flip27_stream.connectors.kafka.records.compression import LARGEST_BATCH, DecompressionBuffer
-from flip27_stream.connectors.kafka.records.data_batches import DataBatches, plain_batches
+from flip27_stream.connectors.kafka.records.data_batches import (
+    RECORD_COLUMNS_BYTES,
+    DataBatches,
+    plain_batches,
+)
 from flip27_stream.connectors.kafka.records.record_columns import (
     LocatedRecords,
     RecordColumns,
@@ -88,9 +92,10 @@ def decode(
         keys: Whether the column of keys is wanted.
         values: Whether the column of values is wanted.
         check_crcs: Whether checksums are checked.
-        enough: The number of decompressed bytes after which decoding stops. The rest is left for the next call with the
-            same data, from ``next_offset`` on. A batch of more than twice as many bytes is decoded in parts of that
-            size, see :attr:`DecodedRecords.more`. By default the limit is far above the size of a fetch.
+        enough: The number of bytes after which decoding stops: those of decompressed batches, and
+            :data:`RECORD_COLUMNS_BYTES` for each record. The rest is left for the next call with the same data, from
+            ``next_offset`` on. If the last batch exceeds the number, the records are copied in parts,
+            see :attr:`DecodedRecords.more`. By default the limit is far above the size of a fetch.
 
     Raises:
         CorruptRecordError: The bytes do not follow the format; the message names the offset.
@@ -115,7 +120,7 @@ def decode(
     if read < len(batches):
         next_offset = batches[read - 1].last_offset + 1
     end = min(max(next_offset, start), stop)
-    return _with_rest(_concatenated(parts, wanted), rest, end, source, 2 * enough)
+    return _with_rest(_concatenated(parts, wanted), rest, end, source, enough)
 
 
 def _plain(
@@ -132,11 +137,11 @@ def _plain(
     batches, next_offset = found
     try:
         located = LocatedRecords(np.frombuffer(view, np.uint8), batches, wanted)
-        records = located.take(2 * enough)
+        records = located.take(enough)
     except MalformedError:
         return None  # It is not known yet which batch is damaged.
     end = min(max(next_offset, wanted.start), wanted.stop)
-    return _with_rest(records, located, end, source, 2 * enough)
+    return _with_rest(records, located, end, source, enough)
 
 
 def _with_rest(
@@ -184,7 +189,7 @@ def _data_batches(
         skip = transactions is not None and batch.magic == 2 and transactions.skip(view, batch, source)
         if not (skip or batch.control or batch.last_offset < start or batch.record_count == 0):
             batches.append(batch)
-            size += batch.size
+            size += batch.size + _columns_bytes([batch])
         if next_offset >= stop or size >= enough:
             break
     return batches, next_offset
@@ -239,18 +244,19 @@ def _read_v2(
     source: str,
     enough: int = LARGEST_BATCH,
 ) -> tuple[RecordColumns, int, int, LocatedRecords | None]:
-    """Returns the records, the decoded batches, their decompressed size in bytes, and the records that are left.
+    """Returns the records, the decoded batches, their size in bytes, and the records that are left.
 
-    The decoded batches are counted. Records are left if not all were copied; otherwise that is ``None``.
+    The decoded batches are counted. Their size is decompressed and with that of columns; 0 if none was compressed.
+    Records are left if not all were copied; otherwise that is ``None``.
     """
     buffer, spans = _payloads(view, batches, source, enough)
     taken = batches[: len(spans)]
-    inflated = len(buffer) if any(batch.codec for batch in taken) else 0
+    inflated = len(buffer) + _columns_bytes(taken) if any(batch.codec for batch in taken) else 0
     try:
         if are_few(spans, taken, wanted):
             return read_few(buffer, spans, taken, wanted), len(taken), inflated, None
         located = LocatedRecords(buffer, DataBatches.of(taken, spans), wanted)
-        records = located.take(2 * enough)
+        records = located.take(enough)
         return records, len(taken), inflated, located if located.next_offset is not None else None
     except MalformedError as error:
         raise _damage(buffer, spans, taken, wanted, source) or corrupt(
@@ -281,21 +287,26 @@ def _payloads(
 ) -> tuple[Bytes, list[tuple[int, int]]]:
     """Returns a buffer with the decompressed records of the batches, and the span of each batch in it.
 
-    There are fewer spans than batches if the decompressed size reaches ``enough`` bytes.
+    There are fewer spans than batches if these take ``enough`` bytes, with those of columns.
     """
     data = np.frombuffer(view, np.uint8)
     spans = [(batch.position + HEADER_SIZE, batch.position + batch.size) for batch in batches]
     if not any(batch.codec for batch in batches):
         return data, spans
-    buffer = DecompressionBuffer(sum(high - low for low, high in spans))
+    buffer, columns = DecompressionBuffer(sum(high - low for low, high in spans)), 0
     found: list[tuple[int, int]] = []
     try:
-        while len(found) < len(batches) and buffer.used < enough:
+        while len(found) < len(batches) and buffer.used + columns < enough:
+            columns += _columns_bytes(batches[len(found) : len(found) + 1])
             low, high = spans[len(found)]
             found.append(buffer.add(batches[len(found)].codec, data[low:high]))
     except MalformedError as error:
         raise corrupt(source, batches[len(found)].base_offset, error) from error
     return buffer.bytes, found
+
+
+def _columns_bytes(batches: Sequence[BatchHeader]) -> int:
+    return RECORD_COLUMNS_BYTES * sum(batch.record_count for batch in batches)
 
 
 def _read_v0_v1(

@@ -6,6 +6,7 @@ and values. Only the first step goes from record to record.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -126,14 +127,19 @@ class LocatedRecords:
         return int(self._offsets[self._next]) if self._next < self._stop else None
 
     def take(self, most_bytes: int) -> RecordColumns:
-        """Returns the next wanted records as columns: as many as end within ``most_bytes``, and at least one.
+        """Returns the next wanted records as columns, at least one.
+
+        Args:
+            most_bytes: The greatest number of bytes. If more are left, they are divided into parts of about one size.
 
         Raises:
             MalformedError: The headers of a record are damaged.
         """
         first, last = self._next, self._stop
-        if first < last and self._ends[last - 1] - self._ends[first] > most_bytes:
-            last = int(np.searchsorted(self._ends, self._ends[first] + most_bytes, side="right"))
+        size = int(self._ends[last - 1] - self._ends[first]) if first < last else 0
+        if size > most_bytes:
+            share = size // math.ceil(size / most_bytes)
+            last = int(np.searchsorted(self._ends, self._ends[first] + share, side="right"))
         self._next, part = last, slice(first, last)
         buffer, wanted = self._buffer, self._wanted
         try:

@@ -157,12 +157,14 @@ def test_gaps_between_pieces_are_left_out(size: int) -> None:
 
 @pytest.mark.parametrize("headers", [(), (("trace", b"0123456789abcdef"),)])
 def test_a_large_batch_is_decoded_in_parts(headers: tuple[tuple[str, bytes | None], ...]) -> None:
-    """Each part but the last has nearly as many bytes as asked for. The offsets lead on if one starts anew there."""
+    """The parts have about the same size, at most as many bytes as asked for. The offsets lead on if one starts anew
+    there.
+    """
     rows = some_rows(3, 0) + [BatchRow(i, T0 + i, b"k", b"v" * 900, headers) for i in range(3, 1000)]
     log = v2(rows[:3]) + v2(rows[3:])
     found: list[BatchRow] = []
     sizes: list[int] = []
-    some = decode(log, 0, END, source=SOURCE, headers=True, enough=50_000)
+    some = decode(log, 0, END, source=SOURCE, headers=True, enough=100_000)
     while True:
         found += rows_of(some)
         sizes.append(len(some.records))
@@ -174,7 +176,7 @@ def test_a_large_batch_is_decoded_in_parts(headers: tuple[tuple[str, bytes | Non
     assert found == rows
     assert some.next_offset == 1000
     assert len(sizes) > 8
-    assert all(100 < size < 120 for size in sizes[:-1]), sizes
+    assert all(90 < size < 106 for size in sizes), sizes
 
 
 def test_damaged_headers_in_a_later_part_are_an_error() -> None:
