@@ -231,6 +231,7 @@ class FetchConnection:
         size -= 4
         if size <= len(self._kept):
             return self._kept.data[:size]
+        self._kept = np.empty(0, np.uint8)
         room = np.empty(size, np.uint8)
         if size <= _KEPT_BUFFER:
             self._kept = room

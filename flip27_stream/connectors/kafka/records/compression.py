@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import cramjam
@@ -21,21 +22,32 @@ Brokers only limit the compressed size (``message.max.bytes``).
 
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16
-_ROOM_AT_FIRST = 4
+_RATIO = 4
+"""The decompressed size divided by the compressed one, of usual data."""
+
+
+def expected_room(compressed: Sequence[int], enough: int = LARGEST_BATCH) -> int:
+    """Returns about how many bytes batches take when they are decompressed up to the one that reaches ``enough`` bytes.
+
+    Args:
+        compressed: The compressed sizes of the batches in bytes, at least one.
+        enough: The number of decompressed bytes.
+    """
+    return min(_RATIO * sum(compressed), enough + _RATIO * max(compressed))
 
 
 class DecompressionBuffer:
     """A buffer of decompressed batches, one after the other.
 
     Args:
-        compressed: The number of compressed bytes to expect, from which the first size of the buffer is estimated.
+        room: The first size of the buffer (bytes), without a few; see :func:`expected_room`.
 
     Attributes:
         used: The number of bytes in the buffer.
     """
 
-    def __init__(self, compressed: int) -> None:
-        self._buffer: Bytes = np.empty(min(_ROOM_AT_FIRST * compressed + 4096, LARGEST_BATCH), np.uint8)
+    def __init__(self, room: int) -> None:
+        self._buffer: Bytes = np.empty(min(room + 4096, LARGEST_BATCH), np.uint8)
         self.used = 0
 
     @property

@@ -24,7 +24,11 @@ from flip27_stream.connectors.kafka.records.batch_headers import (
     batch_headers,
     corrupt,
 )
-from flip27_stream.connectors.kafka.records.compression import LARGEST_BATCH, DecompressionBuffer
+from flip27_stream.connectors.kafka.records.compression import (
+    LARGEST_BATCH,
+    DecompressionBuffer,
+    expected_room,
+)
 from flip27_stream.connectors.kafka.records.data_batches import (
     RECORD_COLUMNS_BYTES,
     DataBatches,
@@ -293,7 +297,7 @@ def _payloads(
     spans = [(batch.position + HEADER_SIZE, batch.position + batch.size) for batch in batches]
     if not any(batch.codec for batch in batches):
         return data, spans
-    buffer, columns = DecompressionBuffer(sum(high - low for low, high in spans)), 0
+    buffer, columns = DecompressionBuffer(expected_room([high - low for low, high in spans], enough)), 0
     found: list[tuple[int, int]] = []
     try:
         while len(found) < len(batches) and buffer.used + columns < enough:

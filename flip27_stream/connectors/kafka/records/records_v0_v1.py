@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from flip27_stream.connectors.kafka.records.batch_headers import BatchHeader, batch_headers
-from flip27_stream.connectors.kafka.records.compression import DecompressionBuffer
+from flip27_stream.connectors.kafka.records.compression import DecompressionBuffer, expected_room
 from flip27_stream.connectors.kafka.records.record_columns import RecordColumns, WantedColumns
 from flip27_stream.connectors.kafka.records.record_headers import HEADERS
 from flip27_stream.connectors.kafka.records.varints import MalformedError
@@ -93,7 +93,7 @@ def _inflate(header: BatchHeader, payload: bytes) -> bytes:
         raise MalformedError(f"the compression codec {header.codec} is not known")
     if header.codec == _LZ4 and header.magic == 0:
         payload = _with_frame_checksum(payload)
-    buffer = DecompressionBuffer(len(payload))
+    buffer = DecompressionBuffer(expected_room([len(payload)]))
     buffer.add(header.codec, np.frombuffer(payload, np.uint8))
     return buffer.bytes.tobytes()
 

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from flip27_stream.connectors.kafka.records import record_lanes, record_starts
 from flip27_stream.connectors.kafka.records.batch_headers import complete_batches
 from flip27_stream.connectors.kafka.records.binary_columns import gather
+from flip27_stream.connectors.kafka.records.compression import expected_room
+from flip27_stream.connectors.kafka.records.data_batches import RECORD_COLUMNS_BYTES
 from flip27_stream.connectors.kafka.records.record_batches import DecodedRecords, batch_headers, decode
 from flip27_stream.errors import CorruptRecordError
 from tests.connectors.kafka.support.batch_bytes import (
@@ -177,6 +179,21 @@ def test_a_large_batch_is_decoded_in_parts(headers: tuple[tuple[str, bytes | Non
     assert some.next_offset == 1000
     assert len(sizes) > 8
     assert all(90 < size < 106 for size in sizes), sizes
+
+
+@pytest.mark.parametrize("codec", [0, LZ4])
+def test_decoding_stops_at_the_memory_that_small_records_take(codec: int) -> None:
+    """The columns of small records take more memory than their bytes, so these do not end a decoding alone."""
+    log = b"".join(v2(some_rows(100, base, b""), codec) for base in range(0, 10_000, 100))
+    some = decode(log, 0, END, source=SOURCE, enough=1000 * RECORD_COLUMNS_BYTES)
+    assert 900 <= some.next_offset <= 1000
+    assert len(some.records) == some.next_offset
+    assert some.more is None
+
+
+def test_room_for_decompressed_batches_is_bounded_by_what_is_decoded_at_once() -> None:
+    assert expected_room([1000, 3000]) == 16_000
+    assert expected_room([1000] * 1_000_000, enough=20_000) == 24_000
 
 
 def test_damaged_headers_in_a_later_part_are_an_error() -> None:
