@@ -43,10 +43,10 @@ _NO_SUCH_TOPIC = (
     f"see option '{TRUSTED_CLUSTER.name}')"
 )
 _DECODED_AT_ONCE = 20 << 20
-"""The number of bytes after which decoding stops, with those of columns. A fetch of 16 MB has fewer, if its records are
-not small.
+"""The number of bytes after which decoding stops; see ``enough`` of :func:`decode`.
 
-The code that decodes and emits takes a millisecond each time, because the records displace it from the CPU's caches.
+A fetch of one partition by default, 16 MB, is decoded at once if its records have at least 512 bytes. Each call of the
+decoder has a fixed price of about a millisecond: the code is no longer in the CPU's caches after so many records.
 """
 
 

@@ -23,15 +23,15 @@ Brokers only limit the compressed size (``message.max.bytes``).
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16
 _RATIO = 4
-"""The decompressed size divided by the compressed one, of usual data."""
+"""An estimate of the decompressed size divided by the compressed size."""
 
 
 def expected_room(compressed: Sequence[int], enough: int = LARGEST_BATCH) -> int:
-    """Returns about how many bytes batches take when they are decompressed up to the one that reaches ``enough`` bytes.
+    """Returns an estimate of the decompressed bytes of batches, one of which is the last: it reaches ``enough`` bytes.
 
     Args:
         compressed: The compressed sizes of the batches in bytes, at least one.
-        enough: The number of decompressed bytes.
+        enough: The number of decompressed bytes after which no further batch is decompressed.
     """
     return min(_RATIO * sum(compressed), enough + _RATIO * max(compressed))
 
@@ -40,7 +40,7 @@ class DecompressionBuffer:
     """A buffer of decompressed batches, one after the other.
 
     Args:
-        room: The first size of the buffer (bytes), without a few; see :func:`expected_room`.
+        room: The expected number of decompressed bytes; see :func:`expected_room`.
 
     Attributes:
         used: The number of bytes in the buffer.

@@ -21,7 +21,7 @@ from flip27_stream.connectors.kafka.records.batch_headers import (
 )
 
 RECORD_COLUMNS_BYTES = 128
-"""About the memory (bytes) that a record takes while it is decoded, beside its own bytes: sizes, places and times."""
+"""About the memory (bytes) that a decoded record takes for places, sizes and times, beside its own bytes."""
 
 _CODEC_OR_CONTROL = 0x27
 _APPEND_TIME = 0x08
@@ -77,7 +77,8 @@ def plain_batches(
         view: The records of one partition in a FetchResponse.
         start: The first wanted offset.
         stop: The end of the wanted offsets (exclusive).
-        enough: The number of bytes, with those of columns, that end the batches.
+        enough: The batch with which this number of bytes is reached is the last one. :data:`RECORD_COLUMNS_BYTES` count
+            for each record.
         more_than: ``None`` is returned if there are not more records than this.
         check_crcs: Whether checksums are checked.
     """

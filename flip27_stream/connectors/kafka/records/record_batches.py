@@ -96,10 +96,10 @@ def decode(
         keys: Whether the column of keys is wanted.
         values: Whether the column of values is wanted.
         check_crcs: Whether checksums are checked.
-        enough: The number of bytes after which decoding stops: those of decompressed batches, and
-            :data:`RECORD_COLUMNS_BYTES` for each record. The rest is left for the next call with the same data, from
-            ``next_offset`` on. If the last batch exceeds the number, the records are copied in parts,
-            see :attr:`DecodedRecords.more`. By default the limit is far above the size of a fetch.
+        enough: Decoding stops after the batch with which this number of bytes is reached. Counted are the decompressed
+            bytes of batches, and :data:`RECORD_COLUMNS_BYTES` for each record. The rest is left for the next call with
+            the same data, from ``next_offset`` on. If a large batch makes it a fourth more, the records are copied in
+            parts, see :attr:`DecodedRecords.more`. By default the number is 256 MiB.
 
     Raises:
         CorruptRecordError: The bytes do not follow the format; the message names the offset.
@@ -124,7 +124,7 @@ def decode(
     if read < len(batches):
         next_offset = batches[read - 1].last_offset + 1
     end = min(max(next_offset, start), stop)
-    return _with_rest(_concatenated(parts, wanted), rest, end, source, enough)
+    return _with_rest(_concatenated(parts, wanted), rest, end, source, _undivided(enough))
 
 
 def _plain(
@@ -141,11 +141,11 @@ def _plain(
     batches, next_offset = found
     try:
         located = LocatedRecords(np.frombuffer(view, np.uint8), batches, wanted)
-        records = located.take(enough)
+        records = located.take(_undivided(enough))
     except MalformedError:
         return None  # It is not known yet which batch is damaged.
     end = min(max(next_offset, wanted.start), wanted.stop)
-    return _with_rest(records, located, end, source, enough)
+    return _with_rest(records, located, end, source, _undivided(enough))
 
 
 def _with_rest(
@@ -250,8 +250,9 @@ def _read_v2(
 ) -> tuple[RecordColumns, int, int, LocatedRecords | None]:
     """Returns the records, the decoded batches, their size in bytes, and the records that are left.
 
-    The decoded batches are counted. Their size is decompressed and with that of columns; 0 if none was compressed.
-    Records are left if not all were copied; otherwise that is ``None``.
+    The decoded batches are counted. Their size is that of the decompressed bytes and of the columns. It is 0 without
+    compression, since :func:`_data_batches` has limited it before. Records are left if not all were copied; otherwise
+    that is ``None``.
     """
     buffer, spans = _payloads(view, batches, source, enough)
     taken = batches[: len(spans)]
@@ -260,7 +261,7 @@ def _read_v2(
         if are_few(spans, taken, wanted):
             return read_few(buffer, spans, taken, wanted), len(taken), inflated, None
         located = LocatedRecords(buffer, DataBatches.of(taken, spans), wanted)
-        records = located.take(enough)
+        records = located.take(_undivided(enough))
         return records, len(taken), inflated, located if located.next_offset is not None else None
     except MalformedError as error:
         raise _damage(buffer, spans, taken, wanted, source) or corrupt(
@@ -291,7 +292,8 @@ def _payloads(
 ) -> tuple[Bytes, list[tuple[int, int]]]:
     """Returns a buffer with the decompressed records of the batches, and the span of each batch in it.
 
-    There are fewer spans than batches if these take ``enough`` bytes, with those of columns.
+    There are fewer spans than batches if batches are compressed, and the first ones take ``enough`` bytes, decompressed
+    and with their columns.
     """
     data = np.frombuffer(view, np.uint8)
     spans = [(batch.position + HEADER_SIZE, batch.position + batch.size) for batch in batches]
@@ -307,6 +309,11 @@ def _payloads(
     except MalformedError as error:
         raise corrupt(source, batches[len(found)].base_offset, error) from error
     return buffer.bytes, found
+
+
+def _undivided(enough: int) -> int:
+    """Returns the size (bytes) up to which records are copied together: the last batch may go beyond ``enough``."""
+    return enough + enough // 4
 
 
 def _columns_bytes(batches: Sequence[BatchHeader]) -> int:
@@ -339,7 +346,8 @@ def _read_v0_v1(
                 )
             before = batches[taken].last_offset
             messages += found
-            inflated += sum(len(message.value or b"") for message in found)
+            inflated += sum(len(message.key or b"") + len(message.value or b"") for message in found)
+            inflated += RECORD_COLUMNS_BYTES * len(found)
             taken += 1
     except MalformedError as error:
         raise corrupt(source, batches[taken].base_offset, error) from error

@@ -17,7 +17,7 @@ import pyarrow as pa
 from flip27_stream.arrays import Int64s
 from flip27_stream.connectors.kafka.records.batch_headers import BatchHeader
 from flip27_stream.connectors.kafka.records.binary_columns import gather
-from flip27_stream.connectors.kafka.records.data_batches import DataBatches
+from flip27_stream.connectors.kafka.records.data_batches import RECORD_COLUMNS_BYTES, DataBatches
 from flip27_stream.connectors.kafka.records.record_headers import read_headers
 from flip27_stream.connectors.kafka.records.record_lanes import BatchSpans
 from flip27_stream.connectors.kafka.records.record_starts import find_records
@@ -130,16 +130,18 @@ class LocatedRecords:
         """Returns the next wanted records as columns, at least one.
 
         Args:
-            most_bytes: The greatest number of bytes. If more are left, they are divided into parts of about one size.
+            most_bytes: The number of bytes, with :data:`RECORD_COLUMNS_BYTES` for each record, from which on the
+                records that are left are divided. The parts have about the same size, unless single records are large.
 
         Raises:
             MalformedError: The headers of a record are damaged.
         """
         first, last = self._next, self._stop
-        size = int(self._ends[last - 1] - self._ends[first]) if first < last else 0
+        size = self._size(first, last)
         if size > most_bytes:
             share = size // math.ceil(size / most_bytes)
-            last = int(np.searchsorted(self._ends, self._ends[first] + share, side="right"))
+            sizes = self._ends[first:last] + RECORD_COLUMNS_BYTES * np.arange(last - first)
+            last = first + int(np.searchsorted(sizes, self._ends[first] + share, side="right"))
         self._next, part = last, slice(first, last)
         buffer, wanted = self._buffer, self._wanted
         try:
@@ -154,6 +156,11 @@ class LocatedRecords:
             # fmt: on
         except IndexError as error:
             raise MalformedError("a record lies outside the bytes of its batch") from error
+
+    def _size(self, first: int, last: int) -> int:
+        """Returns the bytes of records after the first of them, and those of the columns of all."""
+        bytes_after = int(self._ends[last - 1] - self._ends[first]) if first < last else 0
+        return bytes_after + RECORD_COLUMNS_BYTES * (last - first)
 
 
 def read_records(
