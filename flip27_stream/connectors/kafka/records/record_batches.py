@@ -248,9 +248,9 @@ def _read_v2(
     source: str,
     enough: int = LARGEST_BATCH,
 ) -> tuple[RecordColumns, int, int, LocatedRecords | None]:
-    """Returns the records, the decoded batches, their size in bytes, and the records that are left.
+    """Returns the records, the number of decoded batches, their size in bytes, and the records that are left.
 
-    The decoded batches are counted. Their size is that of the decompressed bytes and of the columns. It is 0 without
+    The size is that of the decompressed bytes and of the columns. It is 0 without
     compression, since :func:`_data_batches` has limited it before. Records are left if not all were copied; otherwise
     that is ``None``.
     """

@@ -158,7 +158,7 @@ class LocatedRecords:
             raise MalformedError("a record lies outside the bytes of its batch") from error
 
     def _size(self, first: int, last: int) -> int:
-        """Returns the bytes of records after the first of them, and those of the columns of all."""
+        """Returns the memory (bytes) that the records of these rows take, without the bytes of the first record."""
         bytes_after = int(self._ends[last - 1] - self._ends[first]) if first < last else 0
         return bytes_after + RECORD_COLUMNS_BYTES * (last - first)
 
