@@ -16,13 +16,11 @@ from flip27_stream.connectors.kafka.records.varints import Bytes, byte_pairs
 
 SMALLEST_RECORD = 7
 """The size of a record with null key, null value and no headers, in bytes."""
-LONGEST_PAIR = 8191
-"""The greatest length (bytes) that takes two bytes."""
 
+_LONGEST_PAIR = 8191
+"""The greatest length (bytes) that takes two bytes."""
 # One step takes as long as a loop over this many records, however few lanes there are.
-_RECORDS_OF_STEP = 50
-# Average bytes per record up to which lanes are faster than a loop.
-_LANES_UP_TO = 600
+_RECORDS_OF_STEP = 20
 _RECORDS_OF_LANE = 128
 _STEPS = 8
 _HOPS = 6
@@ -59,7 +57,7 @@ def follow_in_lanes(buffer: Bytes, batches: BatchSpans) -> Int64s | None:
     """
     rows, size = int(batches.counts.sum()), int((batches.highs - batches.lows).sum())
     longest = int(min(batches.counts.max(), 2 * _RECORDS_OF_LANE))
-    if _RECORDS_OF_STEP * longest > rows or size > _LANES_UP_TO * rows:
+    if _RECORDS_OF_STEP * longest > rows or size > _LONGEST_PAIR * rows:
         return None
     pairs = byte_pairs(buffer)
     begins, stops = _cut(buffer, pairs, batches)

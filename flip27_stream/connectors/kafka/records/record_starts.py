@@ -8,12 +8,13 @@ from the first byte of a batch to its last, each record ends where the next one 
 
 from __future__ import annotations
 
+from array import array
+
 import numpy as np
 import numpy.typing as npt
 
 from flip27_stream.arrays import Int64s
 from flip27_stream.connectors.kafka.records.record_lanes import (
-    LONGEST_PAIR,
     SMALLEST_RECORD,
     STRIDES,
     BatchSpans,
@@ -58,11 +59,8 @@ def find_records(buffer: Bytes, batches: BatchSpans) -> tuple[Int64s, Int64s]:
             missing = missing[~proven]
         if not len(missing):
             return bodies, ends
-    behind = np.cumsum(counts)
-    for batch in missing.tolist():
-        rows = slice(behind[batch] - counts[batch], behind[batch])
-        span = int(lows[batch]), int(highs[batch])
-        bodies[rows], ends[rows] = _followed(buffer, span, int(counts[batch]))
+    rows = _rows_of(missing, counts)
+    bodies[rows], ends[rows] = _followed(buffer, BatchSpans(lows[missing], highs[missing], counts[missing]))
     return bodies, ends
 
 
@@ -78,35 +76,50 @@ def _rows_of(some: Int64s, counts: Int64s) -> slice | npt.NDArray[np.bool_]:
 def _linked(
     buffer: Bytes, starts: Int64s, batches: BatchSpans
 ) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
-    """Returns the bodies and the ends of records, and for each batch whether they are proven.
-
-    Lengths of more than two bytes are not read, so they prove nothing.
-    """
+    """Returns the bodies and the ends of records, and for each batch whether they are proven."""
     behind = np.cumsum(batches.counts)
     first = behind - batches.counts
     pairs = byte_pairs(buffer)[starts]
     ends = np.empty_like(starts)
     ends[:-1] = starts[1:]
     ends[behind - 1] = batches.highs
-    wrong = starts + STRIDES.take(pairs) != ends
+    strides, heads = STRIDES.take(pairs), 1 + (pairs >> 7 & 1)
+    if len(long := np.flatnonzero(strides == 0)):
+        strides[long], heads[long] = _long_strides(buffer, starts[long])
+    wrong = starts + strides != ends
     wrong[first] |= starts[first] != batches.lows
     proven = np.add.reduceat(wrong, first) == 0 if wrong.any() else np.ones(len(first), bool)
-    return starts + (1 + (pairs >> 7 & 1)), ends, proven
+    return starts + heads, ends, proven
+
+
+def _long_strides(buffer: Bytes, starts: Int64s) -> tuple[Int64s, Int64s]:
+    """Returns the sizes of records whose lengths take three bytes or more, and the sizes of these lengths.
+
+    A size is 0 where no record can begin.
+    """
+    try:
+        lengths, bodies = read_varints(buffer, starts)
+    except MalformedError:
+        return np.zeros_like(starts), np.ones_like(starts)
+    heads = bodies - starts
+    return np.where(lengths < SMALLEST_RECORD - 1, 0, heads + lengths), heads
 
 
 def _like_the_first(buffer: Bytes, batches: BatchSpans) -> Int64s | None:
     """Returns where records begin if all batches are laid out like the first one.
 
-    Returns ``None`` if less than half of the batches have its size, or if its records are large or of many lengths.
+    Returns ``None`` if less than half of the batches have its size, or if its records are of many lengths.
     """
     lows, highs, counts = batches
     count, size = int(counts[0]), int(highs[0] - lows[0])
     alike = (counts == count) & (highs - lows == size)
-    if 2 * alike.sum() <= len(counts) or len(counts) == 1 or size > count * LONGEST_PAIR:
+    if 2 * alike.sum() <= len(counts) or len(counts) == 1:
         return None
     data, first = buffer[lows[0] : highs[0]], np.zeros(count, np.int64)
     if count < _MANY:
-        first[:] = _follow(data.data, count)
+        ends = array("q")
+        _follow(data.data, 0, count, array("q"), ends)
+        first[1:] = ends[:-1]
     elif not _add_runs(data, first):
         return None
     starts = np.repeat(lows, counts)
@@ -157,30 +170,31 @@ def _same(heads: Bytes) -> int:
     return first if differs[first] else len(heads)
 
 
-def _followed(buffer: Bytes, span: tuple[int, int], count: int) -> tuple[Int64s, Int64s]:
-    """Returns the bodies and the ends of the records of one batch, found one after the other."""
-    low, high = span
-    starts = np.array(_follow(buffer[low:high].data, count), np.int64) + low
-    lengths, bodies = read_varints(buffer, starts)
-    ends = np.append(starts[1:], high)
-    if (bodies + lengths != ends).any():
-        raise MalformedError("record lengths contradict each other")
-    return bodies, ends
+def _followed(buffer: Bytes, batches: BatchSpans) -> tuple[Int64s, Int64s]:
+    """Returns the bodies and the ends of records, found one after the other."""
+    bodies, ends = array("q"), array("q")
+    for low, high, count in np.stack(batches, axis=1).tolist():
+        _follow(buffer.data, low, count, bodies, ends)
+        if ends[-1] != high:
+            raise MalformedError("record lengths contradict each other")
+    return np.frombuffer(bodies, np.int64), np.frombuffer(ends, np.int64)
 
 
-def _follow(data: memoryview, count: int) -> list[int]:
-    """Returns the beginnings of ``count`` records, found one after the other."""
-    starts, at = [], 0
+def _follow(data: memoryview, at: int, count: int, bodies: array[int], ends: array[int]) -> None:
+    """Adds the bodies and the ends of ``count`` records, of which the first one begins at ``at``."""
     for _ in range(count):
-        starts.append(at)
         low = data[at]
         if low < 0x80:
-            at += (low >> 1) + 1
+            raw, at = low, at + 1
         elif (high := data[at + 1]) < 0x80:
-            at += ((low & 0x7F) >> 1) + (high << 6) + 2
+            raw, at = low & 0x7F | high << 7, at + 2
         elif (third := data[at + 2]) < 0x80:
-            at += ((low & 0x7F) >> 1) + ((high & 0x7F) << 6) + (third << 13) + 3
+            raw, at = low & 0x7F | (high & 0x7F) << 7 | third << 14, at + 3
         else:
             length, at = read_varint(data, at)
-            at += max(length, 0)
-    return starts
+            raw = 2 * length if length >= 0 else 1
+        if raw & 1:  # Zigzag encoding has the sign in the lowest bit.
+            raise MalformedError("a record has a negative length")
+        bodies.append(at)
+        at += raw >> 1
+        ends.append(at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from array import array
 
 import numpy as np
 import pyarrow as pa
@@ -10,12 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flip27_stream.connectors.kafka.records import record_lanes, record_starts
+from flip27_stream.connectors.kafka.records import record_lanes, record_starts, records_scalar
 from flip27_stream.connectors.kafka.records.batch_headers import complete_batches
 from flip27_stream.connectors.kafka.records.binary_columns import gather
 from flip27_stream.connectors.kafka.records.compression import expected_room
 from flip27_stream.connectors.kafka.records.data_batches import RECORD_COLUMNS_BYTES
 from flip27_stream.connectors.kafka.records.record_batches import DecodedRecords, batch_headers, decode
+from flip27_stream.connectors.kafka.records.record_lanes import BatchSpans
+from flip27_stream.connectors.kafka.records.varints import MalformedError
 from flip27_stream.errors import CorruptRecordError
 from tests.connectors.kafka.support.batch_bytes import (
     CONTROL,
@@ -117,7 +120,7 @@ def test_lanes_and_loop_find_the_same_records(
     with monkeypatch.context() as patch:
         patch.setattr(record_starts, "_follow", None)
         assert all_rows(log) == rows
-    monkeypatch.setattr(record_lanes, "_LANES_UP_TO", 0)
+    monkeypatch.setattr(record_lanes, "_LONGEST_PAIR", 0)
     assert all_rows(log) == rows
 
 
@@ -135,14 +138,60 @@ def test_batches_are_laid_out_like_the_first_one_or_not(monkeypatch: pytest.Monk
     looked_at: list[int] = []
     follow = record_starts._follow
 
-    def watched(data: memoryview, count: int) -> list[int]:
+    def watched(data: memoryview, at: int, count: int, bodies: array[int], ends: array[int]) -> None:
         looked_at.append(count)
-        return follow(data, count)
+        follow(data, at, count, bodies, ends)
 
     monkeypatch.setattr(record_starts, "_follow", watched)
     rows = [BatchRow(i, T0, None, b"v" * (20 if i // 60 != 3 else 10 + 20 * (i % 2))) for i in range(600)]
     assert all_rows(b"".join(v2(rows[i : i + 60]) for i in range(0, len(rows), 60))) == rows
     assert looked_at == [60, 60]
+
+
+@pytest.mark.parametrize("size", [7_000, 8_180, 9_000, 70_000, 1_100_000])
+def test_large_records_are_laid_out_like_those_of_the_first_batch(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """Lengths of two, three and four bytes are compared. The loop reads the first batch only."""
+    monkeypatch.setattr(records_scalar, "FEW", 0)
+    looked_at: list[int] = []
+    follow = record_starts._follow
+
+    def watched(data: memoryview, at: int, count: int, bodies: array[int], ends: array[int]) -> None:
+        looked_at.append(at)
+        follow(data, at, count, bodies, ends)
+
+    monkeypatch.setattr(record_starts, "_follow", watched)
+    rows = [BatchRow(i, T0, None, bytes([97 + i]) * (size + 300 * (i % 3))) for i in range(12)]
+    assert all_rows(b"".join(v2(rows[i : i + 3]) for i in range(0, len(rows), 3))) == rows
+    assert looked_at == [0]
+
+
+def test_values_of_many_sizes_are_found_in_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records of some kilobytes, each of another size, are found without the loop."""
+    sizes = np.random.default_rng(27).integers(200, 4_000, 800).tolist()
+    rows = [BatchRow(i, T0 + i, None, b"v" * size) for i, size in enumerate(sizes)]
+    log = b"".join(v2(rows[i : i + 20]) for i in range(0, len(rows), 20))
+    monkeypatch.setattr(record_starts, "_follow", None)
+    assert all_rows(log) == rows
+
+
+@pytest.mark.parametrize("length", [b"\x13", b"\x93\x01", b"\x93\x81\x01", b"\xff\xff\xff\xff\x0f"])
+def test_a_negative_length_is_refused(length: bytes) -> None:
+    """The loop refuses a record of negative length, however many bytes the number takes."""
+    with pytest.raises(MalformedError, match="negative length"):
+        record_starts._follow(memoryview(length + bytes(40)), 0, 1, array("q"), array("q"))
+
+
+@pytest.mark.parametrize("wrong", [-1, 1])
+def test_records_must_fill_their_batch(wrong: int) -> None:
+    """Records that end before or after the end of their batch are refused; the batch before it is right."""
+    rows = [BatchRow(i, T0 + i, None, b"v" * (100 + 13 * i)) for i in range(20)]
+    data = np.frombuffer(b"".join(v2(rows[i : i + 10])[61:] for i in (0, 10)) + bytes(8), np.uint8)
+    middle = len(v2(rows[:10])) - 61
+    spans = BatchSpans(np.array([0, middle]), np.array([middle, len(data) - 8 + wrong]), np.array([10, 10]))
+    with pytest.raises(MalformedError, match="contradict"):
+        record_starts.find_records(data, spans)
 
 
 @pytest.mark.parametrize("size", [100, 20_000])
