@@ -17,7 +17,8 @@ LOG_OVERHEAD = 12
 """The bytes of a header that its size does not count."""
 CRC_FROM = 21
 """The first byte of a batch that its checksum covers."""
-_MAGIC_AT = 16
+MAGIC_AT = 16
+"""The byte of a header that has the version of the format, in each version."""
 _SMALLEST_MESSAGE = {0: 26, 1: 34}
 LARGEST_OFFSET = 2**63 - 2
 _V2 = Struct(">qiibIhiqqqhii")
@@ -112,8 +113,8 @@ def batch_headers(data: bytes | memoryview, source: str = "a fetch response") ->
         CorruptRecordError: A header is impossible.
     """
     at, total = 0, len(data)
-    while total - at > _MAGIC_AT:
-        magic = data[at + _MAGIC_AT]
+    while total - at > MAGIC_AT:
+        magic = data[at + MAGIC_AT]
         layout = _V2 if magic == 2 else _V1 if magic == 1 else _V0
         if total - at < layout.size:
             return

@@ -17,6 +17,7 @@ from flip27_stream.connectors.kafka.records.batch_headers import (
     HEADER_SIZE,
     LARGEST_OFFSET,
     LOG_OVERHEAD,
+    MAGIC_AT,
     BatchHeader,
 )
 
@@ -25,7 +26,6 @@ RECORD_COLUMNS_BYTES = 128
 
 _CODEC_OR_CONTROL = 0x27
 _APPEND_TIME = 0x08
-_MAGIC_AT = 16
 _FLAGS_AT = 22
 _FIELDS = Struct(">qi11xi30xi")  # first offset, length, last offset delta, number of records
 
@@ -121,7 +121,7 @@ def _places(
         first, length, delta, count = _FIELDS.unpack_from(view, at)
         size = LOG_OVERHEAD + length
         is_sound = last < first <= first + delta <= LARGEST_OFFSET and size >= HEADER_SIZE and count > 0
-        if not is_sound or view[at + _MAGIC_AT] != 2 or view[at + _FLAGS_AT] & _CODEC_OR_CONTROL:
+        if not is_sound or view[at + MAGIC_AT] != 2 or view[at + _FLAGS_AT] & _CODEC_OR_CONTROL:
             return None
         if size > total - at:
             break
@@ -136,7 +136,7 @@ def _places(
         at += size
         if taken >= enough or last >= stop - 1:
             next_offset = last + 1
-    if next_offset is None and _MAGIC_AT < total - at < HEADER_SIZE and view[at + _MAGIC_AT] != 2:
+    if next_offset is None and MAGIC_AT < total - at < HEADER_SIZE and view[at + MAGIC_AT] != 2:
         return None  # A message of magic 0 or 1 may be as small as that.
     return (places, last + 1 if next_offset is None else next_offset) if records > more_than else None
 

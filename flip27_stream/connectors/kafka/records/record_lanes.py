@@ -12,7 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from flip27_stream.arrays import Int64s
-from flip27_stream.connectors.kafka.records.varints import Bytes, byte_pairs
+from flip27_stream.connectors.kafka.records.varints import (
+    Bytes,
+    MalformedError,
+    byte_pairs,
+    read_varints,
+)
 
 SMALLEST_RECORD = 7
 """The size of a record with null key, null value and no headers, in bytes."""
@@ -50,6 +55,23 @@ def _strides() -> npt.NDArray[np.int32]:
 STRIDES = _strides()
 
 
+def long_strides(buffer: Bytes, starts: Int64s) -> tuple[Int64s, Int64s]:
+    """Returns the sizes of records for which :data:`STRIDES` is 0, and the sizes of their lengths.
+
+    The size of a record is 0 where no record can begin.
+
+    Args:
+        buffer: The decompressed records.
+        starts: Where the records begin.
+    """
+    try:
+        lengths, bodies = read_varints(buffer, starts)
+    except MalformedError:
+        return np.zeros_like(starts), np.ones_like(starts)
+    heads = bodies - starts
+    return np.where(lengths < SMALLEST_RECORD - 1, 0, heads + lengths), heads
+
+
 def follow_in_lanes(buffer: Bytes, batches: BatchSpans) -> Int64s | None:
     """Returns where records begin, in the order of the buffer; those of a damaged batch may be wrong.
 
@@ -61,25 +83,38 @@ def follow_in_lanes(buffer: Bytes, batches: BatchSpans) -> Int64s | None:
         return None
     pairs = byte_pairs(buffer)
     begins, stops = _cut(buffer, pairs, batches)
-    visited = _walk(pairs, begins, stops, 4 * rows)
+    visited = _walk(buffer, begins, stops, 4 * rows)
     found: Int64s = visited[visited <= (stops - SMALLEST_RECORD)[:, None]]
     return found if len(found) == rows else None
 
 
-def _walk(pairs: npt.NDArray[np.uint16], begins: Int64s, stops: Int64s, most: int) -> Int64s:
+def _walk(buffer: Bytes, begins: Int64s, stops: Int64s, most: int) -> Int64s:
     """Returns the places that each lane comes to, in a row for each lane. A lane may go on after its end.
 
-    The walk ends when all lanes are at their ends, or have come to more than ``most`` places.
+    A lane waits before a record whose length takes three bytes, until the other lanes have made some steps. The places
+    where it waits are greater than all others.
+
+    The walk ends when all lanes are at their ends, when one is where no record can begin, or when all have come to more
+    than ``most`` places.
     """
+    pairs = byte_pairs(buffer)
     last = len(pairs) - 1
     stops = np.minimum(stops, last)  # No lane comes further, also where a batch ends with the buffer.
-    at, steps = begins, list[Int64s]()
+    at, steps, has_waited = begins, list[Int64s](), False
     while (at < stops).any() and len(steps) * len(at) <= most:
         for _ in range(_STEPS):
             steps.append(at)
             at = at + STRIDES.take(pairs[at])
             np.minimum(at, last, out=at)
-    return np.stack(steps, axis=1)
+        if len(waiting := np.flatnonzero((at == steps[-1]) & (at < stops))):
+            has_waited, (strides, _heads) = True, long_strides(buffer, at[waiting])
+            at[waiting] = np.minimum(at[waiting] + strides, last)
+            if not strides.all():
+                break
+    visited = np.stack(steps, axis=1)
+    if has_waited:
+        visited[:, 1:][visited[:, 1:] == visited[:, :-1]] = len(buffer)
+    return visited
 
 
 def _cut(buffer: Bytes, pairs: npt.NDArray[np.uint16], batches: BatchSpans) -> tuple[Int64s, Int64s]:

@@ -19,6 +19,7 @@ from flip27_stream.connectors.kafka.records.record_lanes import (
     STRIDES,
     BatchSpans,
     follow_in_lanes,
+    long_strides,
 )
 from flip27_stream.connectors.kafka.records.varints import (
     INT_BYTES,
@@ -26,7 +27,6 @@ from flip27_stream.connectors.kafka.records.varints import (
     MalformedError,
     byte_pairs,
     read_varint,
-    read_varints,
 )
 
 _MANY = 512  # The number of records in a batch from which on a check for equal lengths saves time.
@@ -85,24 +85,11 @@ def _linked(
     ends[behind - 1] = batches.highs
     strides, heads = STRIDES.take(pairs), 1 + (pairs >> 7 & 1)
     if len(long := np.flatnonzero(strides == 0)):
-        strides[long], heads[long] = _long_strides(buffer, starts[long])
+        strides[long], heads[long] = long_strides(buffer, starts[long])
     wrong = starts + strides != ends
     wrong[first] |= starts[first] != batches.lows
     proven = np.add.reduceat(wrong, first) == 0 if wrong.any() else np.ones(len(first), bool)
     return starts + heads, ends, proven
-
-
-def _long_strides(buffer: Bytes, starts: Int64s) -> tuple[Int64s, Int64s]:
-    """Returns the sizes of records whose lengths take three bytes or more, and the sizes of these lengths.
-
-    A size is 0 where no record can begin.
-    """
-    try:
-        lengths, bodies = read_varints(buffer, starts)
-    except MalformedError:
-        return np.zeros_like(starts), np.ones_like(starts)
-    heads = bodies - starts
-    return np.where(lengths < SMALLEST_RECORD - 1, 0, heads + lengths), heads
 
 
 def _like_the_first(buffer: Bytes, batches: BatchSpans) -> Int64s | None:

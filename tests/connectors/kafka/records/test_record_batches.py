@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from array import array
 
 import numpy as np
 import pyarrow as pa
@@ -11,14 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flip27_stream.connectors.kafka.records import record_lanes, record_starts, records_scalar
 from flip27_stream.connectors.kafka.records.batch_headers import complete_batches
 from flip27_stream.connectors.kafka.records.binary_columns import gather
-from flip27_stream.connectors.kafka.records.compression import expected_room
-from flip27_stream.connectors.kafka.records.data_batches import RECORD_COLUMNS_BYTES
-from flip27_stream.connectors.kafka.records.record_batches import DecodedRecords, batch_headers, decode
-from flip27_stream.connectors.kafka.records.record_lanes import BatchSpans
-from flip27_stream.connectors.kafka.records.varints import MalformedError
+from flip27_stream.connectors.kafka.records.record_batches import batch_headers, decode
 from flip27_stream.errors import CorruptRecordError
 from tests.connectors.kafka.support.batch_bytes import (
     CONTROL,
@@ -77,123 +71,6 @@ def test_many_records_of_one_size_are_read(count: int, codec: int) -> None:
     assert all_rows(v2(rows, codec)) == rows
 
 
-@pytest.mark.parametrize("batch_size", [1, 7, 64])
-def test_values_that_look_like_records_are_values(batch_size: int) -> None:
-    """Values and keys hold records, zeros and bytes like a record's end. The search for beginnings is not misled."""
-    decoy = v2([BatchRow(i, T0 + i, None, b"x" * (50 + i)) for i in range(4)])[61:]
-    values = [
-        decoy,
-        b"plain" * 20,
-        bytes(30),
-        None,
-        b"\x00" + decoy,
-        decoy[:-1],
-        b"y" * 70 + b"\x00",
-        b"z" * 64,
-    ]
-    rows = [
-        BatchRow(i, T0 + i, decoy[:40] if i % 11 == 3 else None, values[i * i % 8] if i % 3 else b"v" * 90)
-        for i in range(256)
-    ]
-    log = b"".join(v2(rows[i : i + batch_size]) for i in range(0, len(rows), batch_size))
-    assert all_rows(log) == rows
-
-
-def test_a_value_that_ends_like_a_record_is_a_value() -> None:
-    """The length of the first record takes three bytes, and another record seems to begin in its value."""
-    decoy = (
-        b"\x00" + bytes([0x90, 0x01]) + b"\x00" + b"y" * 70
-    )  # 72 bytes with the header count behind the value
-    rows = [BatchRow(0, T0, None, b"x" * 9000 + decoy), *some_rows(40, 1)]
-    assert all_rows(v2(rows)) == rows
-
-
-@pytest.mark.parametrize("headers", [(), (("trace", b"0123456789abcdef"), ("null", None))])
-@pytest.mark.parametrize("batch_size", [100, 500, 2000])
-def test_lanes_and_loop_find_the_same_records(
-    monkeypatch: pytest.MonkeyPatch, headers: tuple[tuple[str, bytes | None], ...], batch_size: int
-) -> None:
-    """Records of many sizes are found without the loop, and the loop alone finds the same records."""
-    monkeypatch.setattr(record_lanes, "_RECORDS_OF_STEP", 1)
-    rows = [BatchRow(i, T0 + i // 3, b"key", b"v" * (i * 37 % 200), headers) for i in range(4000)]
-    log = b"".join(v2(rows[i : i + batch_size]) for i in range(0, len(rows), batch_size))
-    with monkeypatch.context() as patch:
-        patch.setattr(record_starts, "_follow", None)
-        assert all_rows(log) == rows
-    monkeypatch.setattr(record_lanes, "_LONGEST_PAIR", 0)
-    assert all_rows(log) == rows
-
-
-def test_a_lane_begins_where_a_record_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bytes within values look like the beginnings of records. Their paths lead to records, from which lanes begin."""
-    monkeypatch.setattr(record_lanes, "_RECORDS_OF_STEP", 1)
-    monkeypatch.setattr(record_starts, "_follow", None)
-    decoy = bytes([2 * 46, 0]) + b"y" * 40 + bytes([2 * 30, 0]) + b"y" * 20
-    rows = [BatchRow(i, T0 + i, None, decoy[i % 7 :]) for i in range(3000)]
-    assert all_rows(v2(rows)) == rows
-
-
-def test_batches_are_laid_out_like_the_first_one_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loop reads the first batch and those that differ, though they have the size of the first one."""
-    looked_at: list[int] = []
-    follow = record_starts._follow
-
-    def watched(data: memoryview, at: int, count: int, bodies: array[int], ends: array[int]) -> None:
-        looked_at.append(count)
-        follow(data, at, count, bodies, ends)
-
-    monkeypatch.setattr(record_starts, "_follow", watched)
-    rows = [BatchRow(i, T0, None, b"v" * (20 if i // 60 != 3 else 10 + 20 * (i % 2))) for i in range(600)]
-    assert all_rows(b"".join(v2(rows[i : i + 60]) for i in range(0, len(rows), 60))) == rows
-    assert looked_at == [60, 60]
-
-
-@pytest.mark.parametrize("size", [7_000, 8_180, 9_000, 70_000, 1_100_000])
-def test_large_records_are_laid_out_like_those_of_the_first_batch(
-    monkeypatch: pytest.MonkeyPatch, size: int
-) -> None:
-    """Lengths of two, three and four bytes are compared. The loop reads the first batch only."""
-    monkeypatch.setattr(records_scalar, "FEW", 0)
-    looked_at: list[int] = []
-    follow = record_starts._follow
-
-    def watched(data: memoryview, at: int, count: int, bodies: array[int], ends: array[int]) -> None:
-        looked_at.append(at)
-        follow(data, at, count, bodies, ends)
-
-    monkeypatch.setattr(record_starts, "_follow", watched)
-    rows = [BatchRow(i, T0, None, bytes([97 + i]) * (size + 300 * (i % 3))) for i in range(12)]
-    assert all_rows(b"".join(v2(rows[i : i + 3]) for i in range(0, len(rows), 3))) == rows
-    assert looked_at == [0]
-
-
-def test_values_of_many_sizes_are_found_in_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records of some kilobytes, each of another size, are found without the loop."""
-    sizes = np.random.default_rng(27).integers(200, 4_000, 800).tolist()
-    rows = [BatchRow(i, T0 + i, None, b"v" * size) for i, size in enumerate(sizes)]
-    log = b"".join(v2(rows[i : i + 20]) for i in range(0, len(rows), 20))
-    monkeypatch.setattr(record_starts, "_follow", None)
-    assert all_rows(log) == rows
-
-
-@pytest.mark.parametrize("length", [b"\x13", b"\x93\x01", b"\x93\x81\x01", b"\xff\xff\xff\xff\x0f"])
-def test_a_negative_length_is_refused(length: bytes) -> None:
-    """The loop refuses a record of negative length, however many bytes the number takes."""
-    with pytest.raises(MalformedError, match="negative length"):
-        record_starts._follow(memoryview(length + bytes(40)), 0, 1, array("q"), array("q"))
-
-
-@pytest.mark.parametrize("wrong", [-1, 1])
-def test_records_must_fill_their_batch(wrong: int) -> None:
-    """Records that end before or after the end of their batch are refused; the batch before it is right."""
-    rows = [BatchRow(i, T0 + i, None, b"v" * (100 + 13 * i)) for i in range(20)]
-    data = np.frombuffer(b"".join(v2(rows[i : i + 10])[61:] for i in (0, 10)) + bytes(8), np.uint8)
-    middle = len(v2(rows[:10])) - 61
-    spans = BatchSpans(np.array([0, middle]), np.array([middle, len(data) - 8 + wrong]), np.array([10, 10]))
-    with pytest.raises(MalformedError, match="contradict"):
-        record_starts.find_records(data, spans)
-
-
 @pytest.mark.parametrize("size", [100, 20_000])
 def test_gaps_between_pieces_are_left_out(size: int) -> None:
     """Large pieces are joined and small ones are gathered, with nulls and empty pieces among them."""
@@ -204,79 +81,6 @@ def test_gaps_between_pieces_are_left_out(size: int) -> None:
     found.validate(full=True)
     pieces = [None if n < 0 else buffer[a : a + n].tobytes() for a, n in zip(at, sizes, strict=True)]
     assert found.to_pylist() == pieces
-
-
-@pytest.mark.parametrize("headers", [(), (("trace", b"0123456789abcdef"),)])
-def test_a_large_batch_is_decoded_in_parts(headers: tuple[tuple[str, bytes | None], ...]) -> None:
-    """The parts have about the same size, at most as many bytes as asked for. The offsets lead on if one starts anew
-    there.
-    """
-    rows = some_rows(3, 0) + [BatchRow(i, T0 + i, b"k", b"v" * 900, headers) for i in range(3, 1000)]
-    log = v2(rows[:3]) + v2(rows[3:])
-    found: list[BatchRow] = []
-    sizes: list[int] = []
-    some = decode(log, 0, END, source=SOURCE, headers=True, enough=100_000)
-    while True:
-        found += rows_of(some)
-        sizes.append(len(some.records))
-        again = decode(log, some.next_offset, END, source=SOURCE, headers=True)
-        assert rows_of(again) == rows[len(found) :]
-        if some.more is None:
-            break
-        some = some.more()
-    assert found == rows
-    assert some.next_offset == 1000
-    assert len(sizes) > 8
-    assert all(90 < size < 125 for size in sizes), sizes
-
-
-@pytest.mark.parametrize("codec", [0, LZ4])
-def test_decoding_stops_at_the_memory_that_small_records_take(codec: int) -> None:
-    """The columns of small records take more memory than their bytes, so these do not end a decoding alone."""
-    log = b"".join(v2(some_rows(100, base, b""), codec) for base in range(0, 10_000, 100))
-    some = decode(log, 0, END, source=SOURCE, enough=1000 * RECORD_COLUMNS_BYTES)
-    assert 900 <= some.next_offset <= 1000
-    assert len(some.records) == some.next_offset
-    assert some.more is None
-
-
-def test_decoding_stops_at_the_memory_that_old_messages_without_values_take() -> None:
-    rows = [[BatchRow(base + i, T0, b"k", None) for i in range(100)] for base in range(0, 10_000, 100)]
-    log = b"".join(old(some, 1, GZIP) for some in rows)
-    assert 900 <= decode(log, 0, END, source=SOURCE, enough=1000 * RECORD_COLUMNS_BYTES).next_offset <= 1000
-
-
-def test_a_large_batch_of_small_records_is_divided_by_the_memory_of_their_columns() -> None:
-    log = v2(some_rows(10_000, 0, b""))
-    some = decode(log, 0, END, source=SOURCE, enough=1000 * RECORD_COLUMNS_BYTES)
-    assert 900 <= some.next_offset <= 1250
-    assert some.more is not None
-
-
-def test_a_batch_that_goes_a_little_beyond_the_limit_is_not_divided() -> None:
-    log = b"".join(v2(some_rows(10, base), LZ4) for base in range(0, 1000, 10))
-    some = decode(log, 0, END, source=SOURCE, enough=12_001)
-    assert 50 <= len(some.records) == some.next_offset < 70
-    assert some.more is None
-
-
-def test_room_for_decompressed_batches_is_bounded_by_what_is_decoded_at_once() -> None:
-    assert expected_room([1000, 3000]) == 16_000
-    assert expected_room([1000] * 1_000_000, enough=20_000) == 24_000
-
-
-def test_damaged_headers_in_a_later_part_are_an_error() -> None:
-    rows = [BatchRow(i, T0 + i, None, b"v" * 900, (("k", b"x"),)) for i in range(1000)]
-    log = bytearray(v2(rows))
-    log[-2] = 9  # the size of the last header's value
-    some = decode(bytes(log), 0, END, source=SOURCE, headers=True, check_crcs=False, enough=50_000)
-    with pytest.raises(CorruptRecordError, match=r"at offset 9[0-9]+ of"):
-        _to_the_end(some)
-
-
-def _to_the_end(some: DecodedRecords) -> None:
-    while some.more is not None:
-        some = some.more()
 
 
 def test_the_end_and_the_sizes_of_batches_are_those_of_their_headers() -> None:
