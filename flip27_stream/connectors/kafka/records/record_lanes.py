@@ -12,23 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from flip27_stream.arrays import Int64s
-from flip27_stream.connectors.kafka.records.varints import (
-    Bytes,
-    MalformedError,
-    byte_pairs,
-    read_varints,
-)
+from flip27_stream.connectors.kafka.records.varints import Bytes, byte_pairs
 
 SMALLEST_RECORD = 7
 """The size of a record with null key, null value and no headers, in bytes."""
 
 _LONGEST_PAIR = 8191
-"""The greatest length (bytes) that takes two bytes."""
-# One step takes as long as a loop over this many records, however few lanes there are.
+"""The greatest length (bytes) that takes two bytes. If records have more on average, lanes wait too often."""
 _RECORDS_OF_STEP = 20
+"""The number of records that a loop finds in the time of one step, however few lanes there are."""
 _RECORDS_OF_LANE = 128
-_STEPS = 8
-_HOPS = 6
+_STEPS = 8  # Steps before lanes that wait go on, and before the walk may end.
+_HOPS = 6  # Records after which a path that begins at a guessed place is on the right one.
 
 
 class BatchSpans(NamedTuple):
@@ -56,20 +51,20 @@ STRIDES = _strides()
 
 
 def long_strides(buffer: Bytes, starts: Int64s) -> tuple[Int64s, Int64s]:
-    """Returns the sizes of records for which :data:`STRIDES` is 0, and the sizes of their lengths.
+    """Returns the size of each record whose length takes three or four bytes, and the number of bytes of this length.
 
-    The size of a record is 0 where no record can begin.
+    The size is 0 if the length takes another number of bytes, or if it is impossible.
 
     Args:
         buffer: The decompressed records.
         starts: Where the records begin.
     """
-    try:
-        lengths, bodies = read_varints(buffer, starts)
-    except MalformedError:
-        return np.zeros_like(starts), np.ones_like(starts)
-    heads = bodies - starts
-    return np.where(lengths < SMALLEST_RECORD - 1, 0, heads + lengths), heads
+    first, second, third, fourth = (buffer.take(starts + k, mode="clip").astype(np.int64) for k in range(4))
+    four = third >> 7
+    raw = first & 0x7F | (second & 0x7F) << 7 | (third & 0x7F) << 14 | four * fourth << 21
+    valid = (first & second & 0x80 != 0) & (four * fourth < 0x80)
+    valid &= (raw & 1 == 0) & (raw >> 1 >= SMALLEST_RECORD - 1)
+    return np.where(valid, 3 + four + (raw >> 1), 0), 3 + four
 
 
 def follow_in_lanes(buffer: Bytes, batches: BatchSpans) -> Int64s | None:
@@ -83,25 +78,31 @@ def follow_in_lanes(buffer: Bytes, batches: BatchSpans) -> Int64s | None:
         return None
     pairs = byte_pairs(buffer)
     begins, stops = _cut(buffer, pairs, batches)
-    visited = _walk(buffer, begins, stops, 4 * rows)
+    visited = _walk(buffer, begins, stops, rows)
     found: Int64s = visited[visited <= (stops - SMALLEST_RECORD)[:, None]]
     return found if len(found) == rows else None
 
 
-def _walk(buffer: Bytes, begins: Int64s, stops: Int64s, most: int) -> Int64s:
+def _walk(buffer: Bytes, begins: Int64s, stops: Int64s, rows: int) -> Int64s:
     """Returns the places that each lane comes to, in a row for each lane. A lane may go on after its end.
 
-    A lane waits before a record whose length takes three bytes, until the other lanes have made some steps. The places
-    where it waits are greater than all others.
+    A lane waits before a record whose length takes three bytes or more, until the other lanes have made some steps. For
+    each step of waiting it has ``len(buffer)`` in place of a place.
 
-    The walk ends when all lanes are at their ends, when one is where no record can begin, or when all have come to more
-    than ``most`` places.
+    The walk ends when all lanes are at their ends, when one is where no record can begin, or when a loop would have
+    ended. A loop is faster if many records are large and lanes are few, because lanes wait for each other.
+
+    Args:
+        buffer: The decompressed records.
+        begins: The first byte of each lane.
+        stops: The end of each lane.
+        rows: The number of records in all lanes.
     """
     pairs = byte_pairs(buffer)
     last = len(pairs) - 1
     stops = np.minimum(stops, last)  # No lane comes further, also where a batch ends with the buffer.
     at, steps, has_waited = begins, list[Int64s](), False
-    while (at < stops).any() and len(steps) * len(at) <= most:
+    while (at < stops).any() and max(len(at) / 4, _RECORDS_OF_STEP) * (len(steps) - _STEPS) <= rows:
         for _ in range(_STEPS):
             steps.append(at)
             at = at + STRIDES.take(pairs[at])

@@ -42,7 +42,7 @@ def find_records(buffer: Bytes, batches: BatchSpans) -> tuple[Int64s, Int64s]:
 
     Raises:
         MalformedError: The records cannot be in the spans, or their lengths do not fill them.
-        IndexError: A record exceeds its batch.
+        IndexError: A record exceeds the buffer.
     """
     lows, highs, counts = batches
     if (counts * SMALLEST_RECORD > highs - lows).any():
@@ -179,7 +179,7 @@ def _follow(data: memoryview, at: int, count: int, bodies: array[int], ends: arr
             raw, at = low & 0x7F | (high & 0x7F) << 7 | third << 14, at + 3
         else:
             length, at = read_varint(data, at)
-            raw = 2 * length if length >= 0 else 1
+            raw = 2 * length if length >= 0 else -2 * length - 1
         if raw & 1:  # Zigzag encoding has the sign in the lowest bit.
             raise MalformedError("a record has a negative length")
         bodies.append(at)

@@ -7,13 +7,16 @@ from array import array
 import numpy as np
 import pytest
 
+from flip27_stream.arrays import Int64s
 from flip27_stream.connectors.kafka.records import record_lanes, record_starts, records_scalar
 from flip27_stream.connectors.kafka.records.record_lanes import BatchSpans
-from flip27_stream.connectors.kafka.records.varints import MalformedError
+from flip27_stream.connectors.kafka.records.varints import Bytes, MalformedError
+from flip27_stream.errors import CorruptRecordError
 from tests.connectors.kafka.support.batch_bytes import (
     T0,
     BatchRow,
     all_rows,
+    patched,
     some_rows,
     v2,
 )
@@ -114,7 +117,7 @@ def test_values_of_many_sizes_are_found_in_lanes(monkeypatch: pytest.MonkeyPatch
     """Records of some kilobytes, each of another size, are found without the loop, also if some lengths take three
     bytes.
     """
-    sizes = np.random.default_rng(27).integers(200, largest, 800).tolist()
+    sizes = np.random.default_rng(27).integers(200, largest, 2000).tolist()
     rows = [BatchRow(i, T0 + i, None, b"v" * size) for i, size in enumerate(sizes)]
     log = b"".join(v2(rows[i : i + 20]) for i in range(0, len(rows), 20))
     monkeypatch.setattr(record_starts, "_follow", None)
@@ -126,6 +129,36 @@ def test_a_negative_length_is_refused(length: bytes) -> None:
     """The loop refuses a record of negative length, however many bytes the number takes."""
     with pytest.raises(MalformedError, match="negative length"):
         record_starts._follow(memoryview(length + bytes(40)), 0, 1, array("q"), array("q"))
+
+
+def test_a_length_beyond_32_bits_is_not_its_remainder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A length of 2**32 + n, which takes five bytes, is refused where n would be right."""
+    monkeypatch.setattr(records_scalar, "FEW", 0)
+    record = bytes([0x80 | 2 * 26, 0x80, 0x80, 0x80, 0x00, 0, 0, 0, 1, 40]) + b"v" * 20 + b"\x00"
+    logs = [patched(v2(some_rows(1, i)), count=1, records=record) for i in range(3)]
+    assert len(all_rows(b"".join(logs))) == 3
+    damaged = bytearray(record)
+    damaged[4] |= 0x20
+    logs[2] = patched(logs[2], records=bytes(damaged))
+    with pytest.raises(CorruptRecordError, match="offset 2 of"):
+        all_rows(b"".join(logs))
+
+
+def test_a_walk_takes_no_longer_than_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If every second record is large, the lanes of a batch cannot be cut, and its only lane would often wait."""
+    steps: list[int] = []
+    walk = record_lanes._walk
+
+    def watched(buffer: Bytes, begins: Int64s, stops: Int64s, rows: int) -> Int64s:
+        visited = walk(buffer, begins, stops, rows)
+        steps.append(visited.shape[1])
+        return visited
+
+    monkeypatch.setattr(record_lanes, "_walk", watched)
+    rows = [BatchRow(i, T0, None, b"v" * (9_000 if i % 2 else 10 + i % 5)) for i in range(6_000)]
+    assert all_rows(v2(rows)) == rows
+    assert len(steps) == 1
+    assert steps[0] <= len(rows) / record_lanes._RECORDS_OF_STEP + 2 * record_lanes._STEPS
 
 
 @pytest.mark.parametrize("wrong", [-1, 1])

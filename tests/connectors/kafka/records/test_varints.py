@@ -97,5 +97,5 @@ def test_lanes_stop_at_the_end_of_the_buffer() -> None:
     batch = v2([BatchRow(k, 1_700_000_000_000 + k, None, b"v" * (40 + 7 * k % 50)) for k in range(records)])
     buffer = np.frombuffer(batch * lanes, np.uint8)
     lows = np.arange(lanes) * len(batch) + 61
-    visited = record_lanes._walk(buffer, lows, lows - 61 + len(batch), 4 * records * lanes)
+    visited = record_lanes._walk(buffer, lows, lows - 61 + len(batch), records * lanes)
     assert records <= visited.shape[1] <= records + record_lanes._STEPS
