@@ -76,7 +76,7 @@ def _rows_of(some: Int64s, counts: Int64s) -> slice | npt.NDArray[np.bool_]:
 def _linked(
     buffer: Bytes, starts: Int64s, batches: BatchSpans
 ) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
-    """Returns the bodies and the ends of records, and for each batch whether they are proven."""
+    """Returns the bodies and the ends of records, and for each batch whether they are proven to be right."""
     behind = np.cumsum(batches.counts)
     first = behind - batches.counts
     pairs = byte_pairs(buffer)[starts]
@@ -179,7 +179,7 @@ def _follow(data: memoryview, at: int, count: int, bodies: array[int], ends: arr
             raw, at = low & 0x7F | (high & 0x7F) << 7 | third << 14, at + 3
         else:
             length, at = read_varint(data, at)
-            raw = 2 * length if length >= 0 else -2 * length - 1
+            raw = 2 * length if length >= 0 else -2 * length - 1  # in zigzag encoding again
         if raw & 1:  # Zigzag encoding has the sign in the lowest bit.
             raise MalformedError("a record has a negative length")
         bodies.append(at)
