@@ -138,19 +138,16 @@ def _cut(buffer: Bytes, batches: BatchSpans) -> tuple[Int64s, Int64s]:
     piece = 1 + np.arange(len(batch)) - np.repeat(np.cumsum(pieces - 1) - (pieces - 1), pieces - 1)
     near = lows[batch] + (highs - lows)[batch] * piece // pieces[batch]
     window = min(2 * int((highs - lows).sum() // counts.sum()) + 16, len(buffer) // 2)
-    cuts = _starts_near(
-        buffer, byte_pairs(buffer), np.minimum(near, len(buffer) - window), window, highs[batch]
-    )
+    cuts = _starts_near(buffer, np.minimum(near, len(buffer) - window), window, highs[batch])
     begins = np.sort(np.concatenate([lows, cuts]))
     stops = np.append(begins[1:], highs[-1])
     stops[np.searchsorted(begins, lows[1:]) - 1] = highs[:-1]
     return begins, stops
 
 
-def _starts_near(
-    buffer: Bytes, pairs: npt.NDArray[np.uint16], near: Int64s, window: int, highs: Int64s
-) -> Int64s:
+def _starts_near(buffer: Bytes, near: Int64s, window: int, highs: Int64s) -> Int64s:
     """Returns where a record probably begins after the places ``near``, and before the ends of their batches."""
+    pairs = byte_pairs(buffer)
     windows = np.ndarray((len(buffer) - window + 1,), f"V{window}", buffer.data, 0, (1,))[near]
     zero = windows.view(np.uint8).reshape(len(near), window) == 0
     lane: Int64s

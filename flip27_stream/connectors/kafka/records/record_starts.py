@@ -76,7 +76,7 @@ def _rows_of(some: Int64s, counts: Int64s) -> slice | npt.NDArray[np.bool_]:
 def _linked(
     buffer: Bytes, starts: Int64s, batches: BatchSpans
 ) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
-    """Returns the bodies and the ends of records, and for each batch whether they are proven to be right."""
+    """Returns the position after the length of each record, its end, and for each batch whether these are right."""
     behind = np.cumsum(batches.counts)
     first = behind - batches.counts
     pairs = byte_pairs(buffer)[starts]
@@ -168,7 +168,15 @@ def _followed(buffer: Bytes, batches: BatchSpans) -> tuple[Int64s, Int64s]:
 
 
 def _follow(data: memoryview, at: int, count: int, bodies: array[int], ends: array[int]) -> None:
-    """Adds the bodies and the ends of ``count`` records, of which the first one begins at ``at``."""
+    """Follows the lengths of ``count`` records, of which the first one begins at ``at``.
+
+    Args:
+        data: The decompressed records.
+        at: The first byte of the first record.
+        count: The number of records.
+        bodies: The position after the length of each record is appended here.
+        ends: The end of each record is appended here.
+    """
     for _ in range(count):
         low = data[at]
         if low < 0x80:

@@ -48,7 +48,7 @@ def test_a_large_batch_is_decoded_in_parts(headers: tuple[tuple[str, bytes | Non
 
 @pytest.mark.parametrize("codec", [0, LZ4])
 def test_decoding_stops_at_the_memory_that_small_records_take(codec: int) -> None:
-    """The columns of small records take more memory than their bytes, so these do not end a decoding alone."""
+    """Decoding stops at the memory of bytes and columns together: those of small records take more than their bytes."""
     log = b"".join(v2(some_rows(100, base, b""), codec) for base in range(0, 10_000, 100))
     some = decode(log, 0, END, source=SOURCE, enough=1000 * RECORD_COLUMNS_BYTES)
     assert 900 <= some.next_offset <= 1000

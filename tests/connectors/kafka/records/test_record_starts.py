@@ -23,7 +23,7 @@ from tests.connectors.kafka.support.batch_bytes import (
 
 @pytest.mark.parametrize("batch_size", [1, 7, 64])
 def test_values_that_look_like_records_are_values(batch_size: int) -> None:
-    """Values and keys hold records, zeros and bytes like a record's end. The search for beginnings is not misled."""
+    """Values and keys contain whole records, zeros, and bytes as at the end of a record. All rows are right."""
     decoy = v2([BatchRow(i, T0 + i, None, b"x" * (50 + i)) for i in range(4)])[61:]
     values = [
         decoy,
@@ -77,38 +77,36 @@ def test_a_lane_begins_where_a_record_begins(monkeypatch: pytest.MonkeyPatch) ->
     assert all_rows(v2(rows)) == rows
 
 
-def test_batches_are_laid_out_like_the_first_one_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loop reads the first batch and those that differ, though they have the size of the first one."""
-    looked_at: list[int] = []
+@pytest.fixture
+def looped(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of records of each batch that the loop has read."""
+    counts: list[int] = []
     follow = record_starts._follow
 
     def watched(data: memoryview, at: int, count: int, bodies: array[int], ends: array[int]) -> None:
-        looked_at.append(count)
+        counts.append(count)
         follow(data, at, count, bodies, ends)
 
     monkeypatch.setattr(record_starts, "_follow", watched)
+    return counts
+
+
+def test_batches_are_laid_out_like_the_first_one_or_not(looped: list[int]) -> None:
+    """The loop reads the first batch, and a batch of the same size whose records have other sizes."""
     rows = [BatchRow(i, T0, None, b"v" * (20 if i // 60 != 3 else 10 + 20 * (i % 2))) for i in range(600)]
     assert all_rows(b"".join(v2(rows[i : i + 60]) for i in range(0, len(rows), 60))) == rows
-    assert looked_at == [60, 60]
+    assert looped == [60, 60]
 
 
 @pytest.mark.parametrize("size", [7_000, 8_180, 9_000, 70_000, 1_100_000])
 def test_large_records_are_laid_out_like_those_of_the_first_batch(
-    monkeypatch: pytest.MonkeyPatch, size: int
+    monkeypatch: pytest.MonkeyPatch, looped: list[int], size: int
 ) -> None:
     """Lengths of two, three and four bytes are compared. The loop reads the first batch only."""
     monkeypatch.setattr(records_scalar, "FEW", 0)
-    looked_at: list[int] = []
-    follow = record_starts._follow
-
-    def watched(data: memoryview, at: int, count: int, bodies: array[int], ends: array[int]) -> None:
-        looked_at.append(at)
-        follow(data, at, count, bodies, ends)
-
-    monkeypatch.setattr(record_starts, "_follow", watched)
     rows = [BatchRow(i, T0, None, bytes([97 + i]) * (size + 300 * (i % 3))) for i in range(12)]
     assert all_rows(b"".join(v2(rows[i : i + 3]) for i in range(0, len(rows), 3))) == rows
-    assert looked_at == [0]
+    assert looped == [3]
 
 
 @pytest.mark.parametrize("largest", [4_000, 9_500])
@@ -131,7 +129,7 @@ def test_a_negative_length_is_refused(length: bytes) -> None:
 
 
 def test_a_length_beyond_32_bits_is_not_its_remainder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A length of 2**32 + n, which takes five bytes, is refused where n would be right."""
+    """A record of n bytes whose length field says 2**32 + n, in five bytes, is refused."""
     monkeypatch.setattr(records_scalar, "FEW", 0)
     record = bytes([0x80 | 2 * 26, 0x80, 0x80, 0x80, 0x00, 0, 0, 0, 1, 40]) + b"v" * 20 + b"\x00"
     logs = [patched(v2(some_rows(1, i)), count=1, records=record) for i in range(3)]
@@ -144,7 +142,7 @@ def test_a_length_beyond_32_bits_is_not_its_remainder(monkeypatch: pytest.Monkey
 
 
 def test_a_walk_takes_no_longer_than_a_loop() -> None:
-    """A lane waits at every second record, so the walk ends before it takes more steps than a loop is worth."""
+    """The only lane waits at every second record. The walk stops early, because the loop is faster there."""
     rows = [BatchRow(i, T0, None, b"v" * (9_000 if i % 2 else 10 + i % 5)) for i in range(2_000)]
     buffer = np.frombuffer(v2(rows)[61:], np.uint8)
     visited = record_lanes._walk(buffer, np.array([0]), np.array([len(buffer)]), len(rows))
@@ -164,7 +162,7 @@ def test_batches_of_large_records_are_not_searched_for_cuts(
 
 @pytest.mark.parametrize("wrong", [-1, 1])
 def test_records_must_fill_their_batch(wrong: int) -> None:
-    """Records that end before or after the end of their batch are refused; the batch before it is right."""
+    """Records whose lengths do not add up to the size of their batch are refused."""
     rows = [BatchRow(i, T0 + i, None, b"v" * (100 + 13 * i)) for i in range(20)]
     data = np.frombuffer(b"".join(v2(rows[i : i + 10])[61:] for i in (0, 10)) + bytes(8), np.uint8)
     middle = len(v2(rows[:10])) - 61
