@@ -36,7 +36,7 @@ _MASTER = "local[2,4]"  # a task has four attempts, as on a cluster
 ENDINGS = "{}-endings"
 """The name of the file with the endings of queries, one in each line."""
 
-_LOOK_S, _RETRY_S, _START_S = 0.2, 3.0, 20.0
+_LOOK_S, _RETRY_S, _START_S = 0.2, 3.0, 60.0
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from flip27_stream.spark.reporting.reports import SplitReport, TaskReport
 from flip27_stream.spark.source_spec import SourceSpec
 
 _MOST_EVENT_BYTES = 4 * 1024 * 1024
+_LARGE_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,7 @@ class TaskOutput(SplitOutputs):
 
     def __init__(self, spec: SourceSpec, task: SplitTask) -> None:
         self._batches: list[pa.RecordBatch] = []
+        self._has_begun = False
         schema = spec.source.schema
         self._outputs = {
             r.split.split_id: SplitOutput(
@@ -181,9 +183,17 @@ class TaskOutput(SplitOutputs):
         return self._outputs[split_id]
 
     def drain(self) -> Iterator[pa.RecordBatch]:
-        """Yields the record batches that were collected since the last call."""
+        """Yields the record batches that were collected since the last call.
+
+        Spark keeps the first record batch of a task in memory until the task ends (``records_to_arrow_batches``). So an
+        empty one comes before a large one.
+        """
         batches = self._batches[:]
         self._batches.clear()
+        if batches and not self._has_begun:
+            self._has_begun = True
+            if batches[0].nbytes >= _LARGE_BYTES:
+                yield _without_rows(batches[0].schema)
         yield from batches
 
     def reports(self) -> tuple[SplitReport, ...]:
@@ -193,6 +203,10 @@ class TaskOutput(SplitOutputs):
     def unread_ranges(self) -> str:
         """Returns a description of the ranges that are not read to their ends, for an error message."""
         return some_of([str(output) for output in self._outputs.values() if not output.released], "; ")
+
+
+def _without_rows(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
 
 
 class SplitOutput(SourceOutput):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from flip27_stream.api import SourceEvent
@@ -79,7 +79,7 @@ class TaskReport:
     metrics: Mapping[str, int] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
+        return json.dumps(self, default=_fields).encode()
 
     @staticmethod
     def from_bytes(data: bytes) -> TaskReport:
@@ -100,6 +100,13 @@ class TaskReport:
             failed=tuple(_text(split) for split in _list(d["failed"])),
             metrics={_text(name): _whole(value) for name, value in _of(dict, d["metrics"]).items()},
         )
+
+
+def _fields(part: object) -> dict[str, Any]:
+    """Returns the fields of a report, or of a part of it. ``dataclasses.asdict`` would copy each value first."""
+    if isinstance(part, (TaskReport, SplitReport, SourceEvent)):
+        return vars(part)
+    raise TypeError(f"{type(part).__name__} is not a part of a report")
 
 
 def _split_report(fields: Any) -> SplitReport:

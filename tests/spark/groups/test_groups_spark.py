@@ -19,6 +19,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql.functions import expr
 
+from benchmarks.support.processes import below
 from flip27_stream.testing import wait_until
 from tests.spark.support.kafka_queries import (
     HOUR,
@@ -30,7 +31,7 @@ from tests.spark.support.kafka_queries import (
     arrived,
     records,
 )
-from tests.spark.support.processes import alive, descendants, planners, quick_start
+from tests.spark.support.processes import alive, planners, quick_start
 
 pytestmark = pytest.mark.jvm
 
@@ -147,7 +148,7 @@ def other_process(
 
 def kill_all(process: subprocess.Popen[bytes]) -> None:
     """Kills the driver, its JVM and its planning process, so that none of them can leave the group."""
-    family = [*descendants(process.pid), process.pid]
+    family = [*below(process.pid), process.pid]
     for pid in family:
         if alive(pid):
             os.kill(pid, signal.SIGKILL)

@@ -12,6 +12,8 @@ import sys
 from importlib.metadata import distribution
 from pathlib import Path
 
+from benchmarks.support.processes import below
+
 _JAVA = "-XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
 QUICK_JAVA = f"{_JAVA} -XX:TieredStopAtLevel=1"
 """Options for a JVM that runs only for seconds.
@@ -58,13 +60,6 @@ def alive(pid: int) -> bool:
     return _state(pid) not in (None, "Z")
 
 
-def descendants(pid: int) -> list[int]:
-    """Returns the processes that a process has started, the processes that those have started, and so on."""
-    parents = {int(p.name): parent(int(p.name)) for p in Path("/proc").glob("[0-9]*")}
-    found = [child for child, by in parents.items() if by == pid]
-    return found + [further for child in found for further in descendants(child)]
-
-
 def command(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
@@ -91,7 +86,7 @@ def _stat(pid: int) -> list[str]:
 
 def planners() -> list[int]:
     """Returns the planning processes of the Spark queries of this Python process."""
-    return [pid for pid in descendants(os.getpid()) if "python_streaming_source_runner" in command(pid)]
+    return [pid for pid in below(os.getpid()) if "python_streaming_source_runner" in command(pid)]
 
 
 def cpu_seconds(pid: int) -> float:

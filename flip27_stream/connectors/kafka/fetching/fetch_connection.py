@@ -18,6 +18,7 @@ import numpy as np
 from kafka.errors import IncompatibleBrokerVersion
 
 from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.fetching.freed_memory import return_freed_memory
 from flip27_stream.connectors.kafka.kafka_python.api_versions import ask_versions, version_of
 from flip27_stream.connectors.kafka.kafka_python.messages import decoded, encoded
 from flip27_stream.connectors.kafka.sasl.sasl_credentials import SaslCredentials
@@ -232,10 +233,11 @@ class FetchConnection:
         if size <= len(self._kept):
             return self._kept.data[:size]
         self._kept = np.empty(0, np.uint8)
-        room = np.empty(size, np.uint8)
-        if size <= _KEPT_BUFFER:
-            self._kept = room
-        return room.data
+        if size > _KEPT_BUFFER:
+            return_freed_memory()
+            return np.empty(size, np.uint8).data
+        self._kept = np.empty(size, np.uint8)
+        return self._kept.data
 
     def _wait_readable(self, seconds: float) -> bool:
         poll = select.poll()

@@ -6,7 +6,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -296,6 +296,9 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         if decoded.next_offset <= some.start:
             raise CorruptRecordError(f"The record batch at offset {some.start} of {tp} has no end.")
         some.start, records, some.more = decoded.next_offset, decoded.records, decoded.more
+        if some.more is not None and decoded.end >= progress.position:
+            # The response is decompressed to its end.
+            some.fetched = replace(some.fetched, records=b"")
         if len(records):
             self._rows.inc(len(records))
             output.create_output_for_split(progress.split_id).collect(

@@ -22,6 +22,11 @@ Brokers only limit the compressed size (``message.max.bytes``).
 
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_LZ4_HEADER = 7
+_LZ4_INDEPENDENT, _LZ4_SIZE = 0x60, 0x08  # The size of the content takes 8 bytes.
+_LZ4_BLOCK = {0x40: 1 << 16, 0x50: 1 << 18, 0x60: 1 << 20, 0x70: 1 << 22}
+"""The greatest size of a decompressed block in bytes, by the byte of the frame's header that tells it."""
 _RATIO = 4
 """An estimate of the decompressed size divided by the compressed size."""
 
@@ -106,8 +111,43 @@ def _decompress(codec: int, payload: Any, room: Any) -> int:
         return len(payload)
     if codec == 2:
         return _snappy(payload, room)
+    if codec == 3 and _is_ordinary_frame(payload):
+        return _lz4_blocks(payload, room)
     into: Any = (None, cramjam.gzip, None, cramjam.lz4, cramjam.zstd)[codec]
     return int(into.decompress_into(payload, room))
+
+
+def _is_ordinary_frame(payload: Bytes) -> bool:
+    """Returns whether an LZ4 frame is as Kafka's producers write it: independent blocks, and no checksums of its own.
+
+    Its header may have the size of the content.
+    """
+    is_frame = len(payload) > _LZ4_HEADER + 8 and payload[: len(_LZ4_MAGIC)].tobytes() == _LZ4_MAGIC
+    return is_frame and int(payload[4]) & ~_LZ4_SIZE == _LZ4_INDEPENDENT and int(payload[5]) in _LZ4_BLOCK
+
+
+def _lz4_blocks(payload: Any, room: Any) -> int:
+    """Decompresses the blocks of an ordinary LZ4 frame. The library's reader of frames would copy the payload first."""
+    view, written, largest = payload.data, 0, _LZ4_BLOCK[int(payload[5])]
+    at = _LZ4_HEADER + int(payload[4] & _LZ4_SIZE)
+    while True:
+        if at + 4 > len(view):
+            raise MalformedError("the lz4 frame is cut off")
+        (word,) = struct.unpack_from("<I", view, at)
+        at, is_stored, size = at + 4, word >> 31, word & 0x7FFFFFFF
+        if not word:
+            break
+        if size > len(view) - at:
+            raise MalformedError(f"the lz4 block has {size} bytes, but {len(view) - at} bytes are left")
+        block, left = payload[at : at + size], room[written : written + largest]
+        if is_stored:
+            written += _decompress(0, block, left)
+        else:
+            written += int(cramjam.lz4.decompress_block_into(block, left, output_len=len(left)))
+        at += size
+    if at < len(view):
+        raise MalformedError(f"{len(view) - at} bytes follow the lz4 frame")
+    return written
 
 
 def _snappy(payload: Any, room: Any) -> int:

@@ -38,7 +38,6 @@ from flip27_stream.connectors.kafka.records.record_columns import (
     LocatedRecords,
     RecordColumns,
     WantedColumns,
-    read_records,
 )
 from flip27_stream.connectors.kafka.records.records_scalar import are_few, read_few
 from flip27_stream.connectors.kafka.records.varints import Bytes, MalformedError
@@ -59,11 +58,13 @@ class DecodedRecords:
         next_offset: The offset after the last complete batch, even if that batch has no data records (markers,
             aborted or compacted records), but not above ``stop``. It is ``start`` if the data has no complete batch;
             a larger fetch may then have one.
+        end: The offset after the last part of a large batch, if ``records`` are a part of one; else ``next_offset``.
         more: Decodes the next part of a large batch, if ``records`` are a part of one; ``None`` after the last part.
     """
 
     records: RecordColumns
     next_offset: int
+    end: int
     more: Callable[[], DecodedRecords] | None = None
 
 
@@ -124,7 +125,7 @@ def decode(
     if read < len(batches):
         next_offset = batches[read - 1].last_offset + 1
     end = min(max(next_offset, start), stop)
-    return _with_rest(_concatenated(parts, wanted), rest, end, source, _undivided(enough))
+    return _with_rest(_concatenated(parts, wanted), rest, end, source, enough)
 
 
 def _plain(
@@ -141,29 +142,29 @@ def _plain(
     batches, next_offset = found
     try:
         located = LocatedRecords(np.frombuffer(view, np.uint8), batches, wanted)
-        records = located.take(_undivided(enough))
+        records = located.take(enough)
     except MalformedError:
         return None  # It is not known yet which batch is damaged.
     end = min(max(next_offset, wanted.start), wanted.stop)
-    return _with_rest(records, located, end, source, _undivided(enough))
+    return _with_rest(records, located, end, source, enough)
 
 
 def _with_rest(
-    records: RecordColumns, rest: LocatedRecords | None, end: int, source: str, most_bytes: int
+    records: RecordColumns, rest: LocatedRecords | None, end: int, source: str, enough: int
 ) -> DecodedRecords:
     """Returns ``records``, with a function that decodes those of ``rest``. ``end`` is the offset of the next fetch."""
     offset = None if rest is None else rest.next_offset
     if rest is None or offset is None:
-        return DecodedRecords(records, end)
-    return DecodedRecords(records, offset, partial(_next_part, rest, offset, end, source, most_bytes))
+        return DecodedRecords(records, end, end)
+    return DecodedRecords(records, offset, end, partial(_next_part, rest, offset, end, source, enough))
 
 
-def _next_part(rest: LocatedRecords, offset: int, end: int, source: str, most_bytes: int) -> DecodedRecords:
+def _next_part(rest: LocatedRecords, offset: int, end: int, source: str, enough: int) -> DecodedRecords:
     try:
-        records = rest.take(most_bytes)
+        records = rest.take(enough)
     except MalformedError as error:
         raise corrupt(source, offset, error) from error
-    return _with_rest(records, rest, end, source, most_bytes)
+    return _with_rest(records, rest, end, source, enough)
 
 
 def _data_batches(
@@ -261,7 +262,7 @@ def _read_v2(
         if are_few(spans, taken, wanted):
             return read_few(buffer, spans, taken, wanted), len(taken), inflated, None
         located = LocatedRecords(buffer, DataBatches.of(taken, spans), wanted)
-        records = located.take(_undivided(enough))
+        records = located.take(enough)
         return records, len(taken), inflated, located if located.next_offset is not None else None
     except MalformedError as error:
         raise _damage(buffer, spans, taken, wanted, source) or corrupt(
@@ -281,7 +282,9 @@ def _damage(
         return None
     for i, batch in enumerate(batches):
         try:
-            read_records(buffer, spans[i : i + 1], [batch], wanted)
+            located = LocatedRecords(buffer, DataBatches.of([batch], spans[i : i + 1]), wanted)
+            while located.next_offset is not None:
+                located.take(LARGEST_BATCH)
         except MalformedError as error:  # noqa: PERF203
             return corrupt(source, batch.base_offset, error)
     return None
@@ -309,11 +312,6 @@ def _payloads(
     except MalformedError as error:
         raise corrupt(source, batches[len(found)].base_offset, error) from error
     return buffer.bytes, found
-
-
-def _undivided(enough: int) -> int:
-    """Returns the size (bytes) up to which records are copied together: the last batch may go beyond ``enough``."""
-    return enough + enough // 4
 
 
 def _columns_bytes(batches: Sequence[BatchHeader]) -> int:

@@ -7,7 +7,6 @@ and values. Only the first step goes from record to record.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from flip27_stream.arrays import Int64s
-from flip27_stream.connectors.kafka.records.batch_headers import BatchHeader
 from flip27_stream.connectors.kafka.records.binary_columns import gather
 from flip27_stream.connectors.kafka.records.data_batches import RECORD_COLUMNS_BYTES, DataBatches
 from flip27_stream.connectors.kafka.records.record_headers import read_headers
@@ -126,20 +124,21 @@ class LocatedRecords:
         """The offset of the next wanted record; ``None`` if all were taken."""
         return int(self._offsets[self._next]) if self._next < self._stop else None
 
-    def take(self, most_bytes: int) -> RecordColumns:
+    def take(self, enough: int) -> RecordColumns:
         """Returns the next wanted records as columns, at least one.
 
         Args:
-            most_bytes: The number of bytes, with :data:`RECORD_COLUMNS_BYTES` for each record, from which on the
-                records that are left are divided. The parts have about the same size, unless single records are large.
+            enough: The greatest size of a part in bytes, with :data:`RECORD_COLUMNS_BYTES` for each record. The
+                records that are left are divided if they take more than 1.25 times as many. The parts have about the
+                same size, unless single records are large.
 
         Raises:
             MalformedError: The headers of a record are damaged.
         """
         first, last = self._next, self._stop
         size = self._size(first, last)
-        if size > most_bytes:
-            share = size // math.ceil(size / most_bytes)
+        if size > enough + enough // 4:
+            share = size // math.ceil(size / enough)
             sizes = self._ends[first:last] + RECORD_COLUMNS_BYTES * np.arange(last - first)
             last = first + int(np.searchsorted(sizes, self._ends[first] + share, side="right"))
         self._next, part = last, slice(first, last)
@@ -161,13 +160,6 @@ class LocatedRecords:
         """Returns the memory (bytes) that the records of these rows take, without the bytes of the first record."""
         bytes_after = int(self._ends[last - 1] - self._ends[first]) if first < last else 0
         return bytes_after + RECORD_COLUMNS_BYTES * (last - first)
-
-
-def read_records(
-    buffer: Bytes, spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wanted: WantedColumns
-) -> RecordColumns:
-    """Returns all wanted records as columns; see :class:`LocatedRecords`."""
-    return LocatedRecords(buffer, DataBatches.of(batches, spans), wanted).take(len(buffer))
 
 
 def _check_ends(header_counts: Int64s, headers_at: Int64s, ends: Int64s) -> None:

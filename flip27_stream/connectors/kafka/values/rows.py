@@ -32,7 +32,7 @@ SCHEMA = pa.schema(
 _TIMESTAMP = SCHEMA.field("timestamp").type
 _GREATEST_MS = (2**63 - 1) // 1000
 _LEAST_MS = -(2**63 // 1000)
-_FEWEST_CONSTANTS = 1 << 10
+_FEWEST_CONSTANTS = 1 << 7
 
 
 @dataclass(frozen=True)

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
 
+from benchmarks.support.processes import below
 from flip27_stream.testing import wait_until
-from tests.spark.support.kafka_queries import Output
-from tests.spark.support.processes import alive, command, descendants, parent, planners, quick_start
+from tests.spark.support.kafka_queries import TIME_LIMIT_S, Output
+from tests.spark.support.processes import alive, command, parent, planners, quick_start
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-TIME_LIMIT_S = 120.0
 _PYTHON = "-m pyspark."
 
 Moment = Callable[[], bool]
@@ -48,7 +48,7 @@ def written(folder: Path, pattern: str, more: int = 1) -> Moment:
 
 def workers() -> list[int]:
     """Returns the processes that run tasks. Their parent is not among them, since Spark's pool of workers needs it."""
-    return [pid for pid in descendants(os.getpid()) if all(_PYTHON in command(p) for p in (pid, parent(pid)))]
+    return [pid for pid in below(os.getpid()) if all(_PYTHON in command(p) for p in (pid, parent(pid)))]
 
 
 def python_processes() -> list[int]:
@@ -100,14 +100,14 @@ def driver(module: str, argument: str, log: Path) -> Iterator[Callable[[Moment, 
             if process.poll() is not None or time.monotonic() > deadline:
                 raise AssertionError(f"It never came to {what}:\n{log.read_text()[-4000:]}")
             time.sleep(0.002)  # leaves the processor to the processes that are to be killed
-        family.extend(descendants(process.pid))
+        family.extend(below(process.pid))
         for pid in [*(child for child in family if "java" in command(child).partition(" ")[0]), process.pid]:
             os.kill(pid, signal.SIGKILL)
 
     try:
         yield kill_when
     finally:
-        family.extend(descendants(process.pid))
+        family.extend(below(process.pid))
         process.kill()
         process.wait()
         wait_until(lambda: not any(map(alive, family)), "the end of the JVM and the planner", TIME_LIMIT_S)
