@@ -77,6 +77,9 @@ def measure(environment: Environment) -> Iterator[Result]:
         "100-byte values, lz4": replace(small, compression="lz4"),
         "10 kB values": large,
         "10 kB values, batches of 50 MB": replace(large, batch_bytes=_HUGE_BATCH_BYTES),
+        "10 kB values, batches of 50 MB, lz4": replace(
+            large, batch_bytes=_HUGE_BATCH_BYTES, compression="lz4"
+        ),
         "1 MB values": WrittenTopic(max(4, small.records // 5000), value_bytes=_LARGE_BYTES),
     }
     for name, backlog in backlogs.items():

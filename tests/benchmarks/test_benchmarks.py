@@ -150,7 +150,7 @@ def test_layers_are_measured_without_a_broker() -> None:
         pytest.param(small_batches.measure, 3, id="small_batches"),
         pytest.param(start.measure, 1, id="start"),
         pytest.param(with_broker.measure, 3, id="planning"),
-        pytest.param(memory.measure, 12, id="memory"),
+        pytest.param(memory.measure, 14, id="memory"),
         pytest.param(files.measure, 21, id="files"),
         pytest.param(layers.measure, 19, id="layers"),
     ],
