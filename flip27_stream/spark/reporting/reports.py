@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from flip27_stream.api import SourceEvent
@@ -105,12 +105,12 @@ class TaskReport:
 def _fields(part: object) -> dict[str, Any]:
     """Returns the fields of a report, or of a part of it. ``dataclasses.asdict`` would copy each value first."""
     if isinstance(part, (TaskReport, SplitReport, SourceEvent)):
-        return vars(part)
+        return {each.name: getattr(part, each.name) for each in fields(part)}
     raise TypeError(f"{type(part).__name__} is not a part of a report")
 
 
-def _split_report(fields: Any) -> SplitReport:
-    report = SplitReport(**fields)
+def _split_report(values: Any) -> SplitReport:
+    report = SplitReport(**values)
     _text(report.split), _text(report.sample)
     for number in (
         report.start,

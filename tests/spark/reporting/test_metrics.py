@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
-from flip27_stream.api import InputStatus, MetricGroup, ReaderOutput, SourceReaderContext
+from flip27_stream.api import InputStatus, MetricGroup, ReaderOutput, SourceEvent, SourceReaderContext
 from flip27_stream.spark.reporting.reports import TaskReport
 from tests.spark.support.driven_query import DrivenQuery
 from tests.spark.support.sources.memory_source import MemoryEnumerator, MemoryReader, MemoryWorld
@@ -75,6 +77,31 @@ def test_a_report_carries_counters() -> None:
     assert TaskReport.from_bytes(report.to_bytes()).metrics == {"rows": 3}
     with pytest.raises(TypeError, match="not of type int"):
         TaskReport.from_bytes(report.to_bytes().replace(b'"rows": 3', b'"rows": "3"'))
+
+
+@dataclass(frozen=True, slots=True)
+class _FileRead(SourceEvent):
+    @property
+    def file(self) -> object:
+        return self.payload
+
+
+@dataclass(frozen=True)
+class _ParsedOnce(SourceEvent):
+    @cached_property
+    def parsed(self) -> frozenset[str]:
+        return frozenset([str(self.payload)])
+
+
+def test_events_of_subclasses_are_sent_as_their_fields() -> None:
+    """Slots, and attributes that a subclass computes, change nothing in a report."""
+    parsed = _ParsedOnce("parsed", "b")
+    assert parsed.parsed
+    report = TaskReport(1, 0, 0, events=[_FileRead("read", ["a"]), parsed])
+    assert TaskReport.from_bytes(report.to_bytes()).events == (
+        SourceEvent("read", ["a"]),
+        SourceEvent("parsed", "b"),
+    )
 
 
 def test_a_note_of_an_older_release_has_no_counters() -> None:

@@ -79,6 +79,20 @@ def test_other_frames_are_left_to_the_library(
     assert decompressed_frames == [len(payload)]
 
 
+def test_a_frame_of_many_small_blocks_is_left_to_the_library(decompressed_frames: list[int]) -> None:
+    """A call for each block would take longer, up to minutes for a large batch."""
+    blocks = b"".join(struct.pack("<I", 1 << 31 | 1) + b"v" for _ in range(50_000))
+    payload = frame(b"")[:7] + blocks + bytes(4)
+    assert decompressed(payload, 50_000) == b"v" * 50_000
+    assert decompressed_frames == [len(payload)]
+
+
+def test_a_second_frame_is_read(decompressed_frames: list[int]) -> None:
+    payload = frame(b"clicks") + frame(b" and views")
+    assert decompressed(payload, 100) == b"clicks and views"
+    assert decompressed_frames
+
+
 def _without_end(payload: bytes) -> bytes:
     return payload[:-4]
 
@@ -96,17 +110,12 @@ def _with_larger_blocks_than_announced(payload: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("damaged", "wrong"),
-    [
-        (_without_end, "the lz4 frame is cut off"),
-        (_with_a_longer_block, "bytes are left"),
-        (_with_more_behind, "4 bytes follow the lz4 frame"),
-        (_with_larger_blocks_than_announced, "lz4 data is damaged"),
-    ],
+    "damaged",
+    [_without_end, _with_a_longer_block, _with_more_behind, _with_larger_blocks_than_announced],
 )
 def test_a_damaged_frame_is_refused(
-    monkeypatch: pytest.MonkeyPatch, damaged: Callable[[bytes], bytes], wrong: str
+    monkeypatch: pytest.MonkeyPatch, damaged: Callable[[bytes], bytes]
 ) -> None:
     monkeypatch.setattr(compression, "LARGEST_BATCH", 1 << 20)
-    with pytest.raises(MalformedError, match=wrong):
+    with pytest.raises(MalformedError, match="lz4 data is damaged"):
         decompressed(damaged(frame(content(200_000), 5)))
