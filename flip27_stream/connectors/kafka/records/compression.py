@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import cramjam
 import numpy as np
 
+from flip27_stream.connectors.kafka.records import lz4_frames
 from flip27_stream.connectors.kafka.records.varints import Bytes, MalformedError
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -22,13 +23,6 @@ Brokers only limit the compressed size (``message.max.bytes``).
 
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16
-_LZ4_MAGIC = b"\x04\x22\x4d\x18"
-_LZ4_HEADER = 7
-_LZ4_INDEPENDENT, _LZ4_SIZE = 0x60, 0x08  # The size of the content takes 8 bytes.
-_LZ4_BLOCK = {0x40: 1 << 16, 0x50: 1 << 18, 0x60: 1 << 20, 0x70: 1 << 22}
-"""The greatest size of a decompressed block in bytes, by the byte of the frame's header that tells it."""
-_LZ4_SMALL = 1 << 10
-"""The average size (bytes) of compressed blocks below which the library's reader of frames is faster."""
 _RATIO = 4
 """An estimate of the decompressed size divided by the compressed size."""
 
@@ -113,51 +107,10 @@ def _decompress(codec: int, payload: Any, room: Any) -> int:
         return len(payload)
     if codec == 2:
         return _snappy(payload, room)
-    if codec == 3 and (blocks := _lz4_blocks(payload)) is not None:
-        return _lz4(payload, blocks, room)
+    if codec == 3 and (blocks := lz4_frames.blocks_of(payload)) is not None:
+        return lz4_frames.decompress(payload, blocks, room)
     into: Any = (None, cramjam.gzip, None, cramjam.lz4, cramjam.zstd)[codec]
     return int(into.decompress_into(payload, room))
-
-
-class _Lz4Block(NamedTuple):
-    """A block of an LZ4 frame: its place in the payload, and whether it is stored without compression."""
-
-    begin: int
-    end: int
-    is_stored: bool
-
-
-def _lz4_blocks(payload: Bytes) -> list[_Lz4Block] | None:
-    """Returns the blocks of an LZ4 frame as Kafka's producers write it: independent, and without their own checksums.
-
-    Returns ``None`` for any other frame, for a damaged one, and for one with many small blocks.
-    """
-    view, blocks = payload.data, list[_Lz4Block]()
-    if len(view) < _LZ4_HEADER + 8 or view[: len(_LZ4_MAGIC)] != _LZ4_MAGIC:
-        return None
-    if view[4] & ~_LZ4_SIZE != _LZ4_INDEPENDENT or view[5] not in _LZ4_BLOCK:
-        return None
-    at, most = _LZ4_HEADER + (view[4] & _LZ4_SIZE), 16 + len(view) // _LZ4_SMALL
-    while at + 4 <= len(view) and len(blocks) < most:
-        (word,) = struct.unpack_from("<I", view, at)
-        begin, end = at + 4, at + 4 + (word & 0x7FFFFFFF)
-        if not word:
-            return blocks if end == len(view) else None
-        blocks.append(_Lz4Block(begin, end, is_stored=bool(word >> 31)))
-        at = end
-    return None
-
-
-def _lz4(payload: Any, blocks: Sequence[_Lz4Block], room: Any) -> int:
-    """Decompresses the blocks of a frame. The library's reader of frames would copy the payload first."""
-    written, largest = 0, _LZ4_BLOCK[int(payload[5])]
-    for begin, end, is_stored in blocks:
-        block, left = payload[begin:end], room[written : written + largest]
-        if is_stored:
-            written += _decompress(0, block, left)
-        else:
-            written += int(cramjam.lz4.decompress_block_into(block, left, output_len=len(left)))
-    return written
 
 
 def _snappy(payload: Any, room: Any) -> int:

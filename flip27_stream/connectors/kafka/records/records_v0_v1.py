@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from flip27_stream.connectors.kafka.records.batch_headers import BatchHeader, batch_headers
 from flip27_stream.connectors.kafka.records.compression import DecompressionBuffer, expected_room
+from flip27_stream.connectors.kafka.records.lz4_frames import with_header_checksum
 from flip27_stream.connectors.kafka.records.record_columns import RecordColumns, WantedColumns
 from flip27_stream.connectors.kafka.records.record_headers import HEADERS
 from flip27_stream.connectors.kafka.records.varints import MalformedError
@@ -92,7 +93,7 @@ def _inflate(header: BatchHeader, payload: bytes) -> bytes:
     if header.codec > _LZ4:
         raise MalformedError(f"the compression codec {header.codec} is not known")
     if header.codec == _LZ4 and header.magic == 0:
-        payload = _with_frame_checksum(payload)
+        payload = with_header_checksum(payload)  # Clients before Kafka 0.10 computed another one (KIP-57).
     buffer = DecompressionBuffer(expected_room([len(payload)]))
     buffer.add(header.codec, np.frombuffer(payload, np.uint8))
     return buffer.bytes.tobytes()
@@ -136,31 +137,3 @@ def _absolute(messages: list[Message], outer: Message, header: BatchHeader) -> l
         )
         for each, offset in zip(messages, offsets, strict=True)
     ]
-
-
-def _with_frame_checksum(payload: bytes) -> bytes:
-    """Returns the LZ4 frame with a correct header checksum; clients before Kafka 0.10 computed another one (KIP-57)."""
-    if len(payload) < 15:
-        raise MalformedError("the LZ4 frame is cut off")
-    at = 14 if payload[4] & 0x08 else 6  # The header is longer if it has the size of the content.
-    return payload[:at] + bytes([_xxh32(payload[4:at]) >> 8 & 0xFF]) + payload[at + 1 :]
-
-
-def _xxh32(data: bytes) -> int:
-    """Returns the xxHash32 of fewer than 16 bytes with seed 0. One of its bytes is the header checksum of LZ4."""
-    words = len(data) & ~3
-    value = 0x165667B1 + len(data)
-    for i in range(0, words, 4):
-        value += int.from_bytes(data[i : i + 4], "little") * 0xC2B2AE3D
-        value = _rotate(value, 17) * 0x27D4EB2F
-    for byte in data[words:]:
-        value = _rotate(value + byte * 0x165667B1, 11) * 0x9E3779B1
-    value &= _WORD
-    value = (value ^ value >> 15) * 0x85EBCA77 & _WORD
-    value = (value ^ value >> 13) * 0xC2B2AE3D & _WORD
-    return value ^ value >> 16
-
-
-def _rotate(value: int, bits: int) -> int:
-    value &= _WORD
-    return (value << bits | value >> (32 - bits)) & _WORD

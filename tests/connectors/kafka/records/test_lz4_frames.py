@@ -12,7 +12,7 @@ import lz4.frame
 import numpy as np
 import pytest
 
-from flip27_stream.connectors.kafka.records import compression
+from flip27_stream.connectors.kafka.records import compression, lz4_frames
 from flip27_stream.connectors.kafka.records.compression import DecompressionBuffer
 from flip27_stream.connectors.kafka.records.varints import MalformedError
 
@@ -106,12 +106,32 @@ def _with_more_behind(payload: bytes) -> bytes:
 
 
 def _with_larger_blocks_than_announced(payload: bytes) -> bytes:
-    return payload[:5] + b"\x40" + payload[6:]
+    return _with_right_header(payload[:5] + b"\x40" + payload[6:])
+
+
+def _with_another_header_checksum(payload: bytes) -> bytes:
+    return payload[:6] + bytes([payload[6] ^ 1]) + payload[7:]
+
+
+def _with_another_size(payload: bytes) -> bytes:
+    size = struct.pack("<Q", 200_001)
+    return _with_right_header(payload[:4] + bytes([payload[4] | 8]) + payload[5:6] + size + payload[6:])
+
+
+def _with_right_header(payload: bytes) -> bytes:
+    return lz4_frames.with_header_checksum(payload)
 
 
 @pytest.mark.parametrize(
     "damaged",
-    [_without_end, _with_a_longer_block, _with_more_behind, _with_larger_blocks_than_announced],
+    [
+        _without_end,
+        _with_a_longer_block,
+        _with_more_behind,
+        _with_larger_blocks_than_announced,
+        _with_another_header_checksum,
+        _with_another_size,
+    ],
 )
 def test_a_damaged_frame_is_refused(
     monkeypatch: pytest.MonkeyPatch, damaged: Callable[[bytes], bytes]

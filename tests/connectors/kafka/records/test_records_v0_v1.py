@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from flip27_stream.connectors.kafka.records import records_v0_v1
+from flip27_stream.connectors.kafka.records import lz4_frames
 from flip27_stream.connectors.kafka.records.record_batches import decode
 from flip27_stream.errors import CorruptRecordError
 from tests.connectors.kafka.support.batch_bytes import (
@@ -73,8 +73,8 @@ def test_lz4_frames_of_clients_before_0_10_are_read() -> None:
     rows = old_rows(0)
     frame = compressed(old(rows, 0), LZ4)
     size = 14 if frame[4] & 8 else 6
-    assert records_v0_v1._xxh32(frame[4:size]) >> 8 & 0xFF == frame[size]
-    wrong = frame[:size] + bytes([records_v0_v1._xxh32(frame[:size]) >> 8 & 0xFF]) + frame[size + 1 :]
+    assert lz4_frames._checksum(frame[4:size]) == frame[size]
+    wrong = frame[:size] + bytes([lz4_frames._checksum(frame[:size])]) + frame[size + 1 :]
     assert wrong != frame
     assert all_rows(wrapper(9, 0, LZ4, wrong, -1)) == rows
 
