@@ -1,4 +1,4 @@
-"""LZ4 frames as Kafka's producers write them: independent blocks, and no checksum but that of the header.
+"""Reads LZ4 frames as Kafka's producers write them: independent blocks, and no checksum but that of the header.
 
 The library's reader of frames copies the payload first. Blocks are decompressed in place. Frames of any other kind, and
 damaged ones, are left to the library.
