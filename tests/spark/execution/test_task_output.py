@@ -27,7 +27,7 @@ def output(tmp_path: Path) -> TaskOutput:
 
 
 def records(size: int) -> pa.RecordBatch:
-    """Returns one record of ``size`` bytes."""
+    """Returns a record batch of one record, whose text has ``size`` bytes."""
     columns = [
         pa.array([value]).cast(field.type)
         for field, value in zip(SCHEMA, ("a", 1, 1, "x" * size), strict=True)

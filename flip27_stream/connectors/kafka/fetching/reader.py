@@ -297,8 +297,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             raise CorruptRecordError(f"The record batch at offset {some.start} of {tp} has no end.")
         some.start, records, some.more = decoded.next_offset, decoded.records, decoded.more
         if some.more is not None and decoded.end >= progress.position:
-            # The response is decompressed to its end.
-            some.fetched = replace(some.fetched, records=b"")
+            some.fetched = replace(some.fetched, records=b"")  # all of it is decompressed
         if len(records):
             self._rows.inc(len(records))
             output.create_output_for_split(progress.split_id).collect(

@@ -79,7 +79,7 @@ def decompress(payload: Any, blocks: Sequence[Block], room: Any) -> int:
 
 
 def with_header_checksum(payload: bytes) -> bytes:
-    """Returns a frame with the right checksum of its header.
+    """Returns a copy of a frame in which the checksum of the header is the right one.
 
     Raises:
         MalformedError: The frame is cut off.

@@ -35,7 +35,7 @@ def are_few(spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wa
 def read_few(
     buffer: Bytes, spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wanted: WantedColumns
 ) -> RecordColumns:
-    """Returns the same as :class:`~flip27_stream.connectors.kafka.records.record_columns.LocatedRecords`.
+    """Returns the wanted records of the batches as columns.
 
     If neither keys nor values nor headers are wanted, the bytes of a record after its offset are not checked.
     """

@@ -25,7 +25,7 @@ def resident() -> int:
     not STATM.exists() or not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="needs Linux with glibc"
 )
 def test_memory_between_arrays_in_use_is_returned() -> None:
-    """Arrays of 100 kB lie in glibc's heap, where one that is in use keeps all that is freed below it."""
+    """Glibc keeps the memory of freed arrays of 100 kB for itself if a later array is still in use."""
     arrays = [np.ones(100_000, np.uint8) for _ in range(1000)]
     del arrays[:-1]
     before = resident()

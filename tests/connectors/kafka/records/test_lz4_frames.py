@@ -22,7 +22,7 @@ BLOCK_SIZES = {4: 1 << 16, 5: 1 << 18, 6: 1 << 20, 7: 1 << 22}
 
 
 def content(size: int, seed: int = 0) -> bytes:
-    """Returns words, with a stretch in the middle that cannot be compressed."""
+    """Returns ``size`` bytes of text. The third of them in the middle are random, which LZ4 cannot compress."""
     words = random.Random(seed).choices([b"clicks ", b"views ", b"of ", b"a page "], k=size // 4)
     text = b"".join(words)[:size]
     return text[: size // 3] + random.Random(seed).randbytes(size // 3) + text[2 * (size // 3) :]
