@@ -7,6 +7,7 @@ import gc
 import socket
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ from flip27_stream.spark.source_spec import SourceSpec
 
 _MOST_EVENT_BYTES = 4 * 1024 * 1024
 _LARGE_BYTES = 4 * 1024 * 1024
+_SMALL_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ def read_task(spec: SourceSpec, task: SplitTask) -> Iterator[pa.RecordBatch]:
             unread=output.unread_ranges,
         ):
             yield from output.drain()
+        yield from output.drain(is_end=True)
     except Exception:
         _report(task, failed=[r.split.split_id for r in task.ranges])
         raise
@@ -153,12 +156,12 @@ class TaskOutput(SplitOutputs):
     """
 
     def __init__(self, spec: SourceSpec, task: SplitTask) -> None:
-        self._batches: list[pa.RecordBatch] = []
+        self._collected: list[tuple[int, pa.RecordBatch]] = []
         self._has_begun = False
         schema = spec.source.schema
         self._outputs = {
             r.split.split_id: SplitOutput(
-                r.key, schema, self._batches, _observer(spec, task, r.split.split_id)
+                r.key, schema, self._collected, _observer(spec, task, r.split.split_id)
             )
             for r in task.ranges
         }
@@ -182,19 +185,27 @@ class TaskOutput(SplitOutputs):
             )
         return self._outputs[split_id]
 
-    def drain(self) -> Iterator[pa.RecordBatch]:
-        """Yields the record batches that were collected since the last call.
+    def drain(self, *, is_end: bool = False) -> Iterator[pa.RecordBatch]:
+        """Yields the record batches that were collected, small ones together, since each costs Spark about 1 ms.
 
         Spark keeps the first record batch of a task in memory until the task ends (``records_to_arrow_batches``). So an
         empty one comes before a large one.
+
+        Args:
+            is_end: Whether all rows are collected. Before, few rows are left for a later call.
         """
-        batches = self._batches[:]
-        self._batches.clear()
-        if batches and not self._has_begun:
+        if not is_end and sum(size for size, _ in self._collected) < _SMALL_BYTES:
+            return
+        collected = self._collected[:]
+        self._collected.clear()
+        if collected and not self._has_begun:
             self._has_begun = True
-            if batches[0].nbytes >= _LARGE_BYTES:
-                yield _without_rows(batches[0].schema)
-        yield from batches
+            size, first = collected[0]
+            if size >= _LARGE_BYTES:
+                yield _without_rows(first.schema)
+        for is_small, some in groupby(collected, lambda sized: sized[0] < _SMALL_BYTES):
+            batches = [batch for _, batch in some]
+            yield from [_together(batches)] if is_small else batches
 
     def reports(self) -> tuple[SplitReport, ...]:
         """Returns a report about each range."""
@@ -203,6 +214,14 @@ class TaskOutput(SplitOutputs):
     def unread_ranges(self) -> str:
         """Returns a description of the ranges that are not read to their ends, for an error message."""
         return some_of([str(output) for output in self._outputs.values() if not output.released], "; ")
+
+
+def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Returns one record batch with the rows of several ones of the same schema."""
+    if len(batches) == 1:
+        return batches[0]
+    (whole,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return whole
 
 
 def _without_rows(schema: pa.Schema) -> pa.RecordBatch:
@@ -215,7 +234,7 @@ class SplitOutput(SourceOutput):
     Args:
         planned: The range to read.
         schema: The schema of the source.
-        batches: Receives the record batches.
+        collected: Receives the record batches, each with its size in bytes.
         observer: Observes event times; ``None`` without alignment.
     """
 
@@ -223,12 +242,12 @@ class SplitOutput(SourceOutput):
         self,
         planned: RangeKey,
         schema: pa.Schema,
-        batches: list[pa.RecordBatch],
+        collected: list[tuple[int, pa.RecordBatch]],
         observer: EventTimeObserver | None,
     ) -> None:
         self._range = planned
         self._schema = schema
-        self._batches = batches
+        self._collected = collected
         self._observer = observer
         self._rows = self._bytes = 0
         self._last: pa.Int64Scalar | None = None
@@ -249,9 +268,10 @@ class SplitOutput(SourceOutput):
         if self._observer is not None and records.num_rows:
             records = self._observer.observe(records, timestamps, positions)
         if records.num_rows:
+            size = records.nbytes
             self._rows += records.num_rows
-            self._bytes += records.nbytes
-            self._batches.append(records)
+            self._bytes += size
+            self._collected.append((size, records))
 
     def __str__(self) -> str:
         split_id, start, end = self._range

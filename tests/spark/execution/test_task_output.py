@@ -46,9 +46,35 @@ def test_a_record_batch_without_rows_comes_before_a_large_first_one(output: Task
     assert collected(output, 5_000_000) == [1]
 
 
-def test_a_small_first_record_batch_comes_alone(output: TaskOutput) -> None:
-    assert collected(output, 100) == [1]
-    assert collected(output, 5_000_000) == [1]
+def test_a_small_record_batch_waits_for_more_or_for_the_end(output: TaskOutput) -> None:
+    assert collected(output, 100) == []
+    assert collected(output, 100) == []
+    assert [batch.num_rows for batch in output.drain(is_end=True)] == [2]
+    assert list(output.drain(is_end=True)) == []
+
+
+def test_small_record_batches_become_one_in_their_order(output: TaskOutput) -> None:
+    sizes = [100_000, 50_000, 5_000_000, 7, 8, 300_000, 9]
+    passed = []
+    for size in sizes:
+        output.create_output_for_split("a.log").collect(records(size))
+        passed += list(output.drain())
+    passed += list(output.drain(is_end=True))
+    assert [batch.num_rows for batch in passed] == [2, 1, 2, 1, 1]
+    texts = pa.Table.from_batches(passed).column(3).to_pylist()
+    assert [len(text) for text in texts] == sizes
+
+
+def test_small_record_batches_without_columns_keep_their_rows(tmp_path: Path) -> None:
+    class WithoutColumns(LogFolder):
+        schema = pa.schema([])
+
+    spec = SourceSpec(WithoutColumns(str(tmp_path)), WatermarkStrategy(), alignment=None, driver=Driver())
+    output = TaskOutput(spec, SplitTask(0, 0, [PlannedRange(LogFile("a.log"), 0, 9)]))
+    for _ in range(2):
+        rows = pa.RecordBatch.from_struct_array(pa.array([{}] * 3, pa.struct([])))
+        output.create_output_for_split("a.log").collect(rows)
+    assert [batch.num_rows for batch in output.drain(is_end=True)] == [6]
 
 
 def test_spark_keeps_the_first_record_batch_only() -> None:
