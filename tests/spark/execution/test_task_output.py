@@ -53,6 +53,12 @@ def test_a_small_record_batch_waits_for_more_or_for_the_end(output: TaskOutput) 
     assert list(output.drain(is_end=True)) == []
 
 
+def test_at_most_63_small_record_batches_wait(output: TaskOutput) -> None:
+    passed = [rows for _ in range(130) for rows in collected(output, 1)]
+    assert passed == [64, 64]
+    assert [batch.num_rows for batch in output.drain(is_end=True)] == [2]
+
+
 def test_small_record_batches_become_one_in_their_order(output: TaskOutput) -> None:
     sizes = [100_000, 50_000, 5_000_000, 7, 8, 300_000, 9]
     passed = []
