@@ -237,7 +237,7 @@ class SplitOutput(SourceOutput):
     Args:
         planned: The range to read.
         schema: The schema of the source.
-        collected: Receives the record batches, each with its size in bytes.
+        collected: Receives the record batches, each with the size of its buffers in bytes.
         observer: Observes event times; ``None`` without alignment.
     """
 
@@ -271,10 +271,9 @@ class SplitOutput(SourceOutput):
         if self._observer is not None and records.num_rows:
             records = self._observer.observe(records, timestamps, positions)
         if records.num_rows:
-            size = records.nbytes
             self._rows += records.num_rows
-            self._bytes += size
-            self._collected.append((size, records))
+            self._bytes += records.nbytes
+            self._collected.append((records.get_total_buffer_size(), records))
 
     def __str__(self) -> str:
         split_id, start, end = self._range

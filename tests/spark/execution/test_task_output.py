@@ -53,6 +53,13 @@ def test_a_small_record_batch_waits_for_more_or_for_the_end(output: TaskOutput) 
     assert list(output.drain(is_end=True)) == []
 
 
+def test_a_slice_of_a_large_record_batch_does_not_wait(output: TaskOutput) -> None:
+    """It keeps the buffers of all rows in memory."""
+    rows = pa.Table.from_batches([records(5), records(1_000_000)]).combine_chunks().to_batches()[0]
+    output.create_output_for_split("a.log").collect(rows.slice(0, 1))
+    assert [batch.num_rows for batch in output.drain()] == [1]
+
+
 def test_at_most_63_small_record_batches_wait(output: TaskOutput) -> None:
     passed = [rows for _ in range(130) for rows in collected(output, 1)]
     assert passed == [64, 64]
