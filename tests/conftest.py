@@ -35,6 +35,17 @@ settings.load_profile("flip27")
 # The time limit (s) of a test with real servers, which ends a test that hangs. A busy machine needs longer.
 SERVERS_TIMEOUT_S = 900
 
+_CHECKPOINTS = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    )
+}
+"""Writes checkpoints through Hadoop's ``FileSystem``, as Spark does for most object stores.
+
+Without Hadoop's native library, Spark's default for a local folder starts eight processes (``readlink``, ``chmod``) for
+each file, which is sixteen for each micro-batch. This one starts two for each file.
+"""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Gives the tests with real servers, and those that build the site, more time than the others (``setup.cfg``)."""
@@ -69,11 +80,14 @@ def secure_broker() -> Iterator[KafkaBroker]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The Spark session that all tests share: ``local[2]``, with Delta and Spark's built-in Kafka source."""
+    """The Spark session that all tests share: ``local[2]``, with Delta and Spark's built-in Kafka source.
+
+    Drivers that a test starts itself, as those that it kills, have Spark's default in place of :data:`_CHECKPOINTS`.
+    """
     with pytest.MonkeyPatch.context() as environment:
         for name, value in quick_start(is_long=True).items():
             environment.setenv(name, value)
-        session = local_session("flip27-tests", kafka_source=True)
+        session = local_session("flip27-tests", kafka_source=True, conf=_CHECKPOINTS)
     yield session
     session.stop()
 

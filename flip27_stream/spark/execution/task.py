@@ -7,12 +7,12 @@ import gc
 import socket
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
 
 from flip27_stream.api import (
+    InputStatus,
     MetricGroup,
     SourceEvent,
     SourceOutput,
@@ -24,6 +24,7 @@ from flip27_stream.errors import ContractError, some_of
 from flip27_stream.reader.drive import AVAILABILITY_TIMEOUT_S, read_ranges
 from flip27_stream.reader.split_outputs import SplitOutputs
 from flip27_stream.spark.execution.event_times import EventTimeObserver, ImplausibleEventTimes
+from flip27_stream.spark.execution.small_batches import SMALL_BYTES, SmallBatches
 from flip27_stream.spark.execution.worker_socket import without_delayed_acknowledgements
 from flip27_stream.spark.reporting.report_channel import ReportAddress
 from flip27_stream.spark.reporting.report_sender import send_report
@@ -32,8 +33,6 @@ from flip27_stream.spark.source_spec import SourceSpec
 
 _MOST_EVENT_BYTES = 4 * 1024 * 1024
 _LARGE_BYTES = 4 * 1024 * 1024
-_SMALL_BYTES = 256 * 1024
-_MOST_HELD = 64
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def read_task(spec: SourceSpec, task: SplitTask) -> Iterator[pa.RecordBatch]:
     context = TaskContext(task.subtask)
     output = TaskOutput(spec, task)
     try:
-        for _ in read_ranges(
+        for status in read_ranges(
             spec.source,
             context,
             task.ranges,
@@ -83,8 +82,7 @@ def read_task(spec: SourceSpec, task: SplitTask) -> Iterator[pa.RecordBatch]:
             timeout_s=AVAILABILITY_TIMEOUT_S,
             unread=output.unread_ranges,
         ):
-            yield from output.drain()
-        yield from output.drain(is_end=True)
+            yield from output.drain(more=status is InputStatus.MORE_AVAILABLE)
     except Exception:
         _report(task, failed=[r.split.split_id for r in task.ranges])
         raise
@@ -158,6 +156,7 @@ class TaskOutput(SplitOutputs):
 
     def __init__(self, spec: SourceSpec, task: SplitTask) -> None:
         self._collected: list[tuple[int, pa.RecordBatch]] = []
+        self._small = SmallBatches()
         self._has_begun = False
         schema = spec.source.schema
         self._outputs = {
@@ -186,29 +185,32 @@ class TaskOutput(SplitOutputs):
             )
         return self._outputs[split_id]
 
-    def drain(self, *, is_end: bool = False) -> Iterator[pa.RecordBatch]:
-        """Yields the record batches that were collected, small ones together, since each takes some 0.25 ms of its own.
+    def drain(self, *, more: bool = False) -> Iterator[pa.RecordBatch]:
+        """Yields the record batches that were collected, in their order, and small ones together.
 
         Spark keeps the first record batch of a task in memory until the task ends (``records_to_arrow_batches``). So an
         empty one comes before a large one.
 
         Args:
-            is_end: Whether all rows are collected. Before that, less than 256 kB is left for a later call, unless it is
-                in 64 record batches.
+            more: Whether the reader has more records now. Only then may small record batches be held back.
         """
-        are_few = len(self._collected) < _MOST_HELD
-        if not is_end and are_few and sum(size for size, _ in self._collected) < _SMALL_BYTES:
-            return
+        for batch in self._together(more=more):
+            if not self._has_begun and batch.nbytes >= _LARGE_BYTES:
+                yield _without_rows(batch.schema)
+            self._has_begun = True
+            yield batch
+
+    def _together(self, *, more: bool) -> Iterator[pa.RecordBatch]:
         collected = self._collected[:]
         self._collected.clear()
-        if collected and not self._has_begun:
-            self._has_begun = True
-            size, first = collected[0]
-            if size >= _LARGE_BYTES:
-                yield _without_rows(first.schema)
-        for is_small, some in groupby(collected, lambda sized: sized[0] < _SMALL_BYTES):
-            batches = [batch for _, batch in some]
-            yield from [_together(batches)] if is_small else batches
+        for size, batch in collected:
+            if size < SMALL_BYTES:
+                yield from self._small.add(batch, size)
+            else:
+                yield from self._small.take()
+                yield batch
+        if not more:
+            yield from self._small.take()
 
     def reports(self) -> tuple[SplitReport, ...]:
         """Returns a report about each range."""
@@ -217,14 +219,6 @@ class TaskOutput(SplitOutputs):
     def unread_ranges(self) -> str:
         """Returns a description of the ranges that are not read to their ends, for an error message."""
         return some_of([str(output) for output in self._outputs.values() if not output.released], "; ")
-
-
-def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """Returns one record batch with the rows of several ones of the same schema."""
-    if len(batches) == 1:
-        return batches[0]
-    (whole,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    return whole
 
 
 def _without_rows(schema: pa.Schema) -> pa.RecordBatch:
@@ -237,7 +231,7 @@ class SplitOutput(SourceOutput):
     Args:
         planned: The range to read.
         schema: The schema of the source.
-        collected: Receives the record batches, each with the size of its buffers in bytes.
+        collected: Receives the record batches, each with its size in bytes.
         observer: Observes event times; ``None`` without alignment.
     """
 
@@ -271,9 +265,10 @@ class SplitOutput(SourceOutput):
         if self._observer is not None and records.num_rows:
             records = self._observer.observe(records, timestamps, positions)
         if records.num_rows:
+            size = records.nbytes
             self._rows += records.num_rows
-            self._bytes += records.nbytes
-            self._collected.append((records.get_total_buffer_size(), records))
+            self._bytes += size
+            self._collected.append((size, records))
 
     def __str__(self) -> str:
         split_id, start, end = self._range

@@ -23,17 +23,6 @@ be larger, since otherwise Spark's code is compiled again and again.
 """
 
 
-_SPARK_DEFAULTS = """
-spark.sql.streaming.checkpointFileManagerClass \
-org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
-"""
-"""Spark's checkpoint files through Hadoop's ``FileSystem``.
-
-Without Hadoop's native library, Spark's default manager starts eight processes (``readlink``, ``chmod``) for each
-file, and thus sixteen for each micro-batch. This one, which Spark takes where the other cannot work, starts two.
-"""
-
-
 def quick_start(*, is_long: bool = False) -> dict[str, str]:
     """Returns environment variables for a process that starts a Spark.
 
@@ -45,14 +34,13 @@ def quick_start(*, is_long: bool = False) -> dict[str, str]:
 
 @functools.cache
 def _spark_home() -> Path:
-    """Returns a home of the installed Spark, in the environment of this Python, with defaults for tests.
+    """Returns a home of the installed Spark without ``pyspark.zip``, in the environment of this Python.
 
-    It has no ``pyspark.zip``. Each planning process and worker imports PySpark. It then imports the same modules from
-    ``site-packages``, with their byte code, and not from the archive, which takes a second more of processor time each
-    time.
+    Each planning process and worker imports PySpark. It then imports the same modules from ``site-packages``, with
+    their byte code, and not from the archive, which takes a second more of processor time each time.
     """
     installed = Path(str(distribution("pyspark").locate_file("pyspark")))
-    home = Path(sys.prefix) / "spark-for-tests"
+    home = Path(sys.prefix) / "spark-without-archive"
     if not home.exists():
         # Another process may create the folder at the same time.
         begun = home.with_name(f"{home.name}-{os.getpid()}")
@@ -60,8 +48,6 @@ def _spark_home() -> Path:
         for entry in installed.iterdir():
             if entry.name != "python":
                 (begun / entry.name).symlink_to(os.path.relpath(entry, home))
-        (begun / "conf").mkdir()
-        (begun / "conf" / "spark-defaults.conf").write_text(_SPARK_DEFAULTS)
         try:
             begun.rename(home)
         except OSError:
