@@ -40,7 +40,7 @@ _CHECKPOINTS = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     )
 }
-"""Writes checkpoints through Hadoop's ``FileSystem``, as Spark does for most object stores.
+"""Makes Spark write checkpoints with Hadoop's ``FileSystem``, as it does where ``FileContext`` is not supported.
 
 Without Hadoop's native library, Spark's default for a local folder starts eight processes (``readlink``, ``chmod``) for
 each file, which is sixteen for each micro-batch. This one starts two for each file.

@@ -24,7 +24,7 @@ from flip27_stream.errors import ContractError, some_of
 from flip27_stream.reader.drive import AVAILABILITY_TIMEOUT_S, read_ranges
 from flip27_stream.reader.split_outputs import SplitOutputs
 from flip27_stream.spark.execution.event_times import EventTimeObserver, ImplausibleEventTimes
-from flip27_stream.spark.execution.small_batches import SMALL_BYTES, SmallBatches
+from flip27_stream.spark.execution.small_record_batches import SMALL_BYTES, SmallRecordBatches
 from flip27_stream.spark.execution.worker_socket import without_delayed_acknowledgements
 from flip27_stream.spark.reporting.report_channel import ReportAddress
 from flip27_stream.spark.reporting.report_sender import send_report
@@ -156,7 +156,7 @@ class TaskOutput(SplitOutputs):
 
     def __init__(self, spec: SourceSpec, task: SplitTask) -> None:
         self._collected: list[tuple[int, pa.RecordBatch]] = []
-        self._small = SmallBatches()
+        self._small = SmallRecordBatches()
         self._has_begun = False
         schema = spec.source.schema
         self._outputs = {

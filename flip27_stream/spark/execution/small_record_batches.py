@@ -1,4 +1,4 @@
-"""Joins the small record batches of a task, because each record batch takes Spark some 0.25 ms."""
+"""Joins the small record batches of a task, because Spark spends some time on each, however small it is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SMALL_BYTES = 256 * 1024
 _MOST_HELD = 64
 
 
-class SmallBatches:
+class SmallRecordBatches:
     """Holds back small record batches of one schema, until they have 256 kB or there are 64 of them.
 
     They are copied, so that a reader may change or free their memory, and so that only their own memory is held.
@@ -23,14 +23,14 @@ class SmallBatches:
         self._bytes = 0
 
     def add(self, batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
-        """Holds back a record batch, which has ``size`` bytes. Yields all that are held as one if they are enough."""
+        """Holds back ``batch``, of ``size`` bytes. If enough is held then, yields all rows as one record batch."""
         self._held.append(pa.ipc.read_record_batch(batch.serialize(), batch.schema))
         self._bytes += size
         if self._bytes >= SMALL_BYTES or len(self._held) >= _MOST_HELD:
             yield from self.take()
 
     def take(self) -> Iterator[pa.RecordBatch]:
-        """Yields all record batches that are held as one, if there are any."""
+        """Yields one record batch with all rows that are held, if there are any, and holds none of them any more."""
         held, self._held, self._bytes = self._held, [], 0
         if held:
             yield from pa.Table.from_batches(held).combine_chunks().to_batches()
