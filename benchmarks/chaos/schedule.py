@@ -62,5 +62,10 @@ class Schedule:
                     heapq.heappush(self._undos, (self.passed_s + lasts_s, next(self._order), done.undo))
 
     @property
+    def all_done(self) -> bool:
+        """Returns whether no act is left to do."""
+        return not self._acts
+
+    @property
     def passed_s(self) -> float:
         return time.monotonic() - self._began

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -67,8 +68,19 @@ def test_a_schedule_does_each_step_at_its_time_and_undoes_it() -> None:
             return undone == ["first"] and len(said) == 2
 
         wait_until(over, "the first act to be undone")
+        assert not schedule.all_done
     assert said == ["first", "second"]
     assert undone == ["first", "second"]
+
+
+def test_a_schedule_that_is_late_does_each_step() -> None:
+    said: list[str] = []
+    with Schedule(said.append) as schedule:
+        for number in range(3):
+            schedule.add(0.0, partial(Done, str(number)), 0.0)
+        while not schedule.all_done:
+            schedule.go_on()
+    assert said == ["0", "1", "2"]
 
 
 def test_a_step_that_cannot_be_undone_is_an_error() -> None:

@@ -42,7 +42,10 @@ def write_file(folder: Path, number: int, begin: int) -> None:
 
 
 def run(project: Path, environment: Mapping[str, str] | None = None) -> str:
-    """Runs the pipeline, and returns the output. The exit code is always 1: see the page."""
+    """Runs the pipeline, and returns the output. The exit code is always 1: see the page.
+
+    A run that Spark's shared map of variables broke (fact 34) is repeated once, as the page says.
+    """
     # Spark's default catalog forgets the tables when a run ends.
     (project / "spark-defaults.conf").write_text("spark.sql.catalogImplementation hive\n")
     settings = {
@@ -52,15 +55,20 @@ def run(project: Path, environment: Mapping[str, str] | None = None) -> str:
         "JAVA_TOOL_OPTIONS": QUICK_JAVA,
     }
     python = {"PYSPARK_PYTHON": sys.executable, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    done = subprocess.run(
-        ["spark-pipelines", "run", "--spec", "spark-pipeline.yml"],
-        cwd=project,
-        env={**os.environ, **settings, **python, **(environment or {})},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    return done.stdout + done.stderr
+    said = ""
+    for _ in range(2):
+        done = subprocess.run(
+            ["spark-pipelines", "run", "--spec", "spark-pipeline.yml"],
+            cwd=project,
+            env={**os.environ, **settings, **python, **(environment or {})},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        said = done.stdout + done.stderr
+        if "java.io.OptionalDataException" not in said:
+            break
+    return said
 
 
 def test_the_example_of_the_page_runs_exactly_and_incrementally(tmp_path: Path) -> None:
