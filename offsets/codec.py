@@ -79,12 +79,12 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
         self._splits = split_serializer
         self._enumerator = enumerator_checkpoint_serializer
 
-    def to_json(self, offset: Offset[SplitT, CheckpointT]) -> dict[str, JsonValue]:
+    def to_json(self, offset: Offset[CheckpointT]) -> dict[str, JsonValue]:
         """Returns the canonical document of ``offset``, with all keys sorted.
 
         Raises:
             TypeError: A serializer failed, or returned something other than JSON without floats.
-            ValueError: ``offset`` has a split under the id of another split.
+            ValueError: ``offset`` has a split under the id of another split, or a negative position.
         """
         begins: dict[str, JsonValue] = dict(offset.begin)
         begins |= {split: [*begin] for split, begin in offset.earlier_begins.items()}
@@ -110,7 +110,7 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
         """
         return [self._enumerator.version, _serialize(self._enumerator, checkpoint, "enumerator")]
 
-    def from_json(self, document: Mapping[str, Any]) -> Offset[SplitT, CheckpointT] | None:
+    def from_json(self, document: Mapping[str, Any]) -> Offset[CheckpointT] | None:
         """Returns the offset in ``document``; ``None`` for :data:`INITIAL`. The order of keys does not matter.
 
         Raises:
@@ -127,7 +127,7 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
         stored = document["splits"]
         if not isinstance(stored, Mapping):
             raise _corrupt("splits", stored, "an object")
-        splits: dict[str, SplitState[SplitT]] = {}
+        splits: dict[str, SplitState] = {}
         begin: dict[str, int] = {}
         earlier_begins: dict[str, tuple[int, int]] = {}
         for split_id, entry in stored.items():
@@ -147,10 +147,12 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
             earlier_begins=earlier_begins,
         )
 
-    def _split_to_json(self, split_id: str, state: SplitState[SplitT], begin: JsonValue) -> list[JsonValue]:
+    def _split_to_json(self, split_id: str, state: SplitState, begin: JsonValue) -> list[JsonValue]:
         split = state.split
         if split.split_id != split_id:
             raise ValueError(f"the split that is stored with id {split_id!r} has id {split.split_id!r}")
+        if state.position < 0:
+            raise ValueError(f"the position of split {split_id!r} must not be negative: {state.position}")
         entry: list[JsonValue] = [state.position, state.read_max, state.quiet_since, begin]
         data = _serialize(self._splits, split, "state", split_id)
         if data != split_id:
@@ -159,7 +161,7 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
             entry.pop()
         return entry
 
-    def _split_from_json(self, version: int, split_id: Any, entry: Any) -> tuple[SplitState[SplitT], Any]:
+    def _split_from_json(self, version: int, split_id: Any, entry: Any) -> tuple[SplitState, Any]:
         if not isinstance(split_id, str):
             raise _corrupt("splits", split_id, "a string as the id of a split")
         if not isinstance(entry, list) or not 1 <= len(entry) <= 5:

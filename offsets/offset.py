@@ -4,41 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic
+from typing import Any, Generic, NamedTuple
 
 from flip27_stream.api.enumerator import CheckpointT
-from flip27_stream.api.split import SplitT
 
 
-@dataclass(frozen=True, slots=True)
-class SplitState(Generic[SplitT]):
+class SplitState(NamedTuple):
     """How far one split has been read.
 
+    It is a tuple, which is made fastest: a plan makes one for each split.
+
     Attributes:
-        split: The split.
+        split: The split, of the type that the source has.
         position: The next position to read; >= 0.
         read_max: Greatest event time (ms) read; ``None`` if no record with an event time was read.
         quiet_since: The time (ms) at which the log end of the split was first found at ``position``. If it stays there
             for the idle timeout, the split is idle (rule 9). ``None`` if the log end was elsewhere.
-
-    Raises:
-        ValueError: The position is negative.
     """
 
-    split: SplitT
+    split: Any
     position: int
     read_max: int | None = None
     quiet_since: int | None = None
 
-    def __post_init__(self) -> None:
-        if self.position < 0:
-            raise ValueError(
-                f"the position of split {self.split.split_id!r} must not be negative: {self.position}"
-            )
-
 
 @dataclass(frozen=True, slots=True)
-class Offset(Generic[SplitT, CheckpointT]):
+class Offset(Generic[CheckpointT]):
     """The state of a source between two micro-batches, from which a restarted query goes on.
 
     Attributes:
@@ -64,7 +55,7 @@ class Offset(Generic[SplitT, CheckpointT]):
     lineage: str
     batch: int
     enumerator: CheckpointT
-    splits: Mapping[str, SplitState[SplitT]]
+    splits: Mapping[str, SplitState]
     begin: Mapping[str, int]
     plausible_until: int | None
     earlier_begins: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -87,7 +78,5 @@ class Offset(Generic[SplitT, CheckpointT]):
         return {split: begin for split, begin in {**self.earlier_begins, **here}.items() if begin[1] > batch}
 
 
-AnyOffset = Offset[Any, Any]
-"""An offset whose splits and enumerator checkpoint are opaque, as they are to the Spark adapter."""
-AnyState = SplitState[Any]
-"""A split state whose split is opaque."""
+AnyOffset = Offset[Any]
+"""An offset whose enumerator checkpoint is opaque, as it is to the Spark adapter."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from flip27_stream.api.enumerator import CheckpointT
-from flip27_stream.api.planned_range import PlannedRange, RangeKey
-from flip27_stream.api.split import SplitT
+from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.errors import CorruptCheckpointError
-from offsets.offset import Offset
+from offsets.offset import Offset, SplitState
 
 
-def ranges(
-    start: Offset[SplitT, CheckpointT] | None, end: Offset[SplitT, CheckpointT] | None
-) -> list[PlannedRange]:
+def ranges(start: Offset[CheckpointT] | None, end: Offset[CheckpointT] | None) -> list[PlannedRange]:
     """Returns the ranges between two offsets: a pure function of the two, so that a replay reads the same ranges.
 
     A split is read from its entry in :attr:`Offset.begin`, if ``end`` or another offset after ``start`` has one;
@@ -31,38 +30,39 @@ def ranges(
         if start is not None:
             raise _corrupt(f"batch {start.batch} is followed by the initial offset")
         return []
-    found = sorted(range_keys(start, end).values())
-    return [PlannedRange(end.splits[key.split_id].split, key.start, key.end) for key in found]
+    firsts = first_positions(start, end)
+    return [
+        PlannedRange(end.splits[split_id].split, first, last)
+        for split_id, first in sorted(firsts.items())
+        if first < (last := end.splits[split_id].position)
+    ]
 
 
-def range_keys(
-    start: Offset[SplitT, CheckpointT] | None, end: Offset[SplitT, CheckpointT]
-) -> dict[str, RangeKey]:
-    """Returns the ranges that :func:`ranges` returns, without the splits: a dict by split id, not sorted."""
+def first_positions(start: Offset[CheckpointT] | None, end: Offset[CheckpointT]) -> dict[str, int]:
+    """Returns where the batch between two offsets begins to read each split of ``end``, by split id.
+
+    A split that the batch does not read begins at its position in ``end``. See :func:`ranges`.
+    """
+    begins = end.begins_since(start.batch if start is not None else -1)
+    before: Mapping[str, SplitState] = {}
     if start is not None:
         _check_order(start, end)
-        if start.batch == end.batch:
-            return {}
-    begins = end.begins_since(start.batch if start is not None else -1)
-    batch = {}
+        before = start.splits
+    firsts = {}
     for split_id, state in end.splits.items():
-        first = begins[split_id][0] if split_id in begins else _position(split_id, start, end)
+        if split_id in begins:
+            first = begins[split_id][0]
+        elif split_id in before:
+            first = before[split_id].position
+        else:
+            raise _corrupt(f"split {split_id!r} is new in batch {end.batch} but has no begin position")
         if state.position < first:
             raise _corrupt(f"split {split_id!r} would be read backwards, from {first} to {state.position}")
-        if first < state.position:
-            batch[split_id] = RangeKey(split_id, first, state.position)
-    return batch
+        firsts[split_id] = first
+    return firsts
 
 
-def _position(
-    split_id: str, start: Offset[SplitT, CheckpointT] | None, end: Offset[SplitT, CheckpointT]
-) -> int:
-    if start is None or split_id not in start.splits:
-        raise _corrupt(f"split {split_id!r} is new in batch {end.batch} but has no begin position")
-    return start.splits[split_id].position
-
-
-def _check_order(start: Offset[SplitT, CheckpointT], end: Offset[SplitT, CheckpointT]) -> None:
+def _check_order(start: Offset[CheckpointT], end: Offset[CheckpointT]) -> None:
     if start.lineage != end.lineage:
         raise _corrupt(
             f"the start offset is of checkpoint {start.lineage!r}, the end offset of checkpoint {end.lineage!r}"

@@ -51,7 +51,7 @@ class NothingSerializer(SimpleVersionedSerializer[None]):
         return None
 
 
-def offset(splits: int, batch: int, position: int) -> Offset[IdSplit, None]:
+def offset(splits: int, batch: int, position: int) -> Offset[None]:
     """Returns an offset with partitions of one topic with a long name, all seen at their ends.
 
     In batch 0 it has a begin.

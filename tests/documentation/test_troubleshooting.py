@@ -36,6 +36,7 @@ CONNECTORS = ROOT / "flip27_stream" / "connectors"
 WITHOUT_A_CONDITION = (
     "assertion failed",  # of Spark's MicroBatchExecution
     "Python worker failed to connect back.",  # of Spark's PythonWorkerFactory
+    "java.io.OptionalDataException",  # of Java, when Spark reads a task
     'Cannot invoke "String.getBytes(java.nio.charset.Charset)" because "str" is null',  # of Java, in Spark
     "Can't get attribute '…' on <module 'flip27_stream.…",  # of Python's pickle
     "ModuleNotFoundError: No module named 'flip27_stream'",

@@ -76,7 +76,7 @@ class NamesSerializer(SimpleVersionedSerializer[frozenset[str]]):
         return frozenset(str(name) for name in names)
 
 
-ShardOffset = Offset[ShardSplit, frozenset[str]]
+ShardOffset = Offset[frozenset[str]]
 
 
 ShardCodec: TypeAlias = OffsetCodec[ShardSplit, frozenset[str]]
@@ -373,7 +373,7 @@ def test_a_missing_field_is_named(codec: ShardCodec, field: str) -> None:
 
 def test_values_that_cannot_be_read_back_are_not_written(codec: ShardCodec) -> None:
     with pytest.raises(ValueError, match="the position of split 'a'"):
-        SplitState(ShardSplit("a"), -1)
+        codec.to_json(_offset(splits={"a": SplitState(ShardSplit("a"), -1)}, begin={}))
     with pytest.raises(ValueError, match="begin names splits"):
         _offset(begin={"nowhere-0": 1})
     with pytest.raises(ValueError, match="stored with id 'b' has id 'a'"):

@@ -28,7 +28,7 @@ class PlainSplit(SourceSplit):
 
 def _offset(
     batch: int, positions: Mapping[str, int], begin: Mapping[str, int] | None = None, lineage: str = "ab"
-) -> Offset[PlainSplit, None]:
+) -> Offset[None]:
     splits = {name: SplitState(PlainSplit(name), position) for name, position in positions.items()}
     return Offset("toy", lineage, batch, None, splits, begin or {}, None)
 
@@ -66,7 +66,7 @@ def test_every_position_is_read_once_over_a_lineage(steps: list[dict[str, int]])
     """PY-14, I1: successive batches read each position of a split once and in order, from its begin to its last
     position. This holds whichever splits move in each batch.
     """
-    start: Offset[PlainSplit, None] | None = None
+    start: Offset[None] | None = None
     positions: dict[str, int] = {}
     read: dict[str, int] = {}
     for batch, step in enumerate(steps):
@@ -105,7 +105,7 @@ def test_every_position_is_read_once_over_a_lineage(steps: list[dict[str, int]])
     ],
 )
 def test_contradictory_offsets_are_refused(
-    start: Offset[PlainSplit, None] | None, end: Offset[PlainSplit, None] | None, message: str
+    start: Offset[None] | None, end: Offset[None] | None, message: str
 ) -> None:
     with pytest.raises(CorruptCheckpointError, match=message):
         ranges(start, end)

@@ -192,7 +192,8 @@ class TaskOutput(SplitOutputs):
         empty one comes before a large one.
 
         Args:
-            more: Whether the reader has more records now. Only then may small record batches be held back.
+            more: Whether the reader says that it has more records now. Only then may small record batches be held back.
+                They also wait if it waits in its next ``poll_next`` nevertheless; the micro-batch waits for it anyway.
         """
         for batch in self._together(more=more):
             if not self._has_begun and batch.nbytes >= _LARGE_BYTES:

@@ -41,7 +41,7 @@ from flip27_stream.spark.source_spec import AnyEnumerator, SourceSpec
 from flip27_stream.wall_clock import now_ms
 from offsets import ranges
 from offsets.offset import AnyOffset
-from offsets.ranges import range_keys
+from offsets.ranges import first_positions
 from watermark_alignment.states import SplitStatus
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ class SourceCoordinator:
                 end = self._next_offset.make(plan_input, planned, self._enumerator, states, begin)
                 self._finished = end is None and self._run.is_all_read(plan_input, self._context)
                 if end is not None and self._recorder is not None and planned.plan is not None:
-                    self._recorder.plan_batch(end, range_keys(start, end), planned.plan.states)
+                    self._recorder.plan_batch(end, first_positions(start, end), planned.plan.states)
                 if end is not None or is_over or not self._run.is_available_now:
                     return end
                 stall = None

@@ -12,7 +12,7 @@ from flip27_stream.spark.planning.micro_batch.rate_limit import LeastRows
 from flip27_stream.spark.planning.stall_detector import Stall, find_stall
 from flip27_stream.spark.source_contract import pending_splits
 from flip27_stream.spark.source_spec import AnyEnumerator, SourceSpec
-from offsets.offset import AnyState
+from offsets.offset import SplitState
 
 
 class QueryRun:
@@ -73,7 +73,7 @@ class QueryRun:
         self,
         plan_input: PlanInput,
         planned: PlannedBatch,
-        states: Mapping[str, AnyState],
+        states: Mapping[str, SplitState],
         *,
         has_silent: bool,
     ) -> bool:
@@ -113,7 +113,7 @@ class QueryRun:
         self,
         enumerator: AnyEnumerator,
         context: CoordinatorContext,
-        splits: Mapping[str, AnyState],
+        splits: Mapping[str, SplitState],
         held_by: str | None,
     ) -> Stall:
         """Returns the state of an AvailableNow run that is not complete although its last plan moved no split.

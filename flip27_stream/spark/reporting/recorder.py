@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 import pyarrow as pa
 
 from flip27_stream.api import MetricGroup
-from flip27_stream.api.planned_range import PlannedRange, RangeKey
+from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.errors import ConnectorError, shortened
 from flip27_stream.spark.reporting.observations import Observations
 from flip27_stream.spark.reporting.reports import TaskReport
@@ -100,22 +100,25 @@ class BatchRecorder:
     def plan_batch(
         self,
         end: AnyOffset,
-        moving: Mapping[str, RangeKey],
+        firsts: Mapping[str, int],
         states: Mapping[str, SplitStatus | None],
     ) -> None:
         """Records that the batch that ends at ``end`` is about to run.
 
         Args:
             end: The offset that ends the batch.
-            moving: The ranges that the batch reads, by split id.
+            firsts: The position at which the batch begins to read each split that it reads, by split id.
             states: The states of its splits, by split id.
         """
         splits = {}
         for name, state in end.splits.items():
             if name in states:
-                read = moving.get(name) or RangeKey(name, state.position, state.position)
+                end_position = state.position
                 splits[name] = PlannedSplit(
-                    read.start, read.end, states[name], state.split.positions_count_rows
+                    firsts.get(name, end_position),
+                    end_position,
+                    states[name],
+                    state.split.positions_count_rows,
                 )
         self._running = BatchRecord(end.batch, splits)
         if not self._has_prepared:
@@ -128,8 +131,8 @@ class BatchRecorder:
         An empty batch does not replace the batch before it, whose rows are still to be written.
         """
         if self._running is None or (ranges and self._running.batch != end.batch):
-            moving = {r.split.split_id: r.key for r in ranges}
-            self.plan_batch(end, moving, dict.fromkeys(end.splits))
+            firsts = {r.split.split_id: r.start for r in ranges}
+            self.plan_batch(end, firsts, dict.fromkeys(end.splits))
 
     def add_report(self, report: TaskReport) -> None:
         """Adds the report of a task, if it belongs to the batch that runs now."""

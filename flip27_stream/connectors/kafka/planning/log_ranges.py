@@ -128,6 +128,7 @@ class LogRanges:
         something_to_read = any(wanted[tp] < end for tp, end in bounds.end.items())
         if something_to_read or beyond or changes.successors.keys() - self._gone or changes.renamed:
             self.verify(beyond)
+            topics, before = self.topics, changes
             try:
                 self.topics = self._client.topics({tp.topic for tp in wanted})
             except AuthenticationError:
@@ -138,7 +139,8 @@ class LogRanges:
                 )
                 self._unanswered.note(wanted, ())
                 return LogRangesResult()
-            before, changes = changes, self._identities.changes(wanted, state, self.topics)
+            if self.topics != topics:
+                changes = self._identities.changes(wanted, state, self.topics)
             if beyond or changes != before:
                 bounds = self._ask(wanted, changes, again=True)
         result, successors = LogRangesResult(), changes.successors

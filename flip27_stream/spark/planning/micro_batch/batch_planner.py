@@ -26,7 +26,7 @@ from flip27_stream.spark.planning.micro_batch.split_tracker import SplitTracker
 from flip27_stream.spark.planning.micro_batch.tracked_splits import TrackedSplits
 from flip27_stream.spark.reporting.reporting_splits import Reporting
 from flip27_stream.spark.source_spec import AnyEnumerator, SourceSpec
-from offsets.offset import AnyOffset, AnyState
+from offsets.offset import AnyOffset, SplitState
 from watermark_alignment.options import AlignmentOptions
 from watermark_alignment.pausing import plan_by_pausing
 from watermark_alignment.planner import (
@@ -61,7 +61,7 @@ class PlanInput:
     """
 
     start: AnyOffset | None
-    known: Mapping[str, AnyState]
+    known: Mapping[str, SplitState]
     log: Mapping[str, SplitRange]
     run: Mapping[str, SplitRange]
     final: bool

@@ -12,7 +12,7 @@ from flip27_stream.in_order import found_in
 from flip27_stream.spark.planning.micro_batch.split_warnings import SplitWarnings
 from flip27_stream.spark.reporting.disorder import Disorder
 from flip27_stream.spark.reporting.reports import TaskReport
-from offsets.offset import AnyState
+from offsets.offset import SplitState
 from watermark_alignment.planner import greater_known
 
 _SILENCE_MS = 60_000
@@ -38,7 +38,7 @@ class SplitTracker:
         self._disorder = Disorder()
         self._warnings = SplitWarnings()
 
-    def begin_batch(self, batch: int, start: Mapping[str, AnyState]) -> None:
+    def begin_batch(self, batch: int, start: Mapping[str, SplitState]) -> None:
         """Records that batch ``batch`` is about to run, from the split states ``start``."""
         self._disorder.begin_batch(batch, {name: self.read_max(name, state) for name, state in start.items()})
 
@@ -63,7 +63,7 @@ class SplitTracker:
                     split.implausible,
                 )
 
-    def read_max(self, split: str, state: AnyState | None) -> int | None:
+    def read_max(self, split: str, state: SplitState | None) -> int | None:
         """Returns the greatest event time (ms) read, from the offset and from reports; ``None`` if unknown."""
         return greater_known(None if state is None else state.read_max, self._read_max.get(split))
 
@@ -74,7 +74,7 @@ class SplitTracker:
     def rows(
         self,
         ids: list[str],
-        known: Mapping[str, AnyState],
+        known: Mapping[str, SplitState],
         log: Mapping[str, SplitRange],
         run: Mapping[str, SplitRange],
         times: Mapping[str, EventTimes],
@@ -122,7 +122,7 @@ class SplitTracker:
                 rows.append((r.position, r.end, read_max, found.next, found.reach, quiet_since, is_final))
         return rows
 
-    def _quiet_since(self, split: str, state: AnyState | None, log: SplitRange, seen_at: int) -> int | None:
+    def _quiet_since(self, split: str, state: SplitState | None, log: SplitRange, seen_at: int) -> int | None:
         """Returns the time (ms) at which the log end was first found at the position; ``None`` if it is elsewhere."""
         if log.position != log.end or not log.drained:
             self._quiet.pop(split, None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import replace
 
 from flip27_stream.in_order import found_in, values_of
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
@@ -12,7 +11,7 @@ from flip27_stream.spark.planning.micro_batch.split_tracker import SplitTracker
 from flip27_stream.spark.planning.offset.offset_log import OffsetLog
 from flip27_stream.spark.source_spec import AnyEnumerator, SourceSpec
 from offsets import Offset, SplitState
-from offsets.offset import AnyOffset, AnyState
+from offsets.offset import AnyOffset
 
 
 class NextOffset:
@@ -48,7 +47,7 @@ class NextOffset:
 
     def states(
         self, plan_input: PlanInput, planned: PlannedBatch
-    ) -> tuple[dict[str, AnyState], dict[str, int]]:
+    ) -> tuple[dict[str, SplitState], dict[str, int]]:
         """Returns the states of the splits after the batch, and the positions at which splits begin, both by split id.
 
         The positions are those at which the batch begins to read splits that ``plan_input.start`` does not have or has
@@ -89,7 +88,7 @@ class NextOffset:
         plan_input: PlanInput,
         planned: PlannedBatch,
         enumerator: AnyEnumerator,
-        states: dict[str, AnyState],
+        states: dict[str, SplitState],
         begin: dict[str, int],
     ) -> AnyOffset | None:
         """Returns the offset that ends the batch; ``None`` if it would equal ``plan_input.start``.
@@ -124,8 +123,8 @@ class NextOffset:
         )
 
 
-def _with_read_max(state: AnyState, read_max: int | None) -> AnyState:
+def _with_read_max(state: SplitState, read_max: int | None) -> SplitState:
     """Returns ``state`` with the greatest event time (ms) in reports. This change alone does not make a new offset."""
     if read_max is None or (state.read_max is not None and read_max <= state.read_max):
         return state
-    return replace(state, read_max=read_max)
+    return state._replace(read_max=read_max)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flip27_stream.connectors.kafka import KafkaSource
-from flip27_stream.errors import CheckpointError, ForeignCheckpointError
+from flip27_stream.errors import CheckpointError, ContractError, ForeignCheckpointError
 from flip27_stream.spark.planning.offset.offset_log import OffsetLog
 from offsets import INITIAL, MARKER
 from tests.spark.support.driven_query import DrivenQuery
@@ -47,3 +47,15 @@ def test_a_first_batch_of_unknown_begin_is_refused_in_words(
     log = OffsetLog(replace(spec, source=source, driver=replace(spec.driver, first_batches=address)))
     with pytest.raises(ForeignCheckpointError, match=r"t-0.*sources/.*'startingOffsets'"):
         log.batch(dict(INITIAL), {"t": {"0": 5}})
+
+
+def test_a_negative_position_of_a_source_is_refused(log: OffsetLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    adopt = KafkaSource.adopt_offset
+
+    def wrong(source: KafkaSource, document: Any) -> Any:
+        adopted = adopt(source, document)
+        return adopted and replace(adopted, splits=[(split, -1) for split, _ in adopted.splits])
+
+    monkeypatch.setattr(KafkaSource, "adopt_offset", wrong)
+    with pytest.raises(ContractError, match=rf"returned position -1 of split '{MARKER}-0'"):
+        log.read({MARKER: {"0": 3}})
