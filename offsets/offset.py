@@ -79,4 +79,4 @@ class Offset(Generic[CheckpointT]):
 
 
 AnyOffset = Offset[Any]
-"""An offset whose enumerator checkpoint is opaque, as it is to the Spark adapter."""
+"""An offset of any source. The Spark adapter does not know the type of its enumerator's state."""

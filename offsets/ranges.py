@@ -39,9 +39,15 @@ def ranges(start: Offset[CheckpointT] | None, end: Offset[CheckpointT] | None) -
 
 
 def first_positions(start: Offset[CheckpointT] | None, end: Offset[CheckpointT]) -> dict[str, int]:
-    """Returns where the batch between two offsets begins to read each split of ``end``, by split id.
+    """Returns the position at which a batch begins to read each split, by split id, as :func:`ranges` defines it.
 
-    A split that the batch does not read begins at its position in ``end``. See :func:`ranges`.
+    Args:
+        start: The offset where the batch starts; ``None`` for the initial offset.
+        end: The offset where the batch ends. For a split that the batch does not read, its position in ``end`` is
+            returned.
+
+    Raises:
+        CorruptCheckpointError: The two offsets contradict each other.
     """
     begins = end.begins_since(start.batch if start is not None else -1)
     before: Mapping[str, SplitState] = {}

@@ -63,7 +63,7 @@ class Schedule:
 
     @property
     def all_done(self) -> bool:
-        """Returns whether no act is left to do."""
+        """Whether :meth:`go_on` has done all acts that were added, or found that they cannot be done now."""
         return not self._acts
 
     @property

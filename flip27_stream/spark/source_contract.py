@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flip27_stream.api import (
+    AdoptedOffset,
     Boundedness,
     ReadLimits,
     SimpleVersionedSerializer,
@@ -135,6 +136,20 @@ def check_ranges(answer: Any, assigned: Mapping[str, SourceSplit], enumerator: o
                 f"{who} returned for split {name!r} a range from position {r.position} up to {r.end}. A position must "
                 "not be negative, and not greater than the end. If records are lost, return an empty range at a "
                 "position that still exists, or raise DataLossError."
+            )
+
+
+def check_adopted(source: object, adopted: AdoptedOffset[Any, Any]) -> None:
+    """Checks the positions in a result of ``adopt_offset``.
+
+    Raises:
+        ContractError: A position is not a number, or is negative.
+    """
+    for split, position in adopted.splits:
+        if type(position) is not int or position < 0:
+            raise ContractError(
+                f"{type(source).__name__}.adopt_offset() returned position {shortened(repr(position))} of split "
+                f"{split.split_id!r}; a position must be an int, and not negative."
             )
 
 

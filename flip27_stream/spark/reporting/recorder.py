@@ -100,25 +100,23 @@ class BatchRecorder:
     def plan_batch(
         self,
         end: AnyOffset,
-        firsts: Mapping[str, int],
+        first_positions: Mapping[str, int],
         states: Mapping[str, SplitStatus | None],
     ) -> None:
         """Records that the batch that ends at ``end`` is about to run.
 
         Args:
             end: The offset that ends the batch.
-            firsts: The position at which the batch begins to read each split that it reads, by split id.
+            first_positions: The position at which the batch begins to read each split, by split id. A split that is
+                missing is not read.
             states: The states of its splits, by split id.
         """
         splits = {}
         for name, state in end.splits.items():
             if name in states:
-                end_position = state.position
+                last = state.position
                 splits[name] = PlannedSplit(
-                    firsts.get(name, end_position),
-                    end_position,
-                    states[name],
-                    state.split.positions_count_rows,
+                    first_positions.get(name, last), last, states[name], state.split.positions_count_rows
                 )
         self._running = BatchRecord(end.batch, splits)
         if not self._has_prepared:
@@ -131,8 +129,8 @@ class BatchRecorder:
         An empty batch does not replace the batch before it, whose rows are still to be written.
         """
         if self._running is None or (ranges and self._running.batch != end.batch):
-            firsts = {r.split.split_id: r.start for r in ranges}
-            self.plan_batch(end, firsts, dict.fromkeys(end.splits))
+            first_positions = {r.split.split_id: r.start for r in ranges}
+            self.plan_batch(end, first_positions, dict.fromkeys(end.splits))
 
     def add_report(self, report: TaskReport) -> None:
         """Adds the report of a task, if it belongs to the batch that runs now."""

@@ -42,9 +42,10 @@ def write_file(folder: Path, number: int, begin: int) -> None:
 
 
 def run(project: Path, environment: Mapping[str, str] | None = None) -> str:
-    """Runs the pipeline, and returns the output. The exit code is always 1: see the page.
+    """Runs the pipeline in the folder ``project``, and returns what Spark's command line has printed.
 
-    A run that Spark's shared map of variables broke (fact 34) is repeated once, as the page says.
+    Its exit code is 1 even after a complete run, so it is not used (``docs/pipelines.md``). If Spark has damaged the
+    map that the queries of a format share (fact 34), the pipeline is run a second time, as that page tells users to do.
     """
     # Spark's default catalog forgets the tables when a run ends.
     (project / "spark-defaults.conf").write_text("spark.sql.catalogImplementation hive\n")

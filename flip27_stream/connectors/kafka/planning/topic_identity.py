@@ -62,8 +62,9 @@ class TopicIdentities:
             for name, topic in topics.items()
             if (known := state.topics.get(name)) is not None and self._is_unchanged(known, topic)
         }
-        others = [tp for tp in partitions if tp[1] not in unchanged.get(tp[0], ())]  # Usually there are none.
-        for tp in others:
+        for tp in partitions:
+            if tp.partition in unchanged.get(tp.topic, ()):  # The usual case.
+                continue
             topic, known = topics.get(tp.topic), state.topics[tp.topic]
             if (successor := self._successor(tp, known, topic)) is not None:
                 successors[tp] = successor

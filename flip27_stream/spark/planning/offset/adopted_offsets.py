@@ -9,7 +9,8 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from flip27_stream.errors import ContractError, ForeignCheckpointError
+from flip27_stream.errors import ForeignCheckpointError
+from flip27_stream.spark.source_contract import check_adopted
 from flip27_stream.spark.source_spec import SourceSpec
 from offsets import INITIAL, Offset, SplitState
 from offsets.codec import MARKER
@@ -113,12 +114,7 @@ class AdoptedOffsets:
     ) -> AnyOffset:
         adopted = self._spec.source.adopt_offset(document)
         assert adopted is not None
-        for split, position in adopted.splits:
-            if position < 0:
-                raise ContractError(
-                    f"{type(self._spec.source).__name__}.adopt_offset() returned position {position} of split "
-                    f"{split.split_id!r}; a position must not be negative."
-                )
+        check_adopted(self._spec.source, adopted)
         return Offset(
             source=self._spec.fingerprint,
             lineage=lineage,
