@@ -6,7 +6,7 @@ import functools
 import gc
 import socket
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -47,6 +47,7 @@ class SplitTask:
         events: The events of the enumerator for the reader.
         report_to: The address to which the task sends its report; ``None`` in a batch read.
         number: The number of the task in its micro-batch, which can have more tasks than there are slots.
+        location: The host that the coordinator knows as the location of the slot.
     """
 
     subtask: int
@@ -56,10 +57,14 @@ class SplitTask:
     events: Sequence[SourceEvent] = ()
     report_to: ReportAddress | None = None
     number: int = 0
+    location: str = field(default="", compare=False)
 
 
 def read_task(spec: SourceSpec, task: SplitTask) -> Iterator[pa.RecordBatch]:
     """Reads the ranges of ``task`` and sends one report: after all ranges were read to their ends, or on an error.
+
+    Without alignment the coordinator does not use what was read. Then a task that has read all its ranges reports only
+    events, split requests, and a host that is not the known location of its slot.
 
     Yields:
         Record batches of the source's schema.
@@ -86,13 +91,14 @@ def read_task(spec: SourceSpec, task: SplitTask) -> Iterator[pa.RecordBatch]:
     except Exception:
         _report(task, failed=[r.split.split_id for r in task.ranges])
         raise
-    _report(
-        task,
-        splits=output.reports(),
-        events=tuple(context.events),
-        split_requests=context.split_requests,
-        metrics=context.metric_group().snapshot(),
-    )
+    if spec.alignment is not None or context.has_messages or socket.gethostname() != task.location:
+        _report(
+            task,
+            splits=output.reports(),
+            events=tuple(context.events),
+            split_requests=context.split_requests,
+            metrics=context.metric_group().snapshot(),
+        )
     _freeze_loaded_modules()
 
 
@@ -126,6 +132,11 @@ class TaskContext(SourceReaderContext):
         self.events: list[SourceEvent] = []
         self.split_requests = 0
         self._bytes = 0
+
+    @property
+    def has_messages(self) -> bool:
+        """Whether the reader has sent events or requested splits."""
+        return bool(self.events or self.split_requests)
 
     def metric_group(self) -> MetricGroup:
         return self._metrics

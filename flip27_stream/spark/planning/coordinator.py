@@ -233,18 +233,20 @@ class SourceCoordinator:
         packed = tasks_of(to_read, self._spec.driver.parallelism or len(to_read), self._spec.limits)
         events = self._readers.events(end.batch, len(packed))
         self._readers.plan_batch(end.batch, {r.key for task in packed for r in task})
-        slots = self._context.current_parallelism()
+        slots = list(self._context.registered_readers().values())
+        readers = [slots[i % len(slots)] for i in range(len(packed))]
         return [
             SplitTask(
-                subtask=i % slots,
+                subtask=reader.subtask_id,
                 batch=end.batch,
                 ranges=tuple(task),
                 plausible_until=end.plausible_until,
                 events=tuple(events.get(i, ())),
                 report_to=address,
                 number=i,
+                location=reader.location,
             )
-            for i, task in enumerate(packed)
+            for i, (task, reader) in enumerate(zip(packed, readers, strict=True))
         ]
 
     # ---- one plan -------------------------------------------------------------------------------------------------

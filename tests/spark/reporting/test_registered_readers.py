@@ -17,8 +17,13 @@ from flip27_stream.api import (
     ReadLimits,
     SplitsAssignment,
 )
+from flip27_stream.spark.execution import task as task_module
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
-from tests.spark.support.sources.memory_source import MemorySplit
+from flip27_stream.spark.reporting.report_channel import ReportAddress
+from flip27_stream.spark.reporting.report_sender import send_report
+from flip27_stream.spark.reporting.reports import TaskReport
+from tests.spark.support.driven_query import DrivenQuery
+from tests.spark.support.sources.memory_source import MemorySplit, MemoryWorld
 from tests.spark.support.talking_query import LOGS, Diary, enumerator_of, said, talking
 
 # ---- registration ---------------------------------------------------------------------------------------------------
@@ -58,6 +63,27 @@ def test_a_reader_is_where_its_last_task_ran() -> None:
     query.step()
     query.step()
     assert query.coordinator._context.registered_readers()[0] == ReaderInfo(0, socket.gethostname())
+
+
+def test_a_task_that_has_nothing_new_to_say_sends_no_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without alignment only the place of a task is news, and events and requests, which other tests have."""
+    sent: list[TaskReport] = []
+
+    def send(address: ReportAddress, report: TaskReport) -> bool:
+        sent.append(report)
+        return send_report(address, report)
+
+    monkeypatch.setattr(task_module, "send_report", send)
+    query = DrivenQuery(MemoryWorld({"a": [1]}), None, parallelism=1)
+    context = query.coordinator._context
+    for batch in range(4):
+        query.world.logs["a"].append(batch)
+        if batch == 2:
+            context.set_location(0, "elsewhere")
+        query.step()
+    assert [report.batch for report in sent] == [0, 2]
+    assert query.step() is None
+    assert context.registered_readers()[0].location == socket.gethostname()
 
 
 def test_tasks_beyond_the_slots_run_as_those_again() -> None:

@@ -25,6 +25,7 @@ from flip27_stream.connectors.kafka.fetching.fetch_responses import (
     FetchResponse,
     read_fetch_response,
 )
+from flip27_stream.connectors.kafka.fetching.fetched_ahead import FetchedAhead
 from flip27_stream.connectors.kafka.kafka_python.messages import FetchRequest
 from flip27_stream.connectors.kafka.split import TopicPartition
 
@@ -116,11 +117,13 @@ class Fetcher:
     Attributes:
         client: Finds the leaders.
         failure: The reason why the last connection failed, for messages; ``None`` after the next answer.
+        ahead: The records that were fetched beyond the ranges of earlier tasks.
     """
 
     def __init__(self, client: KafkaClient) -> None:
         self.client = client
         self.failure: OSError | None = None
+        self.ahead = FetchedAhead()
         self._open: dict[int, FetchConnection] = {}
         self._kept: set[int] = set()
         self._in_flight: dict[int, _InFlight] = {}

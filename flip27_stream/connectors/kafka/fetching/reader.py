@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -22,11 +22,12 @@ from flip27_stream.connectors.kafka.client.protocol import (
     refusal,
     retriable,
 )
-from flip27_stream.connectors.kafka.fetching.fetch_size import FetchSize
+from flip27_stream.connectors.kafka.fetching.fetched_ahead import Log
 from flip27_stream.connectors.kafka.fetching.fetcher import Answer
 from flip27_stream.connectors.kafka.fetching.fetcher_pool import FETCHERS
+from flip27_stream.connectors.kafka.fetching.split_progress import SplitProgress, UndecodedRecords
 from flip27_stream.connectors.kafka.options.source_options import TRUSTED_CLUSTER, KafkaOptions
-from flip27_stream.connectors.kafka.records.batch_headers import complete_batches
+from flip27_stream.connectors.kafka.records.batch_headers import CompleteBatches, complete_batches
 from flip27_stream.connectors.kafka.records.record_batches import DecodedRecords, decode
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
 from flip27_stream.connectors.kafka.values.rows import RowLayout, RowMaker, record_timestamps
@@ -44,53 +45,6 @@ _NO_SUCH_TOPIC = (
 )
 _DECODED_AT_ONCE = 20 << 20
 """The argument ``enough`` of :func:`decode`. A call takes about 1 ms, however few records it decodes."""
-
-
-@dataclass
-class _Progress:
-    """The progress of one split.
-
-    Attributes:
-        split_id: The id of the split.
-        position: The offset after the last record that was emitted or that is in a response to be decoded.
-        stop: The end of the range, exclusively.
-        rows: Makes record batches of the records.
-        fetch_size: Estimates the size of the next fetch.
-        topic_id: The id of the topic; empty if it is not known.
-        waited: The time that the split has waited, in seconds, since its leader last sent records of any split of the
-            same request. A response has room for some splits, and the others wait for the next response.
-        asked: The id of the broker of the last fetch.
-        unknown: The part of ``waited`` in which brokers did not know the topic id; ``None`` if they know it.
-    """
-
-    split_id: str
-    position: int
-    stop: int
-    rows: RowMaker
-    fetch_size: FetchSize = field(default_factory=FetchSize)
-    topic_id: str = ""
-    waited: float = 0.0
-    asked: int | None = None
-    unknown: float | None = None
-
-
-@dataclass
-class _Undecoded:
-    """The fetched records of one split.
-
-    Attributes:
-        tp: The partition.
-        progress: The progress of the split.
-        start: The first offset that was not emitted yet.
-        fetched: The answer of the broker.
-        more: Decodes the next part of a large batch; ``None`` outside of one.
-    """
-
-    tp: TopicPartition
-    progress: _Progress
-    start: int
-    fetched: FetchedPartition
-    more: Callable[[], DecodedRecords] | None = None
 
 
 class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
@@ -114,9 +68,9 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         self._time_limit_ms = options.poll_timeout_ms or options.connection.api_timeout_ms
         self._fetcher = FETCHERS.borrow(options.connection)
         self._client = self._fetcher.client
-        self._reading: dict[TopicPartition, _Progress] = {}
+        self._reading: dict[TopicPartition, SplitProgress] = {}
         self._ended: list[str] = []
-        self._undecoded: deque[_Undecoded] = deque()
+        self._undecoded: deque[UndecodedRecords] = deque()
         self._replicas: dict[TopicPartition, int] = {}
         self._pausing = False
         self._rows = context.metric_group().counter("records_in")
@@ -134,7 +88,10 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
                 tp = split.topic_partition
                 start, stop = split.starting_offset, split.stopping_offset
                 rows = RowMaker(tp, self._layout)
-                self._reading[tp] = _Progress(split.split_id, start, stop, rows, topic_id=split.topic_id)
+                progress = SplitProgress(split.split_id, start, stop, rows, topic_id=split.topic_id)
+                self._reading[tp] = progress
+                if (kept := self._fetcher.ahead.take(self._log(tp, progress), start)) is not None:
+                    self._advance(tp, progress, kept)
 
     def notify_no_more_splits(self) -> None:
         """Does nothing: the reader gets all its splits at the start."""
@@ -225,7 +182,6 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         progress = self._reading.get(tp)
         if progress is None:
             return True  # The reader has given up the partition in the meantime.
-        start = progress.position
         if fetched.error:
             self._act_on(tp, progress, fetched.error)
             return False
@@ -233,9 +189,14 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             is_first = tp not in self._replicas
             self._replicas[tp] = fetched.preferred_replica
             return is_first  # Replicas that redirect to each other are not asked without a pause.
-        if self._advance(tp, progress, fetched):
-            self._undecoded.append(_Undecoded(tp, progress, start, fetched))
+        self._bytes.inc(len(fetched.records))
+        received = self._advance(tp, progress, fetched)
+        if received.end > progress.stop:
+            self._fetcher.ahead.keep(self._log(tp, progress), progress.stop, fetched)
         return True
+
+    def _log(self, tp: TopicPartition, progress: SplitProgress) -> Log:
+        return Log(tp, progress.topic_id, self._options.read_committed)
 
     def _count_waiting(self, since: float, most_s: float) -> None:
         """Adds the time since ``since`` (monotonic seconds) to the wait of each split, without throttle times.
@@ -267,17 +228,19 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             if tp in self._reading:
                 self._reading[tp].waited = 0.0
 
-    def _advance(self, tp: TopicPartition, progress: _Progress, fetched: FetchedPartition) -> bool:
-        """Moves the position of a split after the complete batches of an answer. Returns whether there are any."""
-        self._bytes.inc(len(fetched.records))
+    def _advance(
+        self, tp: TopicPartition, progress: SplitProgress, fetched: FetchedPartition
+    ) -> CompleteBatches:
+        """Moves the position of a split after the complete batches of an answer, which are decoded later."""
+        start = progress.position
         received = complete_batches(fetched.records, str(tp))
-        if received.end <= progress.position:
-            return False
-        progress.fetch_size.add(received, received.end - progress.position)
-        self._move(tp, progress, received.end)
-        return True
+        if received.end > start:
+            progress.fetch_size.add(received, received.end - start)
+            self._move(tp, progress, received.end)
+            self._undecoded.append(UndecodedRecords(tp, progress, start, fetched))
+        return received
 
-    def _move(self, tp: TopicPartition, progress: _Progress, position: int) -> None:
+    def _move(self, tp: TopicPartition, progress: SplitProgress, position: int) -> None:
         """Sets the position of a split, and moves the split to the end of the fetch order.
 
         A leader fills its response in the order of the request, and sends a batch that is larger than the limit only
@@ -308,7 +271,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             if progress.position >= progress.stop:
                 self._ended.append(progress.split_id)
 
-    def _decode(self, some: _Undecoded) -> DecodedRecords:
+    def _decode(self, some: UndecodedRecords) -> DecodedRecords:
         return decode(
             some.fetched.records,
             some.start,
@@ -321,7 +284,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             enough=_DECODED_AT_ONCE,
         )
 
-    def _act_on(self, tp: TopicPartition, progress: _Progress, error: int) -> None:
+    def _act_on(self, tp: TopicPartition, progress: SplitProgress, error: int) -> None:
         if error == OFFSET_OUT_OF_RANGE:
             self._act_on_range(tp, progress)
         elif error == CORRUPT_MESSAGE:
@@ -333,7 +296,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         elif not retriable(error):
             raise refusal(f"a fetch of {tp} at offset {progress.position}", error)
 
-    def _act_on_range(self, tp: TopicPartition, progress: _Progress, *, at_end: bool = False) -> None:
+    def _act_on_range(self, tp: TopicPartition, progress: SplitProgress, *, at_end: bool = False) -> None:
         """Reports a loss if the log does not contain the position; with ``at_end``, also if it ends there.
 
         The bounds of the log are looked up again, because a new leader may not know its end yet.
@@ -345,7 +308,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         if not start <= at <= end or (at_end and at == end):
             self._lose(tp, progress, f"{start} to {end}", start if start > at else progress.stop)
 
-    def _act_on_topic(self, tp: TopicPartition, progress: _Progress) -> None:
+    def _act_on_topic(self, tp: TopicPartition, progress: SplitProgress) -> None:
         """Handles a topic id that the broker does not know.
 
         A broker that has just started gets some seconds to learn it.
@@ -355,7 +318,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         elif progress.unknown >= _GONE_AFTER_S and self._was_deleted(tp, progress):
             self._lose(tp, progress, _NO_SUCH_TOPIC, progress.stop)
 
-    def _give_up(self, tp: TopicPartition, progress: _Progress) -> None:
+    def _give_up(self, tp: TopicPartition, progress: SplitProgress) -> None:
         asked = progress.asked  # The broker that sent nothing; the leader may be another broker now.
         who = f"The leader of {tp}" + (f", {self._client.address(asked)}," if asked is not None else "")
         if self._was_deleted(tp, progress):
@@ -374,7 +337,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             f"ends at {progress.stop}. Check that the broker runs without errors, or raise option '{option}'."
         )
 
-    def _was_deleted(self, tp: TopicPartition, progress: _Progress) -> bool:
+    def _was_deleted(self, tp: TopicPartition, progress: SplitProgress) -> bool:
         """Returns whether the topic was deleted or recreated. ``False`` if no broker answers in time."""
         within_ms = min(self._time_limit_ms, self._options.connection.api_timeout_ms)
         try:
@@ -385,7 +348,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             return True
         return bool(progress.topic_id and topic.topic_id) and topic.topic_id != progress.topic_id
 
-    def _lose(self, tp: TopicPartition, progress: _Progress, available: str, instead: int) -> None:
+    def _lose(self, tp: TopicPartition, progress: SplitProgress, available: str, instead: int) -> None:
         what = (
             f"Records of {tp} were lost while they were read: wanted offsets {progress.position} to {progress.stop}, "
             f"available {available}. Retention removed them, the topic was deleted, or the log lost its end."

@@ -14,6 +14,7 @@ from flip27_stream.connectors.kafka.client.protocol import TopicMetadata
 from flip27_stream.connectors.kafka.client.unanswered import UnansweredPartitions
 from flip27_stream.connectors.kafka.options.source_options import KafkaOptions
 from flip27_stream.connectors.kafka.planning.enumerator_state import KafkaEnumeratorState
+from flip27_stream.connectors.kafka.planning.recent_ends import RecentEnds
 from flip27_stream.connectors.kafka.planning.topic_identity import IdentityChanges, TopicIdentities
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
 from flip27_stream.errors import AuthenticationError, DataLossError, UnreachableError
@@ -68,6 +69,8 @@ class _Bounds:
 class LogRanges:
     """Finds the ranges of logs, with one round of requests to the leaders per micro-batch in a steady query.
 
+    A query that reads a backlog in small micro-batches needs fewer rounds, see :class:`RecentEnds`.
+
     The beginning of a log is only asked for when a split is planned for the first time, or after a fetch at an offset
     that does not exist any more. If there are records to read, a broker is then asked for the ids of the topics. If the
     ids are the same as before, the leaders answered about these topics and not about successors of the same name.
@@ -85,6 +88,7 @@ class LogRanges:
         self._verified: set[TopicPartition] = set()
         self._missing_since: dict[TopicPartition, float] = {}
         self._gone: set[TopicPartition] = set()
+        self._recent_ends = RecentEnds()
         self._unanswered = self.unanswered(client, options)
 
     @staticmethod
@@ -107,13 +111,17 @@ class LogRanges:
         self._verified.difference_update(partitions)
 
     def look(
-        self, positions: Mapping[KafkaPartitionSplit, int | None], state: KafkaEnumeratorState
+        self,
+        positions: Mapping[KafkaPartitionSplit, int | None],
+        state: KafkaEnumeratorState,
+        enough: int | None = None,
     ) -> LogRangesResult:
         """Returns the ranges of splits.
 
         Args:
             positions: The next position of each split; ``None`` for a split that was not planned yet.
             state: The partitions and topic ids of the checkpoint.
+            enough: The number of records with which :class:`RecentEnds` are used; ``None`` to ask the leaders.
 
         Raises:
             DataLossError: Records at a position do not exist any more, and ``failOnDataLoss`` is set; or see
@@ -123,7 +131,7 @@ class LogRanges:
         """
         wanted = {s.topic_partition: s.starting_offset if p is None else p for s, p in positions.items()}
         changes = self._identities.changes(wanted, state, self.topics)
-        bounds = self._ask(wanted, changes)
+        bounds = self._recent_bounds(wanted, changes, enough) or self._ask(wanted, changes)
         beyond = {tp for tp, end in bounds.end.items() if wanted[tp] > end and wanted[tp] > bounds.reach(tp)}
         something_to_read = any(wanted[tp] < end for tp, end in bounds.end.items())
         if something_to_read or beyond or changes.successors.keys() - self._gone or changes.renamed:
@@ -177,6 +185,15 @@ class LogRanges:
         for name, topic in result.identified.items():
             self._identities.replaced(name, state.topics[name], topic)
 
+    def _recent_bounds(
+        self, wanted: Mapping[TopicPartition, int], changes: IdentityChanges, enough: int | None
+    ) -> _Bounds | None:
+        """Returns the ends of the last look if they are recent and the topics are those of the checkpoint."""
+        if changes.successors or changes.renamed or not wanted.keys() <= self._verified:
+            return None
+        ends = self._recent_ends.enough(wanted, enough)
+        return None if ends is None else _Bounds(ends, {}, {})
+
     def _ask(
         self, wanted: Mapping[TopicPartition, int], changes: IdentityChanges, *, again: bool = False
     ) -> _Bounds:
@@ -192,6 +209,7 @@ class LogRanges:
         new, verified = changes.successors.keys() | changes.renamed, self._verified
         verified = verified - new if new else verified
         unsure = [tp for tp in there if wanted[tp] == EARLIEST or tp not in verified]
+        began = time.monotonic()
         end, start = self._client.list_offsets(
             dict.fromkeys(there, LATEST),
             dict.fromkeys(unsure, EARLIEST),
@@ -205,7 +223,9 @@ class LogRanges:
             if tp not in high_watermarks:
                 del ends[tp]  # The leader answered the first request and not the second one.
         starts = {tp: at.offset for tp, at in start.items()}
-        return _Bounds(ends, starts, high_watermarks, [tp for tp, at in end.items() if at.late])
+        late = [tp for tp, at in end.items() if at.late]
+        self._recent_ends.keep({} if late else ends, began)
+        return _Bounds(ends, starts, high_watermarks, late)
 
     def _high_watermarks(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         if not partitions:

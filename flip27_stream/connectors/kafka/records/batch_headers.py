@@ -172,6 +172,24 @@ def complete_batches(data: bytes | memoryview, source: str) -> CompleteBatches:
     return CompleteBatches.of(end, at, sizes)
 
 
+def batch_at(data: bytes | memoryview, offset: int) -> int | None:
+    """Returns the first byte of the batch that ends at or after ``offset``.
+
+    Returns ``None`` if the data has no such batch that is complete and of magic 2, or a batch of another magic or an
+    impossible size before it.
+    """
+    at, total = 0, len(data)
+    while total - at >= HEADER_SIZE:
+        base_offset, length, magic, _, last_delta = _V2_OFFSETS.unpack_from(data, at)
+        size = LOG_OVERHEAD + length
+        if magic != 2 or not HEADER_SIZE <= size <= total - at:
+            break
+        if base_offset + last_delta >= offset:
+            return at
+        at += size
+    return None
+
+
 def _v2(data: bytes | memoryview, at: int, total: int) -> BatchHeader:
     # fmt: off
     (base_offset, length, _epoch, magic, crc, attributes, last_delta, base_timestamp, max_timestamp, producer_id,

@@ -18,6 +18,7 @@ from flip27_stream.connectors.kafka.client.protocol import (
     TopicMetadata,
 )
 from flip27_stream.connectors.kafka.fetching import reader as reader_module
+from flip27_stream.connectors.kafka.fetching.fetched_ahead import FetchedAhead
 from flip27_stream.connectors.kafka.fetching.fetcher import Answer
 from flip27_stream.connectors.kafka.fetching.reader import KafkaSourceReader
 from flip27_stream.connectors.kafka.options.source_options import parse_kafka_options
@@ -45,7 +46,7 @@ class SimulatedLeader:
         self.failure: OSError | None = None
         self.throttled = 0.0
         self.log_end = 10
-        self.client = self
+        self.client, self.ahead = self, FetchedAhead()
         self._in_flight: list[TopicPartition] = []
         self._due = 0.0
 

@@ -6,11 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from flip27_stream.connectors.kafka.planning import log_ranges
+from flip27_stream.connectors.kafka.planning import log_ranges, recent_ends
 
 
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     clock = SimpleNamespace(now=100.0)
-    monkeypatch.setattr(log_ranges, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    for module in (log_ranges, recent_ends):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
     return clock

@@ -36,8 +36,8 @@ class LogQuery:
         self.log_ranges.topics = log.metadata
         self.state = STATE
 
-    def ranges(self, position: int) -> dict[str, SplitRange]:
-        result = self.log_ranges.look({KafkaPartitionSplit("t", 0): position}, self.state)
+    def ranges(self, position: int, enough: int | None = None) -> dict[str, SplitRange]:
+        result = self.log_ranges.look({KafkaPartitionSplit("t", 0): position}, self.state, enough)
         self.state = self.state.with_successors(result.recreated)
         return result.ranges
 
@@ -229,3 +229,56 @@ def test_partitions_that_were_lost_before_a_run_do_not_fail_it(
     assert query.ranges(3) == {"t-0": left}
     with pytest.raises(DataLossError, match="t-0 may have been lost"):
         strict.ranges(3)
+
+
+# ---- a backlog in small micro-batches -------------------------------------------------------------------------------
+
+
+def test_a_backlog_needs_one_look_at_its_end_in_a_quarter_of_a_second(now: SimpleNamespace) -> None:
+    """The ids of topics are asked for at each look. Later ends count when the recent ones leave too few records."""
+    log = LogAnswers()
+    query = LogQuery(log)
+    query.ranges(0)
+    log.asked.clear()
+    log.high_watermark = 12
+    now.now += 0.25
+    assert query.ranges(4, enough=6) == {"t-0": SplitRange(4, 10)}
+    assert log.asked == ["topics"]
+    assert query.ranges(5, enough=6) == {"t-0": SplitRange(5, 12)}
+    assert query.ranges(6) == {"t-0": SplitRange(6, 12)}, "no read limit, or alignment"
+    log.asked.clear()
+    now.now += 0.26
+    assert query.ranges(6, enough=1) == {"t-0": SplitRange(6, 12)}
+    assert log.asked == ["offsets", "topics"]
+
+
+def test_a_recent_end_is_of_no_use_for_another_topic(now: SimpleNamespace) -> None:
+    """SK-02: a topic that was created again after the last look is found at once."""
+    log = LogAnswers()
+    query = LogQuery(log)
+    query.ranges(0)
+    log.metadata, log.high_watermark = AGAIN, 7
+    assert query.ranges(4, enough=1) == {"t-0": SplitRange(0, 7)}
+    assert query.ranges(0, enough=1) == {"t-0": SplitRange(0, 7)}
+
+
+def test_a_late_end_is_not_recent(now: SimpleNamespace) -> None:
+    log = LogAnswers()
+    query = LogQuery(log)
+    query.ranges(0)
+    log.late = True
+    query.ranges(0)
+    log.asked.clear()
+    query.ranges(0, enough=1)
+    assert log.asked == ["offsets", "topics"]
+
+
+def test_a_lost_end_is_asked_for_again_after_a_fetch_has_found_it(now: SimpleNamespace) -> None:
+    """A log that lost its end after the last look: the task finds it, and the next plan asks the leader."""
+    log = LogAnswers()
+    query = LogQuery(log)
+    query.ranges(0)
+    log.high_watermark = 5
+    assert query.ranges(4, enough=1) == {"t-0": SplitRange(4, 10)}
+    query.log_ranges.verify([TopicPartition("t", 0)])
+    assert query.ranges(4, enough=1) == {"t-0": SplitRange(4, 5)}
