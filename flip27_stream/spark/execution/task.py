@@ -61,10 +61,9 @@ class SplitTask:
 
 
 def read_task(spec: SourceSpec, task: SplitTask) -> Iterator[pa.RecordBatch]:
-    """Reads the ranges of ``task`` and sends one report: after all ranges were read to their ends, or on an error.
+    """Reads the ranges of ``task`` and sends a report: after all ranges were read to their ends, or on an error.
 
-    Without alignment the coordinator does not use what was read. Then a task that has read all its ranges reports only
-    events, split requests, and a host that is not the known location of its slot.
+    No report is sent after all ranges were read if it would have no news, see :func:`_has_news`.
 
     Yields:
         Record batches of the source's schema.
@@ -91,7 +90,7 @@ def read_task(spec: SourceSpec, task: SplitTask) -> Iterator[pa.RecordBatch]:
     except Exception:
         _report(task, failed=[r.split.split_id for r in task.ranges])
         raise
-    if spec.alignment is not None or context.has_messages or socket.gethostname() != task.location:
+    if _has_news(spec, task, context):
         _report(
             task,
             splits=output.reports(),
@@ -100,6 +99,17 @@ def read_task(spec: SourceSpec, task: SplitTask) -> Iterator[pa.RecordBatch]:
             metrics=context.metric_group().snapshot(),
         )
     _freeze_loaded_modules()
+
+
+def _has_news(spec: SourceSpec, task: SplitTask, context: TaskContext) -> bool:
+    """Returns whether the coordinator has a use for the report of a task that has read all its ranges.
+
+    It uses the numbers about splits only with alignment. Without it, events, split requests and a host that is not the
+    known location of the slot are news.
+    """
+    if task.report_to is None:
+        return False
+    return spec.alignment is not None or context.has_messages or socket.gethostname() != task.location
 
 
 def _report(task: SplitTask, **what: Any) -> None:

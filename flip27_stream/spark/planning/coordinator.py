@@ -93,7 +93,8 @@ class SourceCoordinator:
                     self._recorder.record_commit,
                     self._recorder.newest_note,
                 )
-        self._readers = Readers(spec.driver, self._context, self._clock)
+        aligned = spec.alignment is not None
+        self._readers = Readers(spec.driver, self._context, self._clock, aligned=aligned)
         self._run = QueryRun(spec)
         self._replayed_batch = ReplayedBatch()
         self._next_offset = NextOffset(spec, self._offset_log, self._context, self._split_tracker)

@@ -35,9 +35,12 @@ class Readers:
         driver: The address of this driver.
         context: The context of the enumerator.
         clock: Returns the query's time (ms).
+        aligned: Whether every task reports, so that a missing report means something.
     """
 
-    def __init__(self, driver: Driver, context: CoordinatorContext, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, driver: Driver, context: CoordinatorContext, clock: Callable[[], int], *, aligned: bool = True
+    ) -> None:
         self._driver = driver
         self._context = context
         self._clock = clock
@@ -46,7 +49,7 @@ class Readers:
         """The time (ms) at which this host could not listen for reports, and the error."""
         self._counted: tuple[int, set[int]] = -1, set()
         self._sent: tuple[int, dict[int, list[SourceEvent]]] = -1, {}
-        self._check = ReportCheck(clock)
+        self._check = ReportCheck(clock) if aligned else None
 
     def address(self) -> ReportAddress | None:
         """Returns the address for reports; ``None`` if this host cannot listen, which is tried again every 10 s."""
@@ -68,7 +71,8 @@ class Readers:
         return self._cannot_listen is None or self._clock() - self._cannot_listen[0] > _LISTEN_AGAIN_MS
 
     def reporting(self) -> Reporting:
-        """Returns the splits on which tasks can report."""
+        """Returns the splits on which tasks can report; only for an aligned query."""
+        assert self._check is not None
         if self.address() is None:
             assert self._cannot_listen is not None
             return Reporting(
@@ -78,7 +82,8 @@ class Readers:
 
     def plan_batch(self, batch: int, ranges: Collection[RangeKey]) -> None:
         """Records that tasks that read these ranges are about to run."""
-        self._check.plan_batch(batch, ranges)
+        if self._check is not None:
+            self._check.plan_batch(batch, ranges)
 
     def take(self, processed: int | None) -> list[TaskReport]:
         """Returns the reports that came since the last call, repeated ones included.
@@ -87,7 +92,8 @@ class Readers:
             processed: The number of the last batch that Spark has processed; its tasks send no more reports.
         """
         reports = self._listener.take() if self._listener is not None else []
-        self._check.add_reports(reports, processed)
+        if self._check is not None:
+            self._check.add_reports(reports, processed)
         return reports
 
     def deliver(self, report: TaskReport, processed: int, enumerator: AnyEnumerator) -> None:

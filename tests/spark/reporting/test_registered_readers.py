@@ -82,6 +82,7 @@ def test_a_task_that_has_nothing_new_to_say_sends_no_report(monkeypatch: pytest.
             context.set_location(0, "elsewhere")
         query.step()
     assert [report.batch for report in sent] == [0, 2]
+    assert query.coordinator._readers._check is None, "no report is missed"
     assert query.step() is None
     assert context.registered_readers()[0].location == socket.gethostname()
 

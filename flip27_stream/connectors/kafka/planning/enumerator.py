@@ -127,7 +127,7 @@ class KafkaSourceEnumerator(
         self._splits: dict[str, KafkaPartitionSplit] = {}
         self._newest_ranges: Mapping[str, SplitRange] = {}
         self._unplanned: set[TopicPartition] = set()
-        self._limits = ReadLimits()
+        self._enough: int | None = None
         group = options.group_id
         self._committer = GroupCommitter(KafkaClient(options.connection), group) if group else None
 
@@ -135,14 +135,14 @@ class KafkaSourceEnumerator(
         self._discovery.start(self._discover, self._options.discovery_interval_ms, self._discover_again)
 
     def admit(self, limits: ReadLimits) -> None:
-        self._limits = limits
+        self._enough = limits.max_rows if self._finding is None else None
 
     def split_ranges(self, positions: Mapping[KafkaPartitionSplit, int | None]) -> Mapping[str, SplitRange]:
         self._splits = {split.split_id: split for split in positions}
         finding = self._finding
         if finding is not None:
             self._ranges.verify(finding.probe.take_out_of_range())
-        enough = self._limits.max_rows if finding is None else None
+        enough, self._enough = self._enough, None  # A second look in the same plan asks the leaders.
         result = self._ranges.look(positions, self._state, enough)
         new = [split for split, position in positions.items() if position is None]
         self._unplanned = {split.topic_partition for split in new if split.split_id not in result.ranges}

@@ -121,7 +121,8 @@ class LogRanges:
         Args:
             positions: The next position of each split; ``None`` for a split that was not planned yet.
             state: The partitions and topic ids of the checkpoint.
-            enough: The number of records with which :class:`RecentEnds` are used; ``None`` to ask the leaders.
+            enough: The number of records for which the leaders are not asked, if so many are before
+                :class:`RecentEnds`; ``None`` to ask them.
 
         Raises:
             DataLossError: Records at a position do not exist any more, and ``failOnDataLoss`` is set; or see

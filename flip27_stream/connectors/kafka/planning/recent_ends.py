@@ -1,4 +1,4 @@
-"""The ends of logs that leaders told a moment ago, for the next micro-batch of a query that has a backlog."""
+"""The ends of logs that leaders gave a moment ago, for the next micro-batch of a query that has a backlog."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class RecentEnds:
     ) -> Mapping[TopicPartition, int] | None:
         """Returns the ends of the logs of exactly these partitions.
 
-        Returns ``None`` if the ends are not known, are too old, are before a position, or have fewer than ``least``
-        records before them.
+        Returns ``None`` if the ends are not known or too old, if a position is after its end or only a marker such as
+        :data:`EARLIEST`, or if there are fewer than ``least`` records from the positions to the ends.
 
         Args:
             positions: The next position of each partition.
@@ -46,6 +46,8 @@ class RecentEnds:
         ends = self._ends
         if least is None or not ends or time.monotonic() - self._asked_at > _RECENT_S:
             return None
-        if ends.keys() != positions.keys() or any(ends[tp] < offset for tp, offset in positions.items()):
+        if ends.keys() != positions.keys():
+            return None
+        if not all(0 <= offset <= ends[tp] for tp, offset in positions.items()):
             return None
         return ends if sum(ends.values()) - sum(positions.values()) >= least else None

@@ -84,10 +84,10 @@ def test_what_may_be_wrong_later_is_not_kept() -> None:
     assert ahead.take(uncommitted, 0) is not None
 
 
-def test_records_are_kept_for_five_seconds(clock: SimpleNamespace) -> None:
+def test_records_are_used_for_two_seconds(clock: SimpleNamespace) -> None:
     ahead = FetchedAhead()
     ahead.keep(LOG, 0, answer(batches(2)))
-    clock.now += 5
+    clock.now += 2
     assert ahead.take(LOG, 0) is not None
     clock.now += 0.1
     assert ahead.take(LOG, 0) is None
@@ -115,6 +115,9 @@ def test_a_log_has_at_most_256_kib_and_all_have_4_mib() -> None:
         ahead.keep(log, 0, answer(large))
     kept = [log.tp.partition for log in logs if ahead.take(log, 0) is not None]
     assert kept == list(range(4, 20)), "the oldest are dropped"
+    for log in logs[:4]:
+        ahead.keep(log, 0, answer(batches(1, value=b"v" * (256 << 10))))
+    assert [n for n in kept if ahead.take(logs[n], 0) is None] == [], "what cannot be used takes no place"
 
 
 @given(

@@ -16,7 +16,7 @@ from flip27_stream.connectors.kafka.client.protocol import TopicMetadata
 from flip27_stream.connectors.kafka.options.source_options import parse_kafka_options
 from flip27_stream.connectors.kafka.planning.enumerator_state import AssignedTopic, KafkaEnumeratorState
 from flip27_stream.connectors.kafka.planning.log_ranges import LogRanges
-from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
+from flip27_stream.connectors.kafka.split import EARLIEST, KafkaPartitionSplit, TopicPartition
 from flip27_stream.errors import DataLossError, UnreachableError
 from tests.connectors.kafka.support.log_answers import THERE, LogAnswers
 
@@ -273,12 +273,13 @@ def test_a_late_end_is_not_recent(now: SimpleNamespace) -> None:
     assert log.asked == ["offsets", "topics"]
 
 
-def test_a_lost_end_is_asked_for_again_after_a_fetch_has_found_it(now: SimpleNamespace) -> None:
-    """A log that lost its end after the last look: the task finds it, and the next plan asks the leader."""
+@pytest.mark.parametrize("position", [EARLIEST, 11])
+def test_a_position_that_is_no_offset_before_the_end_is_asked_for(
+    position: int, now: SimpleNamespace
+) -> None:
+    """A hybrid source whose switch is planned looks twice, and its new splits begin at the marker both times."""
     log = LogAnswers()
     query = LogQuery(log)
     query.ranges(0)
-    log.high_watermark = 5
-    assert query.ranges(4, enough=1) == {"t-0": SplitRange(4, 10)}
-    query.log_ranges.verify([TopicPartition("t", 0)])
-    assert query.ranges(4, enough=1) == {"t-0": SplitRange(4, 5)}
+    found = query.ranges(position, enough=1)
+    assert found == query.ranges(position) == {"t-0": SplitRange(0 if position == EARLIEST else 10, 10)}
