@@ -5,6 +5,7 @@ With the environment variable ``FLIP27_EXPLORE`` each run draws new topics and o
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 from collections.abc import Callable, Iterator, Mapping
@@ -35,9 +36,14 @@ MOST_DRAWS = 20
 Read = Callable[[str, Mapping[str, str]], Batches]
 
 
+_numbers = itertools.count(1)
+"""A fixture of this module is made again if tests of another module ran in between (``--dist=worksteal``)."""
+
+
 @pytest.fixture(scope="module")
 def logs(broker: KafkaBroker) -> Iterator[list[RandomTopic]]:
-    names = [f"random-{SEED}-{number}" for number in range(TOPICS)]
+    made = next(_numbers)
+    names = [f"random-{SEED}-{made}-{number}" for number in range(TOPICS)]
     with random_logs(broker, names, random.Random(SEED)) as found:
         yield found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from contextlib import closing
@@ -102,10 +103,14 @@ ERRORS: list[tuple[tuple[int, int], type[Flip27Error], str]] = [
 ]
 
 
+_numbers = itertools.count(1)
+"""A fixture of this module is made again if tests of another module ran in between (``--dist=worksteal``)."""
+
+
 @pytest.fixture(scope="module")
 def aged(broker: KafkaBroker) -> str:
     """A topic with records 4 to 6 in its first partition; 0 to 3 are deleted."""
-    name = "aged-out"
+    name = f"aged-out-{next(_numbers)}"
     broker.create_topic(name)
     write_rows(broker, name, 7)
     with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
