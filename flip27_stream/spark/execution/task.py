@@ -145,7 +145,7 @@ class TaskContext(SourceReaderContext):
 
     @property
     def has_messages(self) -> bool:
-        """Whether the reader has sent events or requested splits."""
+        """Whether the reader of the task has sent events to the enumerator, or has requested splits from it."""
         return bool(self.events or self.split_requests)
 
     def metric_group(self) -> MetricGroup:

@@ -66,7 +66,9 @@ def test_a_reader_is_where_its_last_task_ran() -> None:
 
 
 def test_a_task_that_has_nothing_new_to_say_sends_no_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without alignment only the place of a task is news, and events and requests, which other tests have."""
+    """Without alignment, a task without events and requests reports only if its host is not the known location of its
+    slot. Other tests have events and requests.
+    """
     sent: list[TaskReport] = []
 
     def send(address: ReportAddress, report: TaskReport) -> bool:

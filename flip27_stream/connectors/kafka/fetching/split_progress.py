@@ -1,4 +1,4 @@
-"""How far a task has fetched and decoded each of its splits."""
+"""The state of a split in a task: how far it was fetched, and fetched records that are not decoded yet."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class SplitProgress:
 
 @dataclass
 class UndecodedRecords:
-    """The fetched records of one split.
+    """Records of one split that were fetched and are not all decoded yet.
 
     Attributes:
         tp: The partition.

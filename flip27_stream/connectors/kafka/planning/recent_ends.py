@@ -11,7 +11,7 @@ _RECENT_S = 0.25
 
 
 class RecentEnds:
-    """Keeps the log ends of one look for 0.25 s.
+    """Keeps the log ends that the last :meth:`LogRanges.look` got from the leaders, and returns them for 0.25 s.
 
     A query that reads a backlog in small micro-batches plans several of them in that time. If there are more records up
     to these ends than a micro-batch may read, it has no use for later ends. They are not used with alignment, where a
@@ -34,10 +34,10 @@ class RecentEnds:
     def enough(
         self, positions: Mapping[TopicPartition, int], least: int | None
     ) -> Mapping[TopicPartition, int] | None:
-        """Returns the ends of the logs of exactly these partitions.
+        """Returns the kept end of each log in ``positions``, by partition, if enough records are before these ends.
 
-        Returns ``None`` if the ends are not known or too old, if a position is after its end or only a marker such as
-        :data:`EARLIEST`, or if there are fewer than ``least`` records from the positions to the ends.
+        Returns ``None`` if the ends are too old or those of other partitions, if a position is after its end or only a
+        marker such as :data:`EARLIEST`, or if there are fewer than ``least`` records from the positions to the ends.
 
         Args:
             positions: The next position of each partition.

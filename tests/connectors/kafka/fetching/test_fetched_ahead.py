@@ -64,7 +64,7 @@ def test_the_next_ranges_are_kept_and_no_earlier_one() -> None:
 
 
 def test_another_log_is_another_key() -> None:
-    """Another topic of the same name has another id, and read_uncommitted sees other records."""
+    """Kept records are returned only for the topic id and the isolation level with which they were fetched."""
     ahead = FetchedAhead()
     ahead.keep(LOG, 0, answer(batches(2)))
     for other in (LOG._replace(topic_id="new"), LOG._replace(read_committed=False)):

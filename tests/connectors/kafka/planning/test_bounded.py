@@ -104,7 +104,7 @@ ERRORS: list[tuple[tuple[int, int], type[Flip27Error], str]] = [
 
 
 _numbers = itertools.count(1)
-"""A fixture of this module is made again if tests of another module ran in between (``--dist=worksteal``)."""
+"""Numbers for names of topics. With ``--dist=worksteal`` a worker may make the fixture of this module several times."""
 
 
 @pytest.fixture(scope="module")
