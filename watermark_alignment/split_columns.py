@@ -7,7 +7,7 @@ horizon, and its shares of splits that are cut.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import overload
 
@@ -73,7 +73,7 @@ class SplitColumns:
         """
         columns = zip(*rows, strict=True) if rows else ((),) * 7
         try:
-            position, end, read_max, after, reach, quiet_since, final = (_column(c) for c in columns)
+            position, end, read_max, after, reach, quiet_since, final = (column_of(c) for c in columns)
         except OverflowError:
             return None
         return SplitColumns(ids, position, end, read_max, after, reach, quiet_since, final.astype(bool))
@@ -169,9 +169,14 @@ def plan_in_columns(
     )
 
 
-def _column(numbers: Sequence[int | None]) -> Int64s:
+def column_of(numbers: Collection[int | None]) -> Int64s:
+    """Returns a column of numbers, with :data:`UNKNOWN` for ``None``.
+
+    Raises:
+        OverflowError: A number does not fit 64 bits.
+    """
     try:
-        return np.array(numbers, np.int64)
+        return np.fromiter(numbers, np.int64, len(numbers))
     except TypeError:  # An unknown time is ``None`` here.
         return np.array([UNKNOWN if number is None else number for number in numbers], np.int64)
 

@@ -23,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from benchmarks.support.backlog import START_MS
@@ -191,10 +192,10 @@ def _rows(splits: int, batch: int, now: int) -> pa.Table:
         start_position=[start] * splits,
         end_position=[end] * splits,
         rows=[1000] * splits,
-        watermark=[now - number % 1000 for number in range(splits)],
-        max_event_time=[now] * splits,
+        watermark=now - np.arange(splits) % 1000,
+        max_event_time=np.full(splits, now),
         status=["ACTIVE"] * splits,
-        drift_ms=[number % 1000 for number in range(splits)],
+        drift_ms=np.arange(splits) % 1000,
     )
 
 

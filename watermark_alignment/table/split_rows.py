@@ -6,7 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+
+from flip27_stream.arrays import Int64s
+from watermark_alignment.split_columns import UNKNOWN, column_of
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 
@@ -27,8 +31,8 @@ SCHEMA = pa.schema(
     ]
 )
 
+_TIMES = [field.name for field in SCHEMA if field.type == _TIMESTAMP]
 _YEAR_1_MS, _YEAR_9999_MS = -62_135_596_800_000, 253_402_300_799_999
-_GREATEST_LONG = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +55,11 @@ class SplitRow:
 
 def as_table(rows: Sequence[SplitRow]) -> pa.Table:
     """Returns the rows as an Arrow table, which takes less than half the memory."""
-    return _table({name: [getattr(row, name) for row in rows] for name in SCHEMA.names})
+    columns: dict[str, Any] = {name: [getattr(row, name) for row in rows] for name in SCHEMA.names}
+    return _table({**columns, **{name: column_of(columns[name]) for name in (*_TIMES, "drift_ms")}})
 
 
-def columns_of(group: str, source: str, batch: int, recorded_at: int, **columns: Sequence[Any]) -> pa.Table:
+def columns_of(group: str, source: str, batch: int, recorded_at: int, **columns: Any) -> pa.Table:
     """Returns the rows of one batch of one source.
 
     Args:
@@ -62,29 +67,25 @@ def columns_of(group: str, source: str, batch: int, recorded_at: int, **columns:
         source: The id of the source.
         batch: The number of the batch.
         recorded_at: The time at which the rows were recorded (ms).
-        columns: The other columns, as in :class:`SplitRow`.
+        columns: The other columns, as in :class:`SplitRow`: times and drifts as arrays in which
+            :data:`~watermark_alignment.split_columns.UNKNOWN` stands for ``None``, other columns as lists.
     """
-    (recorded,) = _in_microseconds([recorded_at])
-    same = {"group": group, "source": source, "batch": batch, "recorded_at": recorded}
+    same = {"group": group, "source": source, "batch": batch}
     rows = len(columns["split"])
     repeated = {
         name: pa.repeat(pa.scalar(value, SCHEMA.field(name).type), rows) for name, value in same.items()
     }
-    return _table(columns, repeated)
+    return _table({**columns, **repeated, "recorded_at": np.full(rows, recorded_at, np.int64)})
 
 
-def _table(columns: Mapping[str, Sequence[Any]], ready: Mapping[str, pa.Array] | None = None) -> pa.Table:
-    """Returns a table of ``columns``, whose times are in ms, and of ``ready`` columns in the types of the table."""
-    times = [name for name in columns if SCHEMA.field(name).type == _TIMESTAMP]
-    shown = {name: _in_microseconds(columns[name]) for name in times}
-    drift = [
-        drift if drift is None or drift < _GREATEST_LONG else _GREATEST_LONG for drift in columns["drift_ms"]
-    ]
-    return pa.table({**columns, **shown, "drift_ms": drift, **(ready or {})}, schema=SCHEMA)
+def _table(columns: Mapping[str, Any]) -> pa.Table:
+    """Returns a table of ``columns`` in the types of the table; see :func:`columns_of`."""
+    times = {name: _in_microseconds(columns[name]) for name in _TIMES}
+    drift = pa.array(columns["drift_ms"], mask=columns["drift_ms"] == UNKNOWN)
+    return pa.table({**columns, **times, "drift_ms": drift}, schema=SCHEMA)
 
 
-def _in_microseconds(times: Sequence[int | None]) -> list[int | None]:
+def _in_microseconds(times: Int64s) -> pa.Array:
     """Returns times (ms) in microseconds; those that readers of the table cannot show become null."""
-    return [
-        time * 1000 if time is not None and _YEAR_1_MS <= time <= _YEAR_9999_MS else None for time in times
-    ]
+    shown = (times >= _YEAR_1_MS) & (times <= _YEAR_9999_MS)
+    return pa.array(np.where(shown, times, 0) * 1000, mask=~shown).view(_TIMESTAMP)

@@ -13,9 +13,10 @@ import pyarrow as pa
 from flip27_stream.api import MetricGroup
 from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.errors import ConnectorError, shortened
+from flip27_stream.in_order import found_in, values_of
 from flip27_stream.spark.reporting.observations import Observations
 from flip27_stream.spark.reporting.reports import TaskReport
-from flip27_stream.spark.reporting.table_rows import BatchRecord, PlannedSplit, TableRows
+from flip27_stream.spark.reporting.table_rows import BatchRecord, PlannedSplits, TableRows
 from flip27_stream.threads import start
 from offsets.offset import AnyOffset
 from watermark_alignment.options import AlignmentOptions, called
@@ -111,13 +112,15 @@ class BatchRecorder:
                 missing is not read.
             states: The states of its splits, by split id.
         """
-        splits = {}
-        for name, state in end.splits.items():
-            if name in states:
-                last = state.position
-                splits[name] = PlannedSplit(
-                    first_positions.get(name, last), last, states[name], state.split.positions_count_rows
-                )
+        ids = sorted(name for name in end.splits if name in states)
+        after = values_of(ids, end.splits)
+        ends = [state.position for state in after]
+        starts = [
+            last if first is None else first
+            for first, last in zip(found_in(ids, first_positions), ends, strict=True)
+        ]
+        counts_rows = [state.split.positions_count_rows for state in after]
+        splits = PlannedSplits(ids, starts, ends, list(values_of(ids, states)), counts_rows)
         self._running = BatchRecord(end.batch, splits)
         if not self._has_prepared:
             self._has_prepared = True

@@ -3,44 +3,55 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from flip27_stream.api.planned_range import RangeKey
-from flip27_stream.in_order import found_in, values_of
+from flip27_stream.arrays import Int64s
+from flip27_stream.in_order import found_in
 from flip27_stream.spark.reporting.reports import SplitReport, TaskReport
 from watermark_alignment.planner import Plan
+from watermark_alignment.split_columns import UNKNOWN, column_of
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.split_rows import columns_of
 
+_GREATEST_LONG = 2**63 - 1
 
-class PlannedSplit(NamedTuple):
-    """The range of one split in a micro-batch.
+
+@dataclass(frozen=True)
+class PlannedSplits:
+    """The ranges of the splits of a micro-batch, in columns.
 
     Attributes:
-        start: The position of the split before the batch.
-        end: The position of the split after the batch.
-        status: The status when the batch was planned; ``None`` if a former process planned it.
-        counts_rows: Whether positions count rows; otherwise only reported rows are known.
+        ids: The ids of the splits, sorted.
+        starts: The position of each split before the batch.
+        ends: The position of each split after the batch.
+        states: The state of each split when the batch was planned; ``None`` if a former process planned it.
+        counts_rows: Whether the positions of each split count rows; otherwise only reported rows are known.
     """
 
-    start: int
-    end: int
-    status: SplitStatus | None
-    counts_rows: bool = True
+    ids: list[str]
+    starts: Sequence[int]
+    ends: Sequence[int]
+    states: Sequence[SplitStatus | None]
+    counts_rows: Sequence[bool]
 
-    def rows_between(self, start: int, end: int) -> int:
-        return end - start if self.counts_rows else 0
+    def rows(self) -> list[int]:
+        """Returns the planned number of rows of each split; 0 if positions do not count rows."""
+        spans = zip(self.starts, self.ends, self.counts_rows, strict=True)
+        return [end - start if counts else 0 for start, end, counts in spans]
 
-    def status_before(self, after: SplitStatus | None) -> SplitStatus:
-        """Returns the planned status; if unknown, IDLE if the split did not move and is IDLE ``after`` the batch."""
-        if self.status is not None:
-            return self.status
-        was_idle = self.start == self.end and after is SplitStatus.IDLE
-        return SplitStatus.IDLE if was_idle else SplitStatus.ACTIVE
+    def states_before(self, after: Sequence[SplitStatus | None]) -> list[SplitStatus]:
+        """Returns the planned states; if unknown, IDLE if a split did not move and is IDLE ``after`` the batch."""
+        if None not in self.states:
+            return list(self.states)  # type: ignore[arg-type]
+        return [
+            state or (SplitStatus.IDLE if start == end and then is SplitStatus.IDLE else SplitStatus.ACTIVE)
+            for state, start, end, then in zip(self.states, self.starts, self.ends, after, strict=True)
+        ]
 
 
 @dataclass
@@ -49,13 +60,13 @@ class BatchRecord:
 
     Attributes:
         batch: The number of the batch.
-        splits: The planned ranges, by split id.
+        splits: The planned ranges.
         reports: The reports of tasks, by range.
         metrics: The counters of the readers, by task number and name.
     """
 
     batch: int
-    splits: Mapping[str, PlannedSplit]
+    splits: PlannedSplits
     reports: dict[RangeKey, SplitReport] = field(default_factory=dict)
     metrics: dict[int, Mapping[str, int]] = field(default_factory=dict)
 
@@ -65,26 +76,25 @@ class BatchRecord:
         if not report.failed:
             self.metrics[report.task] = report.metrics
 
-    def rows_read(self) -> dict[str, int]:
-        """Returns the number of rows read, by split id: the reported number, or the planned one without a report."""
-        rows = {name: last - first if counts else 0 for name, (first, last, _, counts) in self.splits.items()}
-        for report in self.reports.values():
-            if report.split in rows:
-                counted = self.splits[report.split].rows_between(report.start, report.end)
-                rows[report.split] += report.rows - counted
+    def rows_read(self) -> list[int]:
+        """Returns the number of rows read of each split: the reported number, or the planned one without a report."""
+        splits, rows = self.splits, self.splits.rows()
+        for index, report in self._reports():
+            planned = report.end - report.start if splits.counts_rows[index] else 0
+            rows[index] += report.rows - planned
         return rows
 
     def unreported(self) -> int:
         """Returns the number of splits with planned ranges that tasks did not report."""
-        reported = dict.fromkeys(self.splits, 0)
-        for report in self.reports.values():
-            if report.split in reported:
-                reported[report.split] += report.end - report.start
-        return sum(last - first > reported[name] for name, (first, last, _, _) in self.splits.items())
+        reported = [0] * len(self.splits.ids)
+        for index, report in self._reports():
+            reported[index] += report.end - report.start
+        spans = zip(self.splits.starts, self.splits.ends, reported, strict=True)
+        return sum([end - start > read for start, end, read in spans])
 
     def is_unobserved(self) -> bool:
         """Returns whether rows were planned and no task has sent a report."""
-        return not self.reports and any(p.start < p.end for p in self.splits.values())
+        return not self.reports and self.splits.starts != self.splits.ends
 
     def implausible(self) -> collections.Counter[str]:
         """Returns the number of records with an implausible event time, by split id, without zeros."""
@@ -93,6 +103,13 @@ class BatchRecord:
             if report.implausible:
                 counts[report.split] += report.implausible
         return counts
+
+    def _reports(self) -> list[tuple[int, SplitReport]]:
+        """Returns the reports about splits of the batch, each with the index of its split."""
+        if not self.reports:
+            return []
+        index = {split: i for i, split in enumerate(self.splits.ids)}
+        return [(index[r.split], r) for r in self.reports.values() if r.split in index]
 
 
 @dataclass(frozen=True)
@@ -126,52 +143,55 @@ class TableRows:
             floor: Least watermark (ms) of the other members of the group (rule 2); ``None`` without other members.
             recorded_at: The machine's clock (ms).
         """
-        names = sorted(batch.splits)
-        splits = values_of(names, batch.splits)
-        starts, ends, *_ = zip(*splits, strict=True) if splits else ((), ())
-        states_after = found_in(names, after.states)
-        states = [
-            split.status or split.status_before(then)
-            for split, then in zip(splits, states_after, strict=True)
-        ]
-        fronts = found_in(names, after.fronts)
-        rows = values_of(names, batch.rows_read())
-        seen = found_in(names, read_max)
-        least = self._least_front(fronts, states, states_after, floor)
+        splits = batch.splits
+        states_after = list(found_in(splits.ids, after.states))
+        states = splits.states_before(states_after)
+        fronts = column_of(found_in(splits.ids, after.fronts))
+        seen = column_of(found_in(splits.ids, read_max))
         behind_front = self.out_of_orderness + 1
         return columns_of(
             self.group,
             self.source,
             batch.batch,
             recorded_at,
-            split=names,
-            start_position=list(map(str, starts)),
-            end_position=list(map(str, ends)),
-            rows=list(rows),
-            watermark=[None if front is None else front - behind_front for front in fronts],
-            max_event_time=list(seen),
+            split=splits.ids,
+            start_position=list(map(str, splits.starts)),
+            end_position=list(map(str, splits.ends)),
+            rows=batch.rows_read(),
+            watermark=np.maximum(fronts, UNKNOWN + behind_front) - behind_front,
+            max_event_time=seen,
             status=states,
-            # The drift is that of the records read, not of the next record of a paused split.
-            drift_ms=[
-                None if time is None or least is None else time - least if time > least else 0
-                for time in seen
-            ],
+            drift_ms=_drift(seen, self._least_front(fronts, states, states_after, floor)),
         )
 
     def _least_front(
         self,
-        fronts: Collection[int | None],
-        states: Collection[SplitStatus],
-        states_after: Collection[SplitStatus | None],
+        fronts: Int64s,
+        states: Sequence[SplitStatus],
+        states_after: Sequence[SplitStatus | None],
         floor: int | None,
     ) -> int | None:
         """Returns the least front (ms) of the splits that count and of the other members; ``None`` if unknown."""
-        counting = {state for state in SplitStatus if state.counts}
-        known = [
-            front
-            for front, state, then in zip(fronts, states, states_after, strict=True)
-            if front is not None and state in counting and then is not SplitStatus.FINISHED
+        active, finished = SplitStatus.ACTIVE, SplitStatus.FINISHED
+        both = enumerate(zip(states, states_after, strict=True))
+        resting = [
+            i for i, (state, then) in both if then is finished or not (state is active or state.counts)
         ]
-        if floor is not None:
-            known.append(floor + self.out_of_orderness + 1)
+        counting = fronts != UNKNOWN
+        counting[resting] = False
+        known = [] if floor is None else [floor + self.out_of_orderness + 1]
+        if counting.any():
+            known.append(int(fronts[counting].min()))
         return min(known, default=None)
+
+
+def _drift(seen: Int64s, least: int | None) -> Int64s:
+    """Returns how far (ms) event times are above the least front; ``UNKNOWN`` if one of both is unknown.
+
+    The drift is that of the records read, not of the next record of a paused split.
+    """
+    if least is None:
+        return np.full_like(seen, UNKNOWN)
+    least = min(max(least, UNKNOWN), _GREATEST_LONG)
+    drift = np.maximum(seen, least) - least
+    return np.where(seen == UNKNOWN, UNKNOWN, np.where(drift < 0, _GREATEST_LONG, drift))

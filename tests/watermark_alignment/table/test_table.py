@@ -119,17 +119,6 @@ def test_unknown_times_are_null(table: SplitWatermarkTable) -> None:
     assert found["drift_ms"].null_count == 1
 
 
-def test_a_drift_beyond_a_long_is_the_greatest_there_is(table: SplitWatermarkTable) -> None:
-    """A drift beyond 64 bits is written as the greatest number.
-
-    Two event times may be that far apart where any time is plausible, and a row that fits no column would stop the
-    writer.
-    """
-    row = replace(split_rows(0)[0], drift_ms=2**63 + 5, max_event_time=2**63 - 1)
-    table.append("clicks/1", 0, [row], {})
-    assert table.rows()["drift_ms"].to_pylist() == [2**63 - 1]
-
-
 def test_filters_take_names_literally(table: SplitWatermarkTable) -> None:
     odd = "o'clock\" -- x"
     table.append("a", 0, split_rows(0, source=odd, group="g'1"), {})

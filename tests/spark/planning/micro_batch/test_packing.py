@@ -12,7 +12,7 @@ from flip27_stream.api import ReadLimits
 from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.spark.planning.micro_batch.packing import divided, evenly, pack, tasks_of
 from flip27_stream.spark.reporting.reports import SplitReport, TaskReport
-from flip27_stream.spark.reporting.table_rows import BatchRecord, PlannedSplit
+from flip27_stream.spark.reporting.table_rows import BatchRecord, PlannedSplits
 from tests.spark.support.sources.memory_source import MemorySplit
 from watermark_alignment.states import SplitStatus
 
@@ -124,13 +124,13 @@ def test_few_rows_are_one_task(rows: int, least: int | None, expected: int) -> N
 
 def test_al_11_pieces_of_a_split_are_counted_once() -> None:
     """AL-11: pieces that are reported twice count once; pieces without a report count as planned."""
-    batch = BatchRecord(1, {"a": PlannedSplit(0, 10, SplitStatus.ACTIVE)})
-    assert batch.rows_read() == {"a": 10}
+    batch = BatchRecord(1, PlannedSplits(["a"], [0], [10], [SplitStatus.ACTIVE], [True]))
+    assert batch.rows_read() == [10]
     for task in (0, 1):
         batch.add_report(TaskReport(1, task, 0, splits=[SplitReport("a", 0, 4, rows=3)]))
-    assert batch.rows_read() == {"a": 9}
+    assert batch.rows_read() == [9]
     batch.add_report(TaskReport(1, 2, 0, splits=[SplitReport("a", 4, 10, rows=5)]))
-    assert batch.rows_read() == {"a": 8}
+    assert batch.rows_read() == [8]
 
 
 @given(st.lists(st.integers(1, 400_000), min_size=1, max_size=12), st.integers(1, 8))
