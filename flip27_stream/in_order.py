@@ -25,3 +25,8 @@ def values_of(keys: list[K], mapping: Mapping[K, V]) -> Collection[V]:
 def found_in(keys: list[K], mapping: Mapping[K, V]) -> Collection[V | None]:
     """Returns the values of ``keys`` as :func:`values_of` does, with ``None`` for keys that are missing."""
     return mapping.values() if list(mapping) == keys else [mapping.get(key) for key in keys]
+
+
+def missing_from(mapping: Mapping[K, object], keys: Mapping[K, object]) -> set[K]:
+    """Returns the keys of ``keys`` that ``mapping`` does not have; usually these are few."""
+    return set() if list(mapping) == list(keys) else keys.keys() - mapping.keys()

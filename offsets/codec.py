@@ -31,6 +31,7 @@ from flip27_stream.errors import (
     ForeignCheckpointError,
     NewerCheckpointError,
 )
+from flip27_stream.in_order import found_in, values_of
 from offsets.offset import Offset, SplitState
 
 T = TypeVar("T")
@@ -88,6 +89,8 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
         """
         begins: dict[str, JsonValue] = dict(offset.begin)
         begins |= {split: [*begin] for split, begin in offset.earlier_begins.items()}
+        ids = sorted(offset.splits)
+        states = values_of(ids, offset.splits)
         return {
             "batch": offset.batch,
             "enumerator": self.enumerator_to_json(offset.enumerator),
@@ -96,10 +99,9 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
             "plausible_until": offset.plausible_until,
             "source": offset.source,
             "split_version": self._splits.version,
-            "splits": {
-                split_id: self._split_to_json(split_id, offset.splits[split_id], begins.get(split_id))
-                for split_id in sorted(offset.splits)
-            },
+            "splits": dict(
+                zip(ids, map(self._split_to_json, ids, states, found_in(ids, begins)), strict=True)
+            ),
         }
 
     def enumerator_to_json(self, checkpoint: CheckpointT) -> list[JsonValue]:
@@ -148,18 +150,19 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
         )
 
     def _split_to_json(self, split_id: str, state: SplitState, begin: JsonValue) -> list[JsonValue]:
-        split = state.split
+        split, position, read_max, quiet_since = state
         if split.split_id != split_id:
             raise ValueError(f"the split that is stored with id {split_id!r} has id {split.split_id!r}")
-        if state.position < 0:
-            raise ValueError(f"the position of split {split_id!r} must not be negative: {state.position}")
-        entry: list[JsonValue] = [state.position, state.read_max, state.quiet_since, begin]
+        if position < 0:
+            raise ValueError(f"the position of split {split_id!r} must not be negative: {position}")
         data = _serialize(self._splits, split, "state", split_id)
         if data != split_id:
-            return [*entry, data]
-        while entry[-1] is None:
-            entry.pop()
-        return entry
+            return [position, read_max, quiet_since, begin, data]
+        if begin is not None:
+            return [position, read_max, quiet_since, begin]
+        if quiet_since is not None:
+            return [position, read_max, quiet_since]
+        return [position] if read_max is None else [position, read_max]
 
     def _split_from_json(self, version: int, split_id: Any, entry: Any) -> tuple[SplitState, Any]:
         if not isinstance(split_id, str):

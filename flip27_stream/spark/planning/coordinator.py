@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from flip27_stream.api import ReadLimits, SplitEnumerator
 from flip27_stream.api.contract import check_made
 from flip27_stream.api.planned_range import PlannedRange
+from flip27_stream.in_order import missing_from
 from flip27_stream.spark.execution.task import SplitTask
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.spark.planning.garbage_collection import rare_collection
@@ -266,7 +267,7 @@ class SourceCoordinator:
         while True:
             self._context.run_due()
             plan_input = self._look(start, limits, is_once=is_once)
-            silent = self._context.splits.keys() - plan_input.log.keys()
+            silent = missing_from(plan_input.log, self._context.splits)
             planned = None
             if start is not None or not silent:
                 planned = self._planner.plan_batch(self._enumerator, plan_input, self._readers.reporting)

@@ -155,8 +155,8 @@ class TableRows:
             batch.batch,
             recorded_at,
             split=splits.ids,
-            start_position=list(map(str, splits.starts)),
-            end_position=list(map(str, splits.ends)),
+            start_position=_texts(splits.starts),
+            end_position=_texts(splits.ends),
             rows=batch.rows_read(),
             watermark=np.maximum(fronts, UNKNOWN + behind_front) - behind_front,
             max_event_time=seen,
@@ -183,6 +183,14 @@ class TableRows:
         if counting.any():
             known.append(int(fronts[counting].min()))
         return min(known, default=None)
+
+
+def _texts(positions: Sequence[int]) -> pa.Array:
+    """Returns the decimal digits of positions, which do not fit 64 bits in each source."""
+    try:
+        return pa.array(column_of(positions)).cast(pa.string())
+    except OverflowError:
+        return pa.array(map(str, positions), pa.string())
 
 
 def _drift(seen: Int64s, least: int | None) -> Int64s:

@@ -48,9 +48,15 @@ class UnansweredPartitions:
 
         A partition that was not asked for keeps its state, unless its last request is longer ago than ``longest_ms``.
 
+        Args:
+            asked: The partitions that were asked for.
+            answered: Those of them that were answered.
+
         Raises:
             UnreachableError: A partition got no answer for too long.
         """
+        if not self._unanswered and len(answered) == len(asked):
+            return
         now = time.monotonic()
         oldest = now - self._longest_s
         self._unanswered = {

@@ -25,6 +25,7 @@ from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.connectors.kafka.values.rows import RowLayout, RowMaker, record_timestamps
 from flip27_stream.errors import CorruptRecordError
 from flip27_stream.exponential_backoff import doubled_pause
+from flip27_stream.in_order import values_of
 
 _TIME_LIMIT_S = 5.0
 _ROUND_BYTES = 32 << 20
@@ -85,15 +86,12 @@ class EventTimeProbe:
         logs = UndecodedLogs(self)
 
         def take(answers: Mapping[TopicPartition, FetchedPartition]) -> Set[TopicPartition]:
-            plain = {
-                tp: fetched
-                for tp, fetched in answers.items()
-                if not (fetched.error or (self._read_committed and fetched.aborted))
-            }
+            plain = answers
+            if any(fetched.error or fetched.aborted for fetched in answers.values()):
+                plain = {tp: found for tp, found in answers.items() if self._is_plain(found)}
             if not logs.is_full:
-                logs.add(list(plain), [wanted[tp].offset for tp in plain], list(plain.values()))
-            answered = logs.answered
-            for tp in [tp for tp in answers if tp not in answered]:
+                logs.add(plain, [at.offset for at in values_of(list(plain), wanted)])
+            for tp in answers.keys() - logs.answered:
                 if (chunk := self.decoded(tp, wanted[tp].offset, answers[tp])) is not None:
                     logs.chunks[tp] = chunk
             return logs.answered
@@ -110,7 +108,7 @@ class EventTimeProbe:
 
         Args:
             wanted: The offset and size of the first fetch of each partition.
-            take: Called with the answers of a round; returns all partitions that have such an answer so far.
+            take: Called with the answers of a round; returns the partitions of ``wanted`` that have such an answer.
         """
         pending = dict(wanted)
         deadline = time.monotonic() + _TIME_LIMIT_S
@@ -118,6 +116,8 @@ class EventTimeProbe:
         while pending:
             answers = self._client.fetch(pending, read_committed=self._read_committed, max_bytes=_ROUND_BYTES)
             done = take(answers)
+            if len(done) == len(wanted):
+                break
             left = {tp: at for tp, at in pending.items() if tp not in done and tp not in self._out_of_range}
             with_larger_limit = {
                 tp: at._replace(max_bytes=min(at.max_bytes * _GROWTH, _ROUND_BYTES))
@@ -133,6 +133,10 @@ class EventTimeProbe:
             # A broker sends a batch larger than the limit only for the first partition of a request. So partitions
             # that need a greater limit come first.
             pending = {**with_larger_limit, **as_before}
+
+    def _is_plain(self, fetched: FetchedPartition) -> bool:
+        """Returns whether all records in an answer are to be read."""
+        return not (fetched.error or (self._read_committed and fetched.aborted))
 
     @property
     def _least_pause_s(self) -> float:

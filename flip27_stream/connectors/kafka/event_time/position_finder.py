@@ -31,6 +31,7 @@ from flip27_stream.connectors.kafka.event_time.positions import (
 )
 from flip27_stream.connectors.kafka.event_time.undecoded_logs import UndecodedLogs
 from flip27_stream.connectors.kafka.split import TopicPartition
+from flip27_stream.in_order import found_in, missing_from, values_of
 
 _CACHED_RECORDS = 4_000_000
 
@@ -56,9 +57,8 @@ class KafkaEventTimePositions(EventTimePositions):
             asked = self._finder.without_known_records(self._partitions, self._request.ranges)
             logs = self._finder.read_headers(asked)
             found = self._by_headers(logs) if logs.partitions else {}
-            answered = logs.answered
-            silent = {str(tp) for tp in asked if tp not in answered}
-            searches = self._search(_without(self._partitions, found) - silent)
+            silent = set(map(str, asked.keys() - logs.answered))
+            searches = self._search(missing_from(found, self._partitions) - silent)
             times = self._finder.run({tp: search.event_times() for tp, search in searches.items()})
             found.update({str(tp): known for tp, known in times.items() if known is not None})
             self._event_times = found
@@ -71,7 +71,7 @@ class KafkaEventTimePositions(EventTimePositions):
             positions, proven = self._by_header.first_at_or_after(event_time)
             answers = zip(positions.tolist(), self._by_header.rows_to(positions).tolist(), strict=True)
             found = dict(compress(zip(self._header_ids, answers, strict=True), proven.tolist()))
-        searches = self._search(_without(known, found))
+        searches = self._search(missing_from(found, known))
         behind = self._finder.run(
             {tp: search.first_at_or_after(event_time) for tp, search in searches.items()}
         )
@@ -81,9 +81,9 @@ class KafkaEventTimePositions(EventTimePositions):
     def _by_headers(self, logs: UndecodedLogs) -> dict[str, EventTimes]:
         """Returns the event times that are known from the headers of batches, by split id."""
         ranges, request = self._request.ranges, self._request
-        split_of = {tp: split for split, tp in self._partitions.items()}
-        self._header_ids = [split_of[tp] for tp in logs.partitions]
-        spans = [ranges[split] for split in self._header_ids]
+        split_of = dict(zip(self._partitions.values(), self._partitions, strict=True))
+        self._header_ids = list(values_of(logs.partitions, split_of))
+        spans = values_of(self._header_ids, ranges)
         starts = np.fromiter((span.position for span in spans), np.int64, len(spans))
         ends = np.fromiter((span.end for span in spans), np.int64, len(spans))
         found = HeaderPositions(logs.headers, starts, ends, request.budget, request.plausible_until)
@@ -159,7 +159,8 @@ class PositionFinder:
         """
         self._note_unread()
         self._topic_ids = topic_ids
-        self._keep({tp: request.ranges[split_id] for split_id, tp in partitions.items()})
+        spans = values_of(list(partitions), request.ranges)
+        self._keep({tp: span.position for tp, span in zip(partitions.values(), spans, strict=True)})
         return KafkaEventTimePositions(partitions, request, self)
 
     def without_known_records(
@@ -172,16 +173,20 @@ class PositionFinder:
         """
         if not self._by_headers:
             return {}
+        known, spans = self._caches, values_of(list(partitions), ranges)
         return {
             tp: span.position
-            for split, tp in partitions.items()
-            if (span := ranges[split]).position < span.end and tp not in self._caches
+            for tp, span in zip(partitions.values(), spans, strict=True)
+            if span.position < span.end and tp not in known
         }
 
     def read_headers(self, offsets: Mapping[TopicPartition, int]) -> UndecodedLogs:
         """Returns the headers of the batches from these offsets on, without the partitions that did not answer."""
-        ids = self._topic_ids
-        reads = {tp: FetchFrom(offset, PROBE_BYTES, ids.get(tp, "")) for tp, offset in offsets.items()}
+        ids = found_in(list(offsets), self._topic_ids)
+        reads = {
+            tp: FetchFrom._make((offset, PROBE_BYTES, topic_id or ""))
+            for (tp, offset), topic_id in zip(offsets.items(), ids, strict=True)
+        }
         logs = self._probe.read_headers(reads) if reads else UndecodedLogs(self._probe)
         self._record_read(reads.keys(), logs.answered)
         decoded = list(logs) if logs.is_full else list(logs.chunks)
@@ -202,16 +207,15 @@ class PositionFinder:
     def _known(self, tp: TopicPartition) -> EventTimeCache:
         return self._caches.setdefault(tp, EventTimeCache())
 
-    def _keep(self, ranges: Mapping[TopicPartition, SplitRange]) -> None:
-        """Keeps the event times of records that are still to be read, and drops the others."""
+    def _keep(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Keeps the event times of records at or after the position of their partition, and drops the others."""
         logs, self._undecoded = self._undecoded, None
         if logs is not None:
-            for tp, stop in logs.stops():
-                if (span := ranges.get(tp)) is not None and span.position < stop:
-                    self._known(tp).add(logs.chunk(tp))
-        share = _CACHED_RECORDS // max(1, len(ranges))
-        for tp in self._caches.keys() & ranges.keys():
-            self._caches[tp].trim(ranges[tp].position, share)
+            for tp in logs.read_beyond(positions):
+                self._known(tp).add(logs.chunk(tp))
+        share = _CACHED_RECORDS // max(1, len(positions))
+        for tp in self._caches.keys() & positions.keys():
+            self._caches[tp].trim(positions[tp], share)
             if self._caches[tp].is_empty:
                 del self._caches[tp]
 
@@ -252,18 +256,10 @@ class PositionFinder:
 
     def _record_read(self, asked: Set[TopicPartition], answered: Set[TopicPartition]) -> None:
         self._read |= asked
-        silent = [tp for tp in asked if tp not in answered]
-        self._unread = {
-            tp for tp in (*self._unread, *silent) if tp not in answered
-        } - self._probe.out_of_range
+        self._unread = ((self._unread - answered) | (asked - answered)) - self._probe.out_of_range
 
     def _note_unread(self) -> None:
         """Reports to :class:`UnansweredPartitions` which partitions the fetches of the last plan could read."""
         if self._unanswered is not None:
             self._unanswered.note(self._read, self._read - self._unread if self._unread else self._read)
         self._read, self._unread = set(), set()
-
-
-def _without(splits: Mapping[str, object], others: Mapping[str, object]) -> set[str]:
-    """Returns the ids in ``splits`` that are not in ``others``; usually these are few."""
-    return {split for split in splits if split not in others}

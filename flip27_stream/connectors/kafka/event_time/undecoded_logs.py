@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import compress
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ from flip27_stream.connectors.kafka.records.batch_header_columns import (
     batch_header_columns,
 )
 from flip27_stream.connectors.kafka.split import TopicPartition
+from flip27_stream.in_order import found_in
 
 _MOST_UNDECODED = 128 << 20
 
@@ -46,38 +47,33 @@ class UndecodedLogs(Set[TopicPartition]):
         self.headers = BatchHeaderColumns.empty()
         self.size = 0
         self._decoder = decoder
-        self._answers: dict[TopicPartition, tuple[int, FetchedPartition]] = {}
+        self._answers: dict[TopicPartition, FetchedPartition] = {}
+        self._offsets: dict[TopicPartition, int] = {}
 
     @classmethod
     def _from_iterable(cls, partitions: Iterable[Any]) -> Set[Any]:
         """Returns the result of a set operation (``collections.abc.Set``), which is a plain set."""
         return set(partitions)
 
-    def add(
-        self,
-        partitions: Sequence[TopicPartition],
-        offsets: Sequence[int],
-        answers: Sequence[FetchedPartition],
-    ) -> None:
+    def add(self, answers: Mapping[TopicPartition, FetchedPartition], offsets: Sequence[int]) -> None:
         """Adds the partitions with a complete record batch whose headers can be used; see :func:`batch_header_columns`.
 
         Args:
-            partitions: The partitions whose leaders answered.
-            offsets: The offset of the fetch of each partition.
             answers: The answer about each partition, which has no error and no aborted transactions.
+            offsets: The offset of the fetch of each of them.
         """
-        headers, usable = batch_header_columns(
-            [answer.records for answer in answers], np.array(offsets, np.int64)
-        )
+        records = [answer.records for answer in answers.values()]
+        headers, usable = batch_header_columns(records, np.array(offsets, np.int64))
         taken = np.zeros(len(answers), bool)
         taken[headers.logs] = True
         taken &= usable
         index: Int64s = np.cumsum(taken) - 1 + len(self.partitions)
         self.headers = self.headers.followed_by(headers.only(taken[headers.logs]).renumbered(index))
-        new = zip(partitions, zip(offsets, answers, strict=True), strict=True)
-        self._answers.update(compress(new, taken.tolist()))
-        self.partitions += compress(partitions, taken.tolist())
-        self.size += sum(len(answer.records) for answer in answers)
+        new = answers if taken.all() else dict(compress(answers.items(), taken.tolist()))
+        self._answers.update(new)
+        self._offsets.update(compress(zip(answers, offsets, strict=True), taken.tolist()))
+        self.partitions += new
+        self.size += sum(map(len, records))
 
     @property
     def is_full(self) -> bool:
@@ -91,17 +87,18 @@ class UndecodedLogs(Set[TopicPartition]):
             ConnectorError: The log of the partition is damaged.
         """
         if tp not in self.chunks:
-            offset, answer = self._answers[tp]
-            decoded = self._decoder.decoded(tp, offset, answer)
+            decoded = self._decoder.decoded(tp, self._offsets[tp], self._answers[tp])
             assert decoded is not None  # The headers of the partition were read, so it has a whole batch.
             self.chunks[tp] = decoded
         return self.chunks[tp]
 
-    def stops(self) -> Iterator[tuple[TopicPartition, int]]:
-        """Yields the partitions of ``headers``, each with the offset after its last batch."""
+    def read_beyond(self, positions: Mapping[TopicPartition, int]) -> list[TopicPartition]:
+        """Returns the partitions of ``headers`` with records at or after their position in ``positions``."""
         last = np.searchsorted(self.headers.logs, np.arange(1, len(self.partitions) + 1)) - 1
-        stops = zip(self.partitions, self.headers.stops[last].tolist(), strict=True)
-        return (found for found in stops if found[0] in self._answers)
+        found = found_in(self.partitions, positions)
+        stops = self.headers.stops[last].tolist()
+        beyond = zip(self.partitions, found, stops, strict=True)
+        return [tp for tp, at, stop in beyond if at is not None and at < stop and tp in self._answers]
 
     def forget(self, tp: TopicPartition) -> None:
         """Drops the records of a partition."""

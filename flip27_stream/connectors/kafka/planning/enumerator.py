@@ -37,6 +37,7 @@ from flip27_stream.connectors.kafka.planning.spark_offsets import warn_of_skippe
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
 from flip27_stream.connectors.kafka.subscriber import TopicPatternSubscriber, nothing_matches
 from flip27_stream.connectors.kafka.values.rows import RowLayout
+from flip27_stream.in_order import values_of
 
 log = logging.getLogger(__name__)
 
@@ -176,7 +177,9 @@ class KafkaSourceEnumerator(
     def event_time_positions(self, request: PositioningRequest) -> EventTimePositions:
         finder = self._find_for(request).finder
         trusted, state = self._options.trusted_cluster, self._state
-        partitions = {split_id: self._splits[split_id].topic_partition for split_id in request.ranges}
+        ids = list(request.ranges)
+        splits = values_of(ids, self._splits)
+        partitions = dict(zip(ids, (split.topic_partition for split in splits), strict=True))
         topic_ids = state.topic_ids_for_reader(partitions.values(), trusted)
         return finder.positions(partitions, topic_ids, request)
 

@@ -18,6 +18,7 @@ from flip27_stream.connectors.kafka.planning.recent_ends import RecentEnds
 from flip27_stream.connectors.kafka.planning.topic_identity import IdentityChanges, TopicIdentities
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
 from flip27_stream.errors import AuthenticationError, DataLossError, UnreachableError
+from flip27_stream.in_order import found_in, values_of
 
 log = logging.getLogger(__name__)
 
@@ -133,8 +134,9 @@ class LogRanges:
         wanted = {s.topic_partition: s.starting_offset if p is None else p for s, p in positions.items()}
         changes = self._identities.changes(wanted, state, self.topics)
         bounds = self._recent_bounds(wanted, changes, enough) or self._ask(wanted, changes)
-        beyond = {tp for tp, end in bounds.end.items() if wanted[tp] > end and wanted[tp] > bounds.reach(tp)}
-        something_to_read = any(wanted[tp] < end for tp, end in bounds.end.items())
+        read = list(zip(bounds.end.items(), values_of(list(bounds.end), wanted), strict=True))
+        beyond = {tp for (tp, end), offset in read if offset > end and offset > bounds.reach(tp)}
+        something_to_read = any(offset < end for (_, end), offset in read)
         if something_to_read or beyond or changes.successors.keys() - self._gone or changes.renamed:
             self.verify(beyond)
             topics, before = self.topics, changes
@@ -158,10 +160,12 @@ class LogRanges:
         ranges, start, ends = result.ranges, bounds.start, bounds.end
         special = successors.keys() | start.keys()
         usual = self._verified - special if special else self._verified
-        for split, (tp, offset) in zip(positions, wanted.items(), strict=True):
-            if (end := ends.get(tp)) is None:
+        all_usual = not special and wanted.keys() <= usual
+        found = zip(positions, wanted.items(), found_in(list(wanted), ends), strict=True)
+        for split, (tp, offset), end in found:
+            if end is None:
                 continue
-            if offset <= end and tp in usual:
+            if offset <= end and (all_usual or tp in usual):
                 ranges[split.split_id] = SplitRange(offset, end)
             elif tp not in successors and (tp in self._verified or tp in start):
                 self._settle(tp, offset, bounds, result)
@@ -190,7 +194,7 @@ class LogRanges:
         self, wanted: Mapping[TopicPartition, int], changes: IdentityChanges, enough: int | None
     ) -> _Bounds | None:
         """Returns the ends of the last look if they are recent and the topics are those of the checkpoint."""
-        if changes.successors or changes.renamed or not wanted.keys() <= self._verified:
+        if enough is None or changes.successors or changes.renamed or not wanted.keys() <= self._verified:
             return None
         ends = self._recent_ends.enough(wanted, enough)
         return None if ends is None else _Bounds(ends, {}, {})
@@ -209,7 +213,8 @@ class LogRanges:
         there = _existing(wanted, changes.successors)
         new, verified = changes.successors.keys() | changes.renamed, self._verified
         verified = verified - new if new else verified
-        unsure = [tp for tp in there if wanted[tp] == EARLIEST or tp not in verified]
+        positions = zip(there, values_of(there, wanted), strict=True)
+        unsure = [tp for tp, offset in positions if offset == EARLIEST or tp not in verified]
         began = time.monotonic()
         end, start = self._client.list_offsets(
             dict.fromkeys(there, LATEST),

@@ -16,6 +16,7 @@ from flip27_stream.api import (
     SupportsEventTimePositions,
 )
 from flip27_stream.errors import AlignmentError
+from flip27_stream.in_order import missing_from
 from flip27_stream.spark.planning.micro_batch.checked_positions import (
     CheckedPositions,
     checked_positions_after,
@@ -209,7 +210,7 @@ class BatchPlanner:
         if to_read or plan_input.has_pending:
             positions = CheckedPositions(enumerator, request, enumerator.event_time_positions(request))
         times = positions.event_times() if positions is not None else {}
-        unknown = frozenset(to_read.keys() - times.keys())
+        unknown = frozenset(missing_from(times, to_read))
         splits = self._rows(plan_input, times)
         if any(map(self._split_tracker.is_unknown, splits.ids, splits.rows)):
             return PlannedBatch(splits.positions(), unknown=unknown)

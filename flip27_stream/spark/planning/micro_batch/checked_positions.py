@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from flip27_stream.api import EventTimePositions, EventTimes, PositioningRequest, SplitRange
 from flip27_stream.api.contract import check_made
 from flip27_stream.errors import ContractError, shortened
+from flip27_stream.in_order import missing_from
 from flip27_stream.spark.source_spec import AnyEnumerator
 
 _TIME = frozenset([int, type(None)])
@@ -57,7 +58,7 @@ class CheckedPositions(EventTimePositions):
         answer = self._positions.first_at_or_after(event_time)
         who = f"{self._who}.first_at_or_after({event_time})"
         check_made(who, answer, Mapping)
-        if missing := (self._known or {}).keys() - answer.keys():
+        if missing := missing_from(answer, self._known or {}):
             raise ContractError(f"{who} left out split {min(missing)!r}, which event_times() returned.")
         ranges = self._request.ranges
         for name, found in answer.items():
@@ -80,7 +81,7 @@ class CheckedPositions(EventTimePositions):
             return None
         who = f"{self._who}.rows_before({event_time})"
         check_made(who, estimated, Mapping)
-        if missing := (self._known or {}).keys() - estimated.keys():
+        if missing := missing_from(estimated, self._known or {}):
             raise ContractError(f"{who} left out split {min(missing)!r}, which event_times() returned.")
         for name, rows in estimated.items():
             if type(rows) is not int or rows < 0:

@@ -97,7 +97,7 @@ class SplitTracker:
             final: Whether the splits are finished at the ends in ``run``.
         """
         rows: list[TrackedRow] = []
-        first, answered = self._next, self._answered
+        first, quiet, answered = self._next, self._quiet, []
         for name, state, log_range, r, found, reported in zip(
             ids,
             found_in(ids, known),
@@ -108,29 +108,31 @@ class SplitTracker:
             strict=True,
         ):
             read_max = greater_known(None if state is None else state.read_max, reported)
-            quiet_since = None if r is None else self._quiet_since(name, state, log_range, seen_at)
+            quiet_since = None
+            if r is not None and log_range.position == log_range.end and log_range.drained:
+                quiet_since = self._quiet_since(name, state, log_range.end, seen_at)
+            elif r is not None:
+                quiet.pop(name, None)
             if r is None or (found is None and r.position < r.end):
                 position = known[name].position if r is None else r.position
                 rows.append((position, position, read_max, first.get(name), None, None, False))
                 continue
-            answered.add(name)
+            answered.append(name)
             is_final = r.final or (final and not r.limited)
             if found is None:
                 rows.append((r.position, r.end, read_max, None, None, quiet_since, is_final))
             else:
                 first[name] = found.next
                 rows.append((r.position, r.end, read_max, found.next, found.reach, quiet_since, is_final))
+        self._answered.update(answered)
         return rows
 
-    def _quiet_since(self, split: str, state: SplitState | None, log: SplitRange, seen_at: int) -> int | None:
-        """Returns the time (ms) at which the log end was first found at the position; ``None`` if it is elsewhere."""
-        if log.position != log.end or not log.drained:
-            self._quiet.pop(split, None)
-            return None
+    def _quiet_since(self, split: str, state: SplitState | None, position: int, seen_at: int) -> int:
+        """Returns the time (ms) at which the log end was first found at ``position``, where the split stands."""
         seen = self._quiet.get(split)
-        if seen is None or seen[0] != log.position:
-            stored = state.quiet_since if state is not None and state.position == log.position else None
-            seen = log.position, seen_at if stored is None else min(stored, seen_at)
+        if seen is None or seen[0] != position:
+            stored = state.quiet_since if state is not None and state.position == position else None
+            seen = position, seen_at if stored is None else min(stored, seen_at)
             self._quiet[split] = seen
         return seen[1]
 

@@ -77,7 +77,7 @@ class NextOffset:
                 continue
             proven_end = is_aligned and end == log.end and log.drained
             quiet_since = seen_at if proven_end else None
-            states[name] = SplitState(split, end, read_max, quiet_since)
+            states[name] = SplitState._make((split, end, read_max, quiet_since))
             if proven_end:
                 at_log_end[name] = end
         self._split_tracker.record_log_ends(at_log_end, plan_input.seen_at)
@@ -114,8 +114,8 @@ class NextOffset:
             batch=start.batch + 1 if start is not None else 0,
             enumerator=checkpoint,
             splits={
-                name: s if s.read_max == (greatest := read_max.get(name)) else _with_read_max(s, greatest)
-                for name, s in states.items()
+                name: s if s.read_max == greatest else _with_read_max(s, greatest)
+                for (name, s), greatest in zip(states.items(), found_in(list(states), read_max), strict=True)
             },
             begin=begin,
             earlier_begins=self._offset_log.earlier_begins(start, states.keys(), begin.keys()),
