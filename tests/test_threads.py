@@ -98,6 +98,7 @@ def test_tasks_that_cannot_report_are_no_error_and_can_later(
 ) -> None:
     clock = ManualClock()
     readers = Readers(Driver(), CoordinatorContext(1, "driver"), clock)
+    readers.expect_reports()
     spare(0)
     for _ in range(3):
         assert readers.address() is None

@@ -3,7 +3,8 @@
 A simulated log answers instead of a broker, and the time of its answers is not counted.
 
 It measures the planner alone, over views and in columns; then the coordinator's whole plan (offset in, offset out,
-positions, probes), unaligned and aligned, and with ten times as many splits. ``python -m benchmarks.planning.cpu``
+positions, probes), unaligned and aligned, with the reports of tasks, and with ten times as many splits.
+``python -m benchmarks.planning.cpu``
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from benchmarks.support.folders import temporary_folder
 from benchmarks.support.results import Result, at_most
 from benchmarks.support.simulated_cluster import SimulatedTopic
 from flip27_stream.connectors.kafka.planning import enumerator
+from flip27_stream.spark.execution.task import SplitTask
+from flip27_stream.spark.reporting.report_sender import send_report
+from flip27_stream.spark.reporting.reports import SplitReport, TaskReport
 from offsets import INITIAL
 from watermark_alignment.planner import Plan, SplitView, plan
 from watermark_alignment.split_columns import SplitColumns, plan_in_columns
@@ -48,6 +52,9 @@ def measure(environment: Environment) -> Iterator[Result]:
             seconds = _planner(splits, rounds, limit, planner)
             yield _result(splits, f"{form}, {name}", seconds, _PLANNER_MS)
     yield _result(splits, "unaligned", _coordinator(splits, rounds, None), _TARGETS_MS[1])
+    with temporary_folder() as table:
+        seconds = _coordinator(splits, rounds, table, with_reports=True)
+    yield _result(splits, "aligned, tasks report on each", seconds, _TARGETS_MS[1])
     for times, target in _TARGETS_MS.items():
         with temporary_folder() as table:
             seconds = _coordinator(splits * times, rounds, table)
@@ -118,8 +125,11 @@ def cpu_seconds(logs: SteadyLogs, plan_once: Callable[[], Plan]) -> tuple[float,
     return time.thread_time() - began - logs.seconds, planned
 
 
-def _coordinator(splits: int, rounds: int, table: str | None) -> list[float]:
-    """Returns the CPU time (s) of each plan of ten new records in each split."""
+def _coordinator(splits: int, rounds: int, table: str | None, *, with_reports: bool = False) -> list[float]:
+    """Returns the CPU time (s) of each plan of ten new records in each split.
+
+    The plan includes what the reports of the batch before cost the planning thread, if ``with_reports`` is set.
+    """
     cluster = SimulatedTopic("topic", splits)
     with patch.object(enumerator, "KafkaClient", lambda _: cluster):
         coordinator = kafka_coordinator("simulated:9092", "topic", table)
@@ -127,11 +137,30 @@ def _coordinator(splits: int, rounds: int, table: str | None) -> list[float]:
         taken = []
         for _ in range(_WARM_UP + rounds):
             cluster.end += ROWS
-            cluster.seconds, began = 0.0, time.thread_time()
+            cluster.seconds, began, start = 0.0, time.thread_time(), offset
             offset = coordinator.latest_offset(offset, None)
             taken.append(time.thread_time() - began - cluster.seconds)
+            if with_reports:
+                _report(coordinator.tasks(start, offset), cluster)
         coordinator.close()
     return taken[_WARM_UP:]
+
+
+def _report(tasks: list[SplitTask], cluster: SimulatedTopic) -> None:
+    """Sends the reports of ``tasks`` to the coordinator, as if they had read their ranges."""
+    for task in tasks:
+        splits = [
+            SplitReport(
+                *planned.key,
+                rows=planned.size,
+                max_event_time=cluster.timestamp(planned.end - 1),
+                min_event_time=cluster.timestamp(planned.start),
+            )
+            for planned in task.ranges
+        ]
+        report = TaskReport(task.batch, task.number, task.subtask, splits=splits)
+        assert task.report_to is not None
+        assert send_report(task.report_to, report)
 
 
 if __name__ == "__main__":

@@ -61,15 +61,18 @@ class SimulatedTopic:
             lambda: {tp: FetchedPartition(0, _records(at.offset, self.end), []) for tp, at in wanted.items()}
         )
 
+    @staticmethod
+    def timestamp(offset: int) -> int:
+        """Returns the timestamp (ms) of the record at an offset."""
+        return START_MS + offset * _STEP_MS
+
     def _at(self, timestamp: int) -> OffsetAndTimestamp:
         if timestamp in (EARLIEST, LATEST):
             return OffsetAndTimestamp(0 if timestamp == EARLIEST else self.end, -1)
         offset = self.end - 1 if timestamp == MAX_TIMESTAMP else -((START_MS - timestamp) // _STEP_MS)
         offset = max(offset, 0)
         found = offset < self.end
-        return (
-            OffsetAndTimestamp(offset, START_MS + offset * _STEP_MS) if found else OffsetAndTimestamp(-1, -1)
-        )
+        return OffsetAndTimestamp(offset, self.timestamp(offset)) if found else OffsetAndTimestamp(-1, -1)
 
     def _timed(self, answer: Callable[[], T]) -> T:
         began = time.thread_time()

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flip27_stream.api import ReadLimits, SplitEnumerator
+from flip27_stream.api import ReadLimits, SplitEnumerator, SupportsEventTimePositions
 from flip27_stream.api.contract import check_made
 from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.in_order import missing_from
@@ -94,8 +94,7 @@ class SourceCoordinator:
                     self._recorder.record_commit,
                     self._recorder.newest_note,
                 )
-        aligned = spec.alignment is not None
-        self._readers = Readers(spec.driver, self._context, self._clock, aligned=aligned)
+        self._readers = Readers(spec.driver, self._context, self._clock)
         self._run = QueryRun(spec)
         self._replayed_batch = ReplayedBatch()
         self._next_offset = NextOffset(spec, self._offset_log, self._context, self._split_tracker)
@@ -201,6 +200,8 @@ class SourceCoordinator:
             enumerator = self._spec.source.restore_enumerator(self._context, start.enumerator)
         check_made("The source's create_enumerator() or restore_enumerator()", enumerator, SplitEnumerator)
         self._enumerator = enumerator
+        if self._spec.alignment is not None and not isinstance(enumerator, SupportsEventTimePositions):
+            self._readers.expect_reports()
         enumerator.start()
         self._replayed_batch.give_back(start, self._context, enumerator)
         for subtask in self._context.registered_readers():

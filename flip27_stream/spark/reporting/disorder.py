@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from flip27_stream.spark.reporting.reports import SplitReport
 
@@ -17,7 +17,7 @@ class Disorder:
     def __init__(self) -> None:
         self._batch = -1
         self._before: Mapping[str, int | None] = {}
-        self._reports: dict[str, dict[int, SplitReport]] = {}
+        self._reports: dict[str, SplitReport | dict[int, SplitReport]] = {}
 
     def begin_batch(self, batch: int, read_max: Mapping[str, int | None]) -> None:
         """Records that a batch is about to run.
@@ -34,13 +34,24 @@ class Disorder:
         """Returns the time (ms) by which event times of the split fell back, by all reports of the batch so far."""
         if batch != self._batch:
             return report.disorder
-        ranges = self._reports.setdefault(report.split, {})
-        ranges[report.start] = report
         greatest, fell_back = self._before.get(report.split), 0
-        for _, part in sorted(ranges.items()):
-            fell_back = max(fell_back, part.disorder)
-            if part.min_event_time is not None and part.max_event_time is not None:
-                if greatest is not None:
-                    fell_back = max(fell_back, greatest - part.min_event_time)
-                greatest = max(part.max_event_time, greatest or 0)
+        for part in self._parts(report):
+            if part.disorder > fell_back:
+                fell_back = part.disorder
+            least, newest = part.min_event_time, part.max_event_time
+            if least is not None and newest is not None:
+                if greatest is not None and greatest - least > fell_back:
+                    fell_back = greatest - least
+                greatest = newest if greatest is None or newest > greatest else greatest
         return fell_back
+
+    def _parts(self, report: SplitReport) -> Collection[SplitReport]:
+        """Adds a report, and returns those of all ranges of its split, in their order; usually it is the only one."""
+        known = self._reports.get(report.split)
+        if known is None or (isinstance(known, SplitReport) and known.start == report.start):
+            self._reports[report.split] = report
+            return (report,)
+        ranges = {known.start: known} if isinstance(known, SplitReport) else known
+        ranges[report.start] = report
+        self._reports[report.split] = ranges
+        return [ranges[start] for start in sorted(ranges)]

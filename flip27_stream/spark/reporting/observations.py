@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from operator import attrgetter
+from typing import Any
 
 from flip27_stream.spark.reporting.reports import SplitReport
 from watermark_alignment.table.batch_note import ObservedEventTimes
@@ -38,26 +40,26 @@ class Observations:
             (r.implausible_example for r in new_reports if r.implausible_example is not None), None
         )
         for report in new_reports:
-            self._count_untimed(report)
-        untimed = next((r for r in new_reports if self._untimed.get(r.split, 0) >= _MANY), None)
+            if self._untimed or report.untimed:
+                self._count_untimed(report)
+        untimed = None
+        if self._untimed:
+            untimed = next((r for r in new_reports if self._untimed.get(r.split, 0) >= _MANY), None)
         if untimed is not None and not known.untimed_split:
             in_a_row = self._untimed[untimed.split]
             self._untimed.clear()
             known = replace(
                 known, untimed_split=untimed.split, untimed_in_split=in_a_row, sample=untimed.sample
             )
+        rows, size, untimed_rows, least, greatest, samples = _columns(new_reports)
         self._newest = replace(
             known,
-            records=known.records + sum(report.rows for report in new_reports),
-            bytes=known.bytes + sum(report.bytes for report in new_reports),
-            untimed=known.untimed + sum(report.untimed for report in new_reports),
-            sample=known.sample or next((report.sample for report in new_reports if report.sample), ""),
-            min_event_time=min(
-                (r.min_event_time for r in new_reports if r.min_event_time is not None), default=None
-            ),
-            max_event_time=max(
-                (r.max_event_time for r in new_reports if r.max_event_time is not None), default=None
-            ),
+            records=known.records + sum(rows),
+            bytes=known.bytes + sum(size),
+            untimed=known.untimed + sum(untimed_rows),
+            sample=known.sample or next(filter(None, samples), ""),
+            min_event_time=min((time for time in least if time is not None), default=None),
+            max_event_time=max((time for time in greatest if time is not None), default=None),
             implausible_example=known.implausible_example if example is None else example,
         )
         return self._newest
@@ -77,3 +79,9 @@ class Observations:
             if about not in self._told:
                 self._told.add(about)
                 log.warning("%s", text)
+
+
+def _columns(reports: Sequence[SplitReport]) -> Iterable[tuple[Any, ...]]:
+    """Returns the sums and times in reports, each as a column over all reports."""
+    fields = attrgetter("rows", "bytes", "untimed", "min_event_time", "max_event_time", "sample")
+    return zip(*map(fields, reports), strict=True) if reports else ((),) * 6

@@ -35,12 +35,9 @@ class Readers:
         driver: The address of this driver.
         context: The context of the enumerator.
         clock: Returns the query's time (ms).
-        aligned: Whether every task reports, so that a missing report means something.
     """
 
-    def __init__(
-        self, driver: Driver, context: CoordinatorContext, clock: Callable[[], int], *, aligned: bool = True
-    ) -> None:
+    def __init__(self, driver: Driver, context: CoordinatorContext, clock: Callable[[], int]) -> None:
         self._driver = driver
         self._context = context
         self._clock = clock
@@ -49,7 +46,7 @@ class Readers:
         """The time (ms) at which this host could not listen for reports, and the error."""
         self._counted: tuple[int, set[int]] = -1, set()
         self._sent: tuple[int, dict[int, list[SourceEvent]]] = -1, {}
-        self._check = ReportCheck(clock) if aligned else None
+        self._check: ReportCheck | None = None
 
     def address(self) -> ReportAddress | None:
         """Returns the address for reports; ``None`` if this host cannot listen, which is tried again every 10 s."""
@@ -70,8 +67,12 @@ class Readers:
     def _is_to_listen(self) -> bool:
         return self._cannot_listen is None or self._clock() - self._cannot_listen[0] > _LISTEN_AGAIN_MS
 
+    def expect_reports(self) -> None:
+        """Records that the source is aligned by reports: from now on a missing report means something."""
+        self._check = ReportCheck(self._clock)
+
     def reporting(self) -> Reporting:
-        """Returns the splits on which tasks can report; only for an aligned query."""
+        """Returns the splits on which tasks can report; called after :meth:`expect_reports`."""
         assert self._check is not None
         if self.address() is None:
             assert self._cannot_listen is not None

@@ -87,8 +87,9 @@ class ReportCheck:
         reported = [split.key for report in reports for split in report.splits]
         unreported.difference_update(reported)
         silent = {key.split_id for key in unreported}
-        for name in {key.split_id for key in reported} - silent:
-            self._silent.pop(name, None)
+        if self._silent:
+            for name in {key.split_id for key in reported} - silent:
+                self._silent.pop(name, None)
         if processed is not None and processed == batch:
             for name in silent:
                 silence = self._silent.setdefault(name, _Silence(self._planned_at))

@@ -1,11 +1,15 @@
-"""The report that a task sends to the coordinator on the splits that it has read, as JSON."""
+"""The report that a task sends to the coordinator on the splits that it has read, as JSON.
+
+A task can have thousands of splits. So each split is an array without the names of its fields, and the types of a field
+are checked for all splits together.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from flip27_stream.api import SourceEvent
 from flip27_stream.api.planned_range import RangeKey
@@ -13,9 +17,18 @@ from flip27_stream.errors import shortened
 
 T = TypeVar("T")
 
+_TIME, _TEXT = (int, type(None)), (str,)
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "split": _TEXT,
+    "sample": _TEXT,
+    "max_event_time": _TIME,
+    "min_event_time": _TIME,
+    "implausible_example": _TIME,
+}
+"""The types of the fields of a :class:`SplitReport`; the other fields are of type ``int``."""
 
-@dataclass(frozen=True)
-class SplitReport:
+
+class SplitReport(NamedTuple):
     """The report of a task about one range.
 
     Attributes:
@@ -94,7 +107,7 @@ class TaskReport:
             task=_whole(d["task"]),
             subtask=_whole(d["subtask"]),
             host=_text(d["host"]),
-            splits=tuple(_split_report(s) for s in _list(d["splits"])),
+            splits=_split_reports(_list(d["splits"])),
             events=tuple(SourceEvent(_text(e["name"]), e["payload"]) for e in _list(d["events"])),
             split_requests=_whole(d["split_requests"]),
             failed=tuple(_text(split) for split in _list(d["failed"])),
@@ -104,28 +117,19 @@ class TaskReport:
 
 def _fields(part: object) -> dict[str, Any]:
     """Returns the fields of a report, or of a part of it. ``dataclasses.asdict`` would copy each value first."""
-    if isinstance(part, (TaskReport, SplitReport, SourceEvent)):
+    if isinstance(part, (TaskReport, SourceEvent)):
         return {each.name: getattr(part, each.name) for each in fields(part)}
     raise TypeError(f"{type(part).__name__} is not a part of a report")
 
 
-def _split_report(values: Any) -> SplitReport:
-    report = SplitReport(**values)
-    _text(report.split), _text(report.sample)
-    for number in (
-        report.start,
-        report.end,
-        report.rows,
-        report.disorder,
-        report.implausible,
-        report.untimed,
-        report.bytes,
-    ):
-        _whole(number)
-    for time in (report.max_event_time, report.min_event_time, report.implausible_example):
-        if time is not None:
-            _whole(time)
-    return report
+def _split_reports(rows: list[Any]) -> tuple[SplitReport, ...]:
+    reports = tuple(map(SplitReport._make, rows))
+    for name, values in zip(SplitReport._fields, zip(*reports, strict=True), strict=False):
+        kinds = _KINDS.get(name, (int,))
+        if not set(map(type, values)).issubset(kinds):
+            wrong = next(value for value in values if type(value) not in kinds)
+            raise TypeError(f"field {name} is {shortened(repr(wrong))}")
+    return reports
 
 
 def _whole(value: Any) -> int:

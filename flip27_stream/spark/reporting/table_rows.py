@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +39,11 @@ class PlannedSplits:
     ends: Sequence[int]
     states: Sequence[SplitStatus | None]
     counts_rows: Sequence[bool]
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """The index of each split, by id."""
+        return {split: i for i, split in enumerate(self.ids)}
 
     def rows(self) -> list[int]:
         """Returns the planned number of rows of each split; 0 if positions do not count rows."""
@@ -99,16 +105,13 @@ class BatchRecord:
     def implausible(self) -> collections.Counter[str]:
         """Returns the number of records with an implausible event time, by split id, without zeros."""
         counts = collections.Counter[str]()
-        for report in self.reports.values():
-            if report.implausible:
-                counts[report.split] += report.implausible
+        for report in [report for report in self.reports.values() if report.implausible]:
+            counts[report.split] += report.implausible
         return counts
 
     def _reports(self) -> list[tuple[int, SplitReport]]:
         """Returns the reports about splits of the batch, each with the index of its split."""
-        if not self.reports:
-            return []
-        index = {split: i for i, split in enumerate(self.splits.ids)}
+        index = self.splits.index if self.reports else {}
         return [(index[r.split], r) for r in self.reports.values() if r.split in index]
 
 

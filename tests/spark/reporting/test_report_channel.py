@@ -24,6 +24,7 @@ from flip27_stream.spark.reporting import report_listener, report_sender
 from flip27_stream.spark.reporting.report_channel import ReportAddress
 from flip27_stream.spark.reporting.report_listener import ReportListener
 from flip27_stream.spark.reporting.report_sender import send_report
+from flip27_stream.spark.reporting.reports import SplitReport
 from flip27_stream.testing import wait_until
 from tests.spark.support.report_kit import REPORT, all_are_reachable, connected, is_alive, listener
 from tests.support.module_time import replace_time
@@ -117,7 +118,9 @@ def changed(**changes: Any) -> bytes:
     return json.dumps(json.loads(REPORT.to_bytes()) | changes).encode()
 
 
-SPLIT = {"split": "a", "start": 0, "end": 9, "rows": 9}
+def split(**changes: Any) -> list[Any]:
+    """Returns the report about a split as JSON, with other values of some fields."""
+    return list((SplitReport("a", 0, 9, rows=9)._asdict() | changes).values())
 
 
 @pytest.mark.parametrize(
@@ -136,11 +139,16 @@ SPLIT = {"split": "a", "start": 0, "end": 9, "rows": 9}
         changed(splits={}),
         changed(splits=[1]),
         changed(splits=[{}]),
-        changed(splits=[SPLIT | {"rows": "9"}]),
-        changed(splits=[SPLIT | {"max_event_time": "now"}]),
-        changed(splits=[SPLIT | {"min_event_time": 1.0}]),
-        changed(splits=[SPLIT | {"split": 7}]),
-        changed(splits=[SPLIT | {"colour": "red"}]),
+        changed(splits=["abcdefghijkl"]),
+        changed(splits=[split(rows="9")]),
+        changed(splits=[split(), split(rows=True)]),
+        changed(splits=[split(max_event_time="now")]),
+        changed(splits=[split(min_event_time=1.0)]),
+        changed(splits=[split(split=7)]),
+        changed(splits=[split(sample=None)]),
+        changed(splits=[split(start=None)]),
+        changed(splits=[split(colour="red")]),
+        changed(splits=[split()[:-1]]),
         changed(events=[{"payload": 1}]),
         changed(events=["hello"]),
         changed(events=None),

@@ -40,13 +40,19 @@ class SplitTracker:
 
     def begin_batch(self, batch: int, start: Mapping[str, SplitState]) -> None:
         """Records that batch ``batch`` is about to run, from the split states ``start``."""
-        self._disorder.begin_batch(batch, {name: self.read_max(name, state) for name, state in start.items()})
+        reported = found_in(list(start), self._read_max)
+        read_max = {
+            name: greater_known(state.read_max, newest)
+            for (name, state), newest in zip(start.items(), reported, strict=True)
+        }
+        self._disorder.begin_batch(batch, read_max)
 
     def add_report(self, report: TaskReport) -> None:
         """Adds the report of a task that has read its ranges to their ends."""
+        read_max = self._read_max
         for split in report.splits:
             if split.max_event_time is not None:
-                self._read_max[split.split] = max(split.max_event_time, self._read_max.get(split.split, 0))
+                read_max[split.split] = max(split.max_event_time, read_max.get(split.split, 0))
             fell_back = self._disorder.add(report.batch, split)
             if fell_back > self._bound:
                 self._warnings.add(
