@@ -67,8 +67,9 @@ def columns_of(group: str, source: str, batch: int, recorded_at: int, **columns:
         source: The id of the source.
         batch: The number of the batch.
         recorded_at: The time at which the rows were recorded (ms).
-        columns: The other columns, as in :class:`SplitRow`: times and drifts as arrays in which
-            :data:`~watermark_alignment.split_columns.UNKNOWN` stands for ``None``, other columns as lists.
+        columns: The other columns, as in :class:`SplitRow`: times and drifts as arrays of integers in which
+            :data:`~watermark_alignment.split_columns.UNKNOWN` stands for ``None``; other columns as lists or Arrow
+            arrays.
     """
     same = {"group": group, "source": source, "batch": batch}
     rows = len(columns["split"])
@@ -79,7 +80,7 @@ def columns_of(group: str, source: str, batch: int, recorded_at: int, **columns:
 
 
 def _table(columns: Mapping[str, Any]) -> pa.Table:
-    """Returns a table of ``columns`` in the types of the table; see :func:`columns_of`."""
+    """Returns a table of all ``columns``, which have the form that :func:`columns_of` takes."""
     times = {name: _in_microseconds(columns[name]) for name in _TIMES}
     drift = pa.array(columns["drift_ms"], mask=columns["drift_ms"] == UNKNOWN)
     return pa.table({**columns, **times, "drift_ms": drift}, schema=SCHEMA)

@@ -189,7 +189,7 @@ class TableRows:
 
 
 def _texts(positions: Sequence[int]) -> pa.Array:
-    """Returns the decimal digits of positions, which do not fit 64 bits in each source."""
+    """Returns the decimal digits of positions, which in some sources do not fit 64 bits."""
     try:
         return pa.array(column_of(positions)).cast(pa.string())
     except OverflowError:
@@ -197,9 +197,10 @@ def _texts(positions: Sequence[int]) -> pa.Array:
 
 
 def _drift(seen: Int64s, least: int | None) -> Int64s:
-    """Returns how far (ms) event times are above the least front; ``UNKNOWN`` if one of both is unknown.
+    """Returns how far (ms) event times are above the least front, at most the greatest 64-bit number.
 
-    The drift is that of the records read, not of the next record of a paused split.
+    The drift is :data:`UNKNOWN` if either is unknown. It is that of the records read, not of the next record of a
+    paused split.
     """
     if least is None:
         return np.full_like(seen, UNKNOWN)

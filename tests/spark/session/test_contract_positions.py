@@ -52,6 +52,8 @@ class Aligned(MemoryEnumerator):
         ("event_times", {"a": (1, 3)}, r"returned \(1, 3\) for split 'a'; it must be EventTimes"),
         ("event_times", {"a": EventTimes(1.5, 3)}, "it must be EventTimes of milliseconds as int"),  # type: ignore[arg-type]
         ("event_times", {"a": EventTimes(1, np.int64(3))}, "it must be EventTimes of milliseconds as int"),
+        ("event_times", {"a": EventTimes(3, 2**63)}, f"returned the event time {2**63}; it must fit 64 bits"),
+        ("event_times", {"a": EventTimes(-(2**63) - 1, 3)}, f"the event time {-(2**63) - 1}; it must fit"),
         ("first_at_or_after", None, "returned None; it must return an object of Mapping"),
         ("first_at_or_after", {}, "left out split 'a', which event_times.. returned"),
         (

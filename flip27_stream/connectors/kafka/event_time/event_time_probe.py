@@ -91,7 +91,8 @@ class EventTimeProbe:
                 plain = {tp: found for tp, found in answers.items() if self._is_plain(found)}
             if not logs.is_full:
                 logs.add(plain, [at.offset for at in values_of(list(plain), wanted)])
-            for tp in answers.keys() - logs.answered:
+            answered = logs.answered
+            for tp in [tp for tp in answers if tp not in answered]:
                 if (chunk := self.decoded(tp, wanted[tp].offset, answers[tp])) is not None:
                     logs.chunks[tp] = chunk
             return logs.answered
@@ -108,7 +109,8 @@ class EventTimeProbe:
 
         Args:
             wanted: The offset and size of the first fetch of each partition.
-            take: Called with the answers of a round; returns the partitions of ``wanted`` that have such an answer.
+            take: Called with the answers of a round; returns the partitions of ``wanted`` that have had such an answer
+                so far.
         """
         pending = dict(wanted)
         deadline = time.monotonic() + _TIME_LIMIT_S
@@ -135,7 +137,7 @@ class EventTimeProbe:
             pending = {**with_larger_limit, **as_before}
 
     def _is_plain(self, fetched: FetchedPartition) -> bool:
-        """Returns whether all records in an answer are to be read."""
+        """Returns whether an answer has no error, and no aborted records that must be left out."""
         return not (fetched.error or (self._read_committed and fetched.aborted))
 
     @property

@@ -59,8 +59,8 @@ class UndecodedLogs(Set[TopicPartition]):
         """Adds the partitions with a complete record batch whose headers can be used; see :func:`batch_header_columns`.
 
         Args:
-            answers: The answer about each partition, which has no error and no aborted transactions.
-            offsets: The offset of the fetch of each of them.
+            answers: The answer about each partition, without an error, and without records that must be left out.
+            offsets: The offset of the fetch of each of these partitions.
         """
         records = [answer.records for answer in answers.values()]
         headers, usable = batch_header_columns(records, np.array(offsets, np.int64))
@@ -93,7 +93,10 @@ class UndecodedLogs(Set[TopicPartition]):
         return self.chunks[tp]
 
     def read_beyond(self, positions: Mapping[TopicPartition, int]) -> list[TopicPartition]:
-        """Returns the partitions of ``headers`` with records at or after their position in ``positions``."""
+        """Returns the partitions of ``headers`` whose last batch ends after their position in ``positions``.
+
+        Partitions that were forgotten are left out.
+        """
         last = np.searchsorted(self.headers.logs, np.arange(1, len(self.partitions) + 1)) - 1
         found = found_in(self.partitions, positions)
         stops = self.headers.stops[last].tolist()

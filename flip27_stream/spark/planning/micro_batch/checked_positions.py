@@ -11,6 +11,7 @@ from flip27_stream.in_order import missing_from
 from flip27_stream.spark.source_spec import AnyEnumerator
 
 _TIME = frozenset([int, type(None)])
+_TIME_LIMIT = 2**63
 
 
 class CheckedPositions(EventTimePositions):
@@ -51,8 +52,19 @@ class CheckedPositions(EventTimePositions):
                     f"{who} returned {shortened(repr(known))} for split {name!r}; it must be EventTimes of "
                     "milliseconds as int, or None."
                 )
+        self._check_sizes(who, times)
         self._known = times
         return times
+
+    @staticmethod
+    def _check_sizes(who: str, times: Mapping[str, EventTimes]) -> None:
+        """Refuses times that an offset cannot hold."""
+        known = [time for each in times.values() for time in (each.next, each.reach) if time is not None]
+        if known and not (min(known) >= -_TIME_LIMIT and max(known) < _TIME_LIMIT):
+            wrong = max(known, key=abs)
+            raise ContractError(
+                f"{who} returned the event time {wrong}; it must fit 64 bits, in milliseconds."
+            )
 
     def first_at_or_after(self, event_time: int) -> Mapping[str, tuple[int, int]]:
         answer = self._positions.first_at_or_after(event_time)
