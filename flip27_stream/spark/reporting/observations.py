@@ -82,6 +82,6 @@ class Observations:
 
 
 def _columns(reports: Sequence[SplitReport]) -> Iterable[tuple[Any, ...]]:
-    """Returns the sums and times in reports, each as a column over all reports."""
+    """Returns the columns of reports that are summed up: their numbers, times and samples."""
     fields = attrgetter("rows", "bytes", "untimed", "min_event_time", "max_event_time", "sample")
     return zip(*map(fields, reports), strict=True) if reports else ((),) * 6

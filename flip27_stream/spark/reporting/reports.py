@@ -128,7 +128,7 @@ def _split_reports(rows: list[Any]) -> tuple[SplitReport, ...]:
         kinds = _KINDS.get(name, (int,))
         if not set(map(type, values)).issubset(kinds):
             wrong = next(value for value in values if type(value) not in kinds)
-            raise TypeError(f"field {name} is {shortened(repr(wrong))}")
+            raise TypeError(f"field {name} of a split has a wrong type: {shortened(repr(wrong))}")
     return reports
 
 

@@ -52,8 +52,9 @@ class PlannedSplits:
 
     def states_before(self, after: Sequence[SplitStatus | None]) -> list[SplitStatus]:
         """Returns the planned states; if unknown, IDLE if a split did not move and is IDLE ``after`` the batch."""
-        if None not in self.states:
-            return list(self.states)  # type: ignore[arg-type]
+        known = [state for state in self.states if state is not None]
+        if len(known) == len(self.states):
+            return known
         return [
             state or (SplitStatus.IDLE if start == end and then is SplitStatus.IDLE else SplitStatus.ACTIVE)
             for state, start, end, then in zip(self.states, self.starts, self.ends, after, strict=True)
