@@ -12,7 +12,7 @@ from benchmarks import (
     small_batches,
     start,
 )
-from benchmarks.planning import cpu, group, with_broker
+from benchmarks.planning import cpu, group, latest_offset, with_broker
 from benchmarks.support.command import run
 
 ALL = (
@@ -22,6 +22,7 @@ ALL = (
     small_batches.measure,
     start.measure,
     with_broker.measure,
+    latest_offset.measure,
     cpu.measure,
     group.measure,
     memory.measure,

@@ -28,7 +28,7 @@ from benchmarks import (
     small_batches,
     start,
 )
-from benchmarks.planning import cpu, group, with_broker
+from benchmarks.planning import cpu, group, latest_offset, with_broker
 from benchmarks.support import processes
 from benchmarks.support.command import Measure
 from benchmarks.support.environment import Environment, Sizes
@@ -150,6 +150,7 @@ def test_layers_are_measured_without_a_broker() -> None:
         pytest.param(small_batches.measure, 3, id="small_batches"),
         pytest.param(start.measure, 1, id="start"),
         pytest.param(with_broker.measure, 3, id="planning"),
+        pytest.param(latest_offset.measure, 2, id="latest_offset"),
         pytest.param(memory.measure, 14, id="memory"),
         pytest.param(files.measure, 21, id="files"),
         pytest.param(layers.measure, 19, id="layers"),
