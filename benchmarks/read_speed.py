@@ -22,6 +22,7 @@ from benchmarks.ceiling import emitted
 from benchmarks.support.backlog import WrittenTopic
 from benchmarks.support.command import run
 from benchmarks.support.constant_source import constant_source
+from benchmarks.support.coordinators import alignment_options
 from benchmarks.support.environment import Environment
 from benchmarks.support.folders import temporary_folder
 from benchmarks.support.metered import Metered, cpu_a_row
@@ -101,11 +102,7 @@ def _compare(environment: Environment, shape: RecordLayout) -> Iterator[Result]:
 
 def _aligned(environment: Environment, backlog: WrittenTopic, table: str) -> Result:
     size = environment.value_bytes(backlog)
-    alignment = {
-        "scan.watermark.alignment.group": "benchmark",
-        "scan.watermark.alignment.max-drift": "5 minutes",
-        "scan.watermark.alignment.table": table,
-    }
+    alignment = alignment_options(table)
 
     def builtin() -> float:
         return sum(drain(stream(environment, BUILTIN, backlog.topic), backlog.records))

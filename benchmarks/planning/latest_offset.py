@@ -8,13 +8,14 @@ time of a batch is mostly that of its plan. The figure is Spark's ``durationMs.l
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 
 from kafka import KafkaProducer
 
 from benchmarks.support.command import run
+from benchmarks.support.coordinators import alignment_options
 from benchmarks.support.environment import Environment
 from benchmarks.support.folders import temporary_folder
 from benchmarks.support.results import Result
@@ -28,10 +29,10 @@ _WARM_UP = 2
 def measure(environment: Environment) -> Iterator[Result]:
     each = max(1, environment.sizes.many // 2)
     topics = [environment.empty_topic(each) for _ in range(_TOPICS)]
-    for name, group in (("unaligned", None), ("aligned", "benchmark")):
+    for name, aligned in (("unaligned", False), ("aligned", True)):
         seconds = pairs(
-            partial(_latest_offset, environment, BUILTIN, topics, None),
-            partial(_latest_offset, environment, OURS, topics, group),
+            partial(_latest_offset, environment, BUILTIN, topics, aligned=False),
+            partial(_latest_offset, environment, OURS, topics, aligned=aligned),
             environment.sizes.pairs,
             warm_up=1,
         )
@@ -43,12 +44,12 @@ def measure(environment: Environment) -> Iterator[Result]:
         )
 
 
-def _latest_offset(environment: Environment, fmt: str, topics: list[str], group: str | None) -> float:
+def _latest_offset(environment: Environment, fmt: str, topics: list[str], *, aligned: bool) -> float:
     """Returns the median time (s) of ``latestOffset`` in the batches of a query."""
     wanted = _WARM_UP + environment.sizes.batches
     with temporary_folder() as folder, closing(_producer(environment)) as producer:
-        options = {"startingOffsets": "latest", **_alignment(group, f"{folder}/table")}
-        frame = stream(environment, fmt, ",".join(topics), **options)
+        alignment = alignment_options(f"{folder}/table") if aligned else {}
+        frame = stream(environment, fmt, ",".join(topics), startingOffsets="latest", **alignment)
         query = frame.writeStream.format("noop").option("checkpointLocation", f"{folder}/checkpoint").start()
         try:
             query.processAllAvailable()
@@ -61,16 +62,6 @@ def _latest_offset(environment: Environment, fmt: str, topics: list[str], group:
     if len(batches) != wanted:
         raise RuntimeError(f"{fmt} made {len(batches)} batches, not {wanted}")
     return statistics.median(batches[_WARM_UP:]) / 1000
-
-
-def _alignment(group: str | None, table: str) -> Mapping[str, str]:
-    if group is None:
-        return {}
-    return {
-        "scan.watermark.alignment.group": group,
-        "scan.watermark.alignment.max-drift": "5 minutes",
-        "scan.watermark.alignment.table": table,
-    }
 
 
 def _producer(environment: Environment) -> KafkaProducer:

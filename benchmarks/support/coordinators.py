@@ -24,11 +24,14 @@ def kafka_spec(bootstrap_servers: str, topic: str, table: str | None) -> SourceS
     )
     alignment = None
     if table is not None:
-        alignment = AlignmentOptions.parse(
-            {
-                "scan.watermark.alignment.group": "benchmark",
-                "scan.watermark.alignment.max-drift": "5 minutes",
-                "scan.watermark.alignment.table": table,
-            }
-        )
+        alignment = AlignmentOptions.parse(alignment_options(table))
     return SourceSpec(source, WatermarkStrategy(), alignment, Driver())
+
+
+def alignment_options(table: str) -> dict[str, str]:
+    """Returns the options of an aligned source with its split-watermark table at the path ``table``."""
+    return {
+        "scan.watermark.alignment.group": "benchmark",
+        "scan.watermark.alignment.max-drift": "5 minutes",
+        "scan.watermark.alignment.table": table,
+    }

@@ -141,8 +141,8 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
 class SplitRange:
     """The positions of a split that can be read at one moment: from ``position`` up to, not including, ``end``.
 
-    Do not change a range, which can be a key: ``dataclasses.replace`` returns another one. The only reason that the
-    class is not frozen is speed: a plan creates a range for each split, and a frozen one takes five times as long.
+    Do not change a range; ``dataclasses.replace`` returns another one. For speed, the class is not frozen: a plan
+    creates a range for each split, and creating a frozen object takes five times as long.
 
     Attributes:
         position: The next position to read. It is the requested position, or that of the first record after it. The
@@ -310,9 +310,7 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
 
 @dataclass(slots=True, unsafe_hash=True)
 class EventTimes:
-    """The known event times (ms) in a :class:`SplitRange`; ``None`` if no record in the range has one.
-
-    Do not change an object. As with :class:`SplitRange`, the only reason that the class is not frozen is speed.
+    """The known event times (ms) in a :class:`SplitRange`; ``None`` if no record has one. Do not change an object.
 
     Attributes:
         next: The event time of the first record that has one.

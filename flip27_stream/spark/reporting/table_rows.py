@@ -84,7 +84,10 @@ class BatchRecord:
             self.metrics[report.task] = report.metrics
 
     def rows_read(self) -> list[int]:
-        """Returns the number of rows read of each split: the reported number, or the planned one without a report."""
+        """Returns how many rows of each split were read, in the order of the ids in ``splits``.
+
+        It is the number that tasks have reported; for a range without a report, it is the planned number.
+        """
         splits, rows = self.splits, self.splits.rows()
         for index, report in self._reports():
             planned = report.end - report.start if splits.counts_rows[index] else 0

@@ -20,7 +20,7 @@ from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 TIMES = st.one_of(
     st.none(), st.integers(-(2**63) + 1, 2**63 - 1), st.integers(1_700_000_000_000, 1_700_000_000_050)
 )
-"""Event times (ms); ``UNKNOWN`` is no event time."""
+"""Event times (ms) of splits. ``UNKNOWN`` is left out, because it stands for an unknown time in a column."""
 GREATEST_POSITION = 2**70
 """Sequence numbers of Kinesis do not fit 64 bits."""
 

@@ -134,7 +134,7 @@ class SplitTracker:
         return rows
 
     def _quiet_since(self, split: str, state: SplitState | None, position: int, seen_at: int) -> int:
-        """Returns the time (ms) at which the log end was first found at ``position``, where the split stands."""
+        """Returns the time (ms) at which the log was first found to end at ``position``, the next position to read."""
         seen = self._quiet.get(split)
         if seen is None or seen[0] != position:
             stored = state.quiet_since if state is not None and state.position == position else None
