@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from pyarrow import fs
 
 from flip27_stream.testing import wait_until
-from flip27_stream.testing.child import Child, free_port
+from flip27_stream.testing.child import Child
+from flip27_stream.testing.free_ports import free_port
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -23,7 +23,7 @@ from functools import cached_property
 from typing import Any
 
 from flip27_stream.testing import wait_until
-from flip27_stream.testing.child import free_port
+from flip27_stream.testing.free_ports import free_port
 
 _FIRST_NUMBER = 49_680_471_244_249_458_371_155_622_406_147_687_822_139_638_402_777_000_002
 _SHARD_STEP = 10**20

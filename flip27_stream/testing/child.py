@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
-import socket
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,19 +11,6 @@ from pathlib import Path
 # A shell script that reads until end of file, which comes when the parent dies, even by kill -9. (The kernel's
 # parent-death signal is no alternative: it is sent when the *thread* that started the child ends.)
 _WATCH = 'read -r _; kill -9 "$1" 2>/dev/null; rm -rf "$2"'
-
-
-def free_port() -> int:
-    """Returns a loopback port on which no process listens, below the system's range of ephemeral ports."""
-    while True:
-        port = random.randint(15_000, 32_000)
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
 
 
 class Child:

@@ -10,9 +10,9 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from flip27_stream.errors import ConnectorError
-from flip27_stream.testing.child import free_port
 from flip27_stream.testing.faulty_network.link import Link
 from flip27_stream.testing.faulty_network.schedule import PlannedFault
+from flip27_stream.testing.free_ports import free_port
 
 if TYPE_CHECKING:
     from typing_extensions import Self

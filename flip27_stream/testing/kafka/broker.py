@@ -7,8 +7,8 @@ import uuid
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from flip27_stream.testing.child import free_port
 from flip27_stream.testing.faulty_network.link import Through
+from flip27_stream.testing.free_ports import free_port
 from flip27_stream.testing.kafka.node import PLAINTEXT, Node, PlainListeners, node_properties
 from flip27_stream.testing.kafka.secure_listeners import SecureListener, SecureListeners
 from flip27_stream.testing.kafka.topics import Topics

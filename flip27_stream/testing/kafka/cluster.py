@@ -6,15 +6,16 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from flip27_stream.testing.child import free_port
 from flip27_stream.testing.faulty_network.link import Through
+from flip27_stream.testing.free_ports import free_port
 from flip27_stream.testing.kafka.broker import new_cluster_id
 from flip27_stream.testing.kafka.node import Node, PlainListeners, node_properties
-from flip27_stream.testing.kafka.topics import Topics
+from flip27_stream.testing.kafka.topics import ALL_NODES, Topics
 from flip27_stream.testing.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -105,6 +106,22 @@ class KafkaCluster(Topics):
             shutil.rmtree(self._home, ignore_errors=True)
             self._home = None
 
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        config: Mapping[str, str] | None = None,
+        *,
+        replication: int = ALL_NODES,
+    ) -> None:
+        """Creates a topic, as :class:`~flip27_stream.testing.KafkaBroker` does, and waits for each running node.
+
+        A node may answer for a moment that there is no such topic after another one has named the leaders.
+        """
+        super().create_topic(name, partitions, config, replication=replication)
+        for node in self.nodes:
+            wait_until(partial(self._knows, node, name, partitions), f"node {node} to know topic '{name}'")
+
     def pause(self, node: int) -> None:
         """Freezes a node (SIGSTOP): connections stay open and it does not answer."""
         self._nodes[node].pause()
@@ -134,9 +151,7 @@ class KafkaCluster(Topics):
         found: list[int] = []
 
         def led() -> bool:
-            answer = self._metadata(topic)
-            leaders = {} if answer is None else _leaders(answer)
-            found[:] = [leaders.get(partition, -1)]
+            found[:] = [self._leaders(self.nodes[0], topic).get(partition, -1)]
             return found[0] in self.nodes
 
         wait_until(led, f"a leader of {topic}-{partition}")
@@ -154,24 +169,29 @@ class KafkaCluster(Topics):
 
     def _wait_until_members(self, wanted: set[int]) -> None:
         def joined() -> bool:
-            answer = self._metadata()
+            answer = self._metadata(self.nodes[0])
             return answer is not None and wanted <= {broker.node_id for broker in answer.brokers}
 
         wait_until(joined, f"nodes {sorted(wanted)} to be members of the cluster")
 
-    def _metadata(self, *topics: str) -> Any:
-        """Returns the cluster metadata from a running node, or ``None`` if it did not answer."""
+    def _knows(self, node: int, topic: str, partitions: int) -> bool:
+        leaders = self._leaders(node, topic)
+        return len(leaders) == partitions and min(leaders.values()) >= 0
+
+    def _leaders(self, node: int, topic: str) -> dict[int, int]:
+        """Returns the leaders of a topic by partition, as a node knows them: -1 for a partition without a leader."""
+        answer = self._metadata(node, topic)
+        topics = [] if answer is None else answer.topics
+        return {each.partition_index: each.leader_id for known in topics for each in known.partitions}
+
+    def _metadata(self, node: int, *topics: str) -> Any:
+        """Returns the cluster metadata from a node, or ``None`` if it did not answer."""
         from kafka.errors import KafkaError
 
         from flip27_stream.connectors.kafka.kafka_python.blocking_client import BlockingClient
 
-        number = self.nodes[0]
         try:
-            with BlockingClient(self._nodes[number].address, _TIME_LIMIT_MS) as client:
-                return client.metadata(number, topics)
+            with BlockingClient(self._nodes[node].address, _TIME_LIMIT_MS) as client:
+                return client.metadata(node, topics)
         except KafkaError:
             return None
-
-
-def _leaders(metadata: Any) -> dict[int, int]:
-    return {each.partition_index: each.leader_id for topic in metadata.topics for each in topic.partitions}

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from flip27_stream.errors import ConnectorError, UnreachableError
 from flip27_stream.testing import jars
-from flip27_stream.testing.child import Child, free_port
+from flip27_stream.testing.child import Child
 from flip27_stream.testing.faulty_network.link import Through
+from flip27_stream.testing.free_ports import free_port
 from flip27_stream.testing.java import java
 from flip27_stream.testing.waiting import wait_until
 

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Literal, get_args
 
-from flip27_stream.testing.child import free_port
 from flip27_stream.testing.faulty_network.link import Through
+from flip27_stream.testing.free_ports import free_port
 from flip27_stream.testing.kafka.key_pair import KeyPair
 
 SecureListener = Literal["SASL_PLAINTEXT", "SSL", "SASL_SSL", "MUTUAL_TLS"]

@@ -18,7 +18,7 @@ KafkaRecord = (
 )
 """Partition, timestamp (milliseconds since the epoch), key, value, and optional headers."""
 
-_ALL_NODES = -1
+ALL_NODES = -1
 
 
 class Topics(ABC):
@@ -40,7 +40,7 @@ class Topics(ABC):
         partitions: int = 1,
         config: Mapping[str, str] | None = None,
         *,
-        replication: int = _ALL_NODES,
+        replication: int = ALL_NODES,
     ) -> None:
         """Creates a topic, by default with a replica on every node. Returns when each partition has a leader."""
         options = {

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from flip27_stream.errors import ConnectorError
-from flip27_stream.testing.child import Child, free_port
+from flip27_stream.testing.child import Child
+from flip27_stream.testing.free_ports import free_port
 from flip27_stream.testing.kinesis import node_packages
 from flip27_stream.testing.server import Server
 from flip27_stream.testing.waiting import wait_until

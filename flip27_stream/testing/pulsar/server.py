@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from flip27_stream.errors import ConnectorError, UnreachableError
-from flip27_stream.testing.child import Child, free_port
+from flip27_stream.testing.child import Child
 from flip27_stream.testing.faulty_network.link import Link, Through
+from flip27_stream.testing.free_ports import free_port
 from flip27_stream.testing.java import java
 from flip27_stream.testing.pulsar.server_jars import fetch
 from flip27_stream.testing.server import Server

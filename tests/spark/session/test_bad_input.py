@@ -16,7 +16,7 @@ from kafka import KafkaAdminClient, TopicPartition
 from pyspark.errors import AnalysisException, StreamingQueryException
 
 from flip27_stream.testing import wait_until
-from flip27_stream.testing.child import free_port
+from flip27_stream.testing.free_ports import free_port
 from tests.spark.support.kafka_queries import (
     CONTINUOUS,
     SECOND,

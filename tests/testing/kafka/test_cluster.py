@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from flip27_stream.connectors.kafka.kafka_python.blocking_client import BlockingClient
 from flip27_stream.testing import KafkaCluster, wait_until
 from tests.spark.support.processes import alive
 from tests.testing.support.killed_parents import killed_parent
@@ -20,6 +21,7 @@ def test_leaders_can_be_killed_and_restarted() -> None:
         assert cluster.nodes == [1, 2, 3]
         pids = [cluster.pid(node) for node in cluster.nodes]
         cluster.create_topic("t", 3)
+        assert all(_knows(cluster, node, "t", 3) for node in cluster.nodes)
         cluster.write("t", [(0, 1, None, b"of three")])
 
         killed = cluster.leader_of("t", 0)
@@ -50,6 +52,13 @@ def test_leaders_can_be_killed_and_restarted() -> None:
     assert not any(alive(pid) for pid in pids)
     assert home is not None
     assert not home.exists()
+
+
+def _knows(cluster: KafkaCluster, node: int, topic: str, partitions: int) -> bool:
+    """Returns whether a node names a leader of each partition."""
+    with BlockingClient(cluster.address(node), 30_000) as client:
+        (found,) = client.metadata(node, [topic]).topics
+    return len(found.partitions) == partitions and all(each.leader_id > 0 for each in found.partitions)
 
 
 def test_a_cluster_dies_with_the_process_that_started_it() -> None:

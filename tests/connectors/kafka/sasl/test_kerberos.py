@@ -24,7 +24,7 @@ from flip27_stream.connectors.kafka.sasl.sasl_credentials import SaslExchange
 from flip27_stream.connectors.kafka.security.security_options import SecurityOptions
 from flip27_stream.errors import AuthenticationError, ConnectorError
 from flip27_stream.testing import KafkaBroker, wait_until
-from flip27_stream.testing.child import free_port
+from flip27_stream.testing.free_ports import free_port
 from tests.connectors.kafka.support.answering import answers
 from tests.connectors.kafka.support.kdc import REALM, Kdc, kerberos_server, krb5_conf
 

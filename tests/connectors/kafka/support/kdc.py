@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flip27_stream.testing import jars, wait_until
-from flip27_stream.testing.child import Child, free_port
+from flip27_stream.testing.child import Child
+from flip27_stream.testing.free_ports import free_port
 from flip27_stream.testing.java import java
 
 REALM = "EXAMPLE.COM"

@@ -16,7 +16,7 @@ from flip27_stream.connectors.kinesis import KinesisSource
 from flip27_stream.connectors.kinesis.client.session import shared_client
 from flip27_stream.connectors.kinesis.options.source_options import parse_kinesis_options
 from flip27_stream.testing import KinesisServer, wait_until
-from flip27_stream.testing.child import free_port
+from flip27_stream.testing.free_ports import free_port
 from flip27_stream.testing.source_query import SourceQuery
 from tests.connectors.kinesis.support.kit import QUICK, data_of, numbered
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from flip27_stream.connectors.pulsar import PulsarSource
 from flip27_stream.testing import PulsarServer
-from flip27_stream.testing.child import free_port
+from flip27_stream.testing.free_ports import free_port
 from flip27_stream.testing.kafka.key_pair import KeyPair
 from tests.connectors.pulsar.support.kit import QUICK
 from tests.connectors.support.http_answers import AnswerHandler, QuietServer, serving
