@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -81,23 +82,45 @@ class AnswerDeadlines(Generic[K]):
         """Returns the full wait for a partition in seconds: 5, or twice the time of its last answer if that is more."""
         return max(FULL_S, min(2 * self.latency(key), self._most))
 
+    def longest(self, keys: Collection[K], now: float, *, at_once: bool, held_s: float = 0.0) -> float:
+        """Returns the longest of the times :meth:`seconds` of these partitions, in seconds; 0 without partitions.
+
+        Args:
+            keys: The partitions.
+            now: As for :meth:`seconds`.
+            at_once: As for :meth:`seconds`.
+            held_s: The time for which a broker may hold the request before it answers; it is added to full waits.
+        """
+        slow = self._slow(keys)
+        times = [FULL_S + held_s] if len(slow) < len(keys) else []
+        for key in slow:
+            wait_s = self.seconds(key, now, at_once=at_once)
+            times.append(wait_s + held_s if wait_s >= self.full(key) else wait_s)
+        return max(times, default=0.0)
+
     def latency(self, key: K) -> float:
         """Returns the time that the last answer of a partition took, in seconds; 0 if it took less than a second."""
         wait = self._waits.get(key)
         return 0.0 if wait is None else wait.latency
 
-    def answered(self, key: K, latency: float) -> None:
-        """Records an answer that came ``latency`` seconds after the request."""
-        if latency <= _PROMPT_S:
-            self._waits.pop(key, None)
-            return
-        wait = self._waits.setdefault(key, _Wait())
-        wait.latency, wait.unanswered = latency, 0
+    def greatest_latency(self, keys: Iterable[K]) -> float:
+        """Returns the greatest :meth:`latency` of these partitions, in seconds."""
+        return max(map(self.latency, self._slow(keys)), default=0.0)
 
-    def waited(self, key: K, seconds: float, now: float) -> None:
-        """Records that a round waited ``seconds`` for a partition, which answered; ``now`` is in monotonic seconds."""
-        if (wait := self._waits.get(key)) is not None:
-            wait.note(seconds, now, in_full=seconds > _GLANCE_S)
+    def answered(self, keys: Iterable[K], latency: float) -> None:
+        """Records answers about partitions that came ``latency`` seconds after the request."""
+        if latency <= _PROMPT_S:
+            for key in self._slow(keys):
+                del self._waits[key]
+            return
+        for key in keys:
+            wait = self._waits.setdefault(key, _Wait())
+            wait.latency, wait.unanswered = latency, 0
+
+    def waited(self, keys: Iterable[K], seconds: float, now: float) -> None:
+        """Records that a round waited ``seconds`` for partitions that answered; ``now`` is in monotonic seconds."""
+        for key in self._slow(keys):
+            self._waits[key].note(seconds, now, in_full=seconds > _GLANCE_S)
 
     def gave_up(self, key: K, waited: float, now: float) -> None:
         """Records that a round got no answer for a partition in ``waited`` seconds; ``now`` is in monotonic seconds."""
@@ -105,3 +128,7 @@ class AnswerDeadlines(Generic[K]):
         wait = self._waits.setdefault(key, _Wait())
         wait.unanswered += in_full
         wait.note(waited, now, in_full=in_full)
+
+    def _slow(self, keys: Iterable[K]) -> list[K]:
+        """Returns those of the partitions that did not answer within a second; usually there are no such partitions."""
+        return [key for key in keys if key in self._waits] if self._waits else []

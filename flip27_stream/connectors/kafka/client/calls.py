@@ -104,6 +104,9 @@ class CallsInFlight:
     def __init__(self) -> None:
         self._calls: dict[Call, set[Question]] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._calls)
+
     def unanswered_by(self, node: int) -> list[Call]:
         """Returns the unanswered calls to a broker."""
         return [call for call in self._calls if call.node == node and not call.is_done]

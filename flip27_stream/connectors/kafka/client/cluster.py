@@ -86,17 +86,20 @@ class Cluster:
         Requests metadata of unknown leaders first, unless it was just requested.
         """
         wanted = list(partitions)
+        leaders = self._known_leaders(wanted)
         now = time.monotonic()
         oldest = now - self.options.metadata_max_age_ms / 1000
-        unknown = {tp.topic for tp in wanted if self.leader(tp) is None}
-        doubtful = {tp.topic for tp in wanted if self._known_at.get(tp.topic, -math.inf) < oldest}
+        unknown = {tp.topic for tp in wanted if tp not in leaders} if len(leaders) < len(wanted) else set()
+        topics = {tp.topic for tp in wanted}
+        doubtful = {topic for topic in topics if self._known_at.get(topic, -math.inf) < oldest}
         if (unknown or doubtful) and self.retry.is_due(now):
             self.retry.tried(now)
             if unknown:
                 self.topics(unknown | doubtful)
             else:
                 self._ask(doubtful, _DOUBT_S)
-        return {tp: leader for tp in wanted if (leader := self.leader(tp)) is not None}
+            return self._known_leaders(wanted)
+        return leaders
 
     def leader(self, tp: TopicPartition) -> int | None:
         """Returns the leader of a partition; ``None`` if it is not known."""
@@ -126,6 +129,11 @@ class Cluster:
             return "it has no leader"
         failure = None if self._connections is None else self._connections.failure(leader)
         return f"its leader, {self.address(leader)}, did not answer{f' ({failure})' if failure else ''}"
+
+    def _known_leaders(self, wanted: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        known, forgotten = self._leaders, self._forgotten
+        leaders = {tp: leader for tp in wanted if (leader := known.get(tp, -1)) >= 0}
+        return {tp: leader for tp, leader in leaders.items() if tp not in forgotten} if forgotten else leaders
 
     def _ask(self, names: Collection[str] | None, seconds: float) -> dict[str, TopicMetadata] | None:
         """Returns the topics by name; ``None`` if no broker answered within ``seconds``."""

@@ -61,9 +61,7 @@ class FetchRound:
         for tp, leader in self._leaders(wanted).items():
             by_leader[leader][tp] = wanted[tp]
         while waiting := self._send(by_leader):
-            until = self._began + max(
-                self._allowed(tp) for leader in by_leader for tp in by_leader[leader] if leader in waiting
-            )
+            until = self._began + max(self._allowed(leader, by_leader[leader]) for leader in waiting)
             if time.monotonic() >= until:
                 break
             self._context.wait([call for calls in waiting.values() for call in calls], until)
@@ -100,17 +98,13 @@ class FetchRound:
 
         return self._context.call(leader, wanted, request, self._max_wait_s)
 
-    def _allowed(self, tp: TopicPartition) -> float:
-        leader = self._cluster.leader(tp)
-        throttled = 0.0 if leader is None else self._cluster.connections.throttled_for(leader)
+    def _allowed(self, leader: int, wanted: Wanted) -> float:
+        """Returns the time for which the round waits for the answers of a leader, in seconds."""
+        throttled = self._cluster.connections.throttled_for(leader)
         # A plan does not wait for a longer throttle time.
         throttled = throttled if throttled <= FULL_S else 0.0
-        time_limit_s = self._time_limit_s(tp)
-        full = time_limit_s >= self._context.deadlines.full(tp)
-        return time_limit_s + (self._max_wait_s if full else 0.0) + throttled
-
-    def _time_limit_s(self, tp: TopicPartition) -> float:
-        return self._context.deadlines.seconds(tp, self._began, at_once=True)
+        deadlines = self._context.deadlines
+        return throttled + deadlines.longest(wanted, self._began, at_once=True, held_s=self._max_wait_s)
 
     def _answers(self, leader: int, response: Any, wanted: Wanted) -> dict[TopicPartition, FetchedPartition]:
         """Returns the answers of a leader by partition; an error of the whole request counts for each of them."""
@@ -133,7 +127,7 @@ class FetchRound:
                 answers.update(self._answers(leader, call.answer, partitions))
             elif call is None or not call.is_done:
                 for tp in partitions:
-                    self._context.gave_up(tp, self._time_limit_s(tp))
+                    self._context.gave_up(tp, self._context.deadlines.seconds(tp, self._began, at_once=True))
                 if call is not None:
                     self._context.in_flight.keep(call)
         self._cluster.forget_leaders(tp for tp, at in answers.items() if retriable(at.error))

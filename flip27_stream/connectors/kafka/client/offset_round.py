@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from kafka.errors import IncompatibleBrokerVersion
 
@@ -97,14 +96,20 @@ class OffsetRound:
     def _begin(self, asked: Sequence[Asked]) -> None:
         self._asked, self._answers = asked, [{} for _ in asked]
         self._began = self._context.begin()
-        leaders = self._cluster.leaders({tp for wanted in asked for tp in wanted})
-        for i, wanted in enumerate(asked):
-            for tp in wanted:
-                call = self._context.in_flight.take(self._question((i, tp)))
-                if self._late and call is not None and call.node == leaders.get(tp):
-                    self._waiting.setdefault(call, []).append((i, tp))
-                else:
-                    self._unsent.append((i, tp))
+        self._unsent = [(i, tp) for i, wanted in enumerate(asked) for tp in wanted]
+        if self._context.in_flight:
+            self._take_up()
+
+    def _take_up(self) -> None:
+        """Takes the calls of earlier rounds that ask the same, and asks the rest anew."""
+        unsent, self._unsent = self._unsent, []
+        leaders = self._cluster.leaders({tp for _, tp in unsent})
+        for key in unsent:
+            call = self._context.in_flight.take(self._question(key))
+            if self._late and call is not None and call.node == leaders.get(key[1]):
+                self._waiting.setdefault(call, []).append(key)
+            else:
+                self._unsent.append(key)
 
     def _end(self) -> None:
         for call, keys in self._waiting.items():
@@ -121,11 +126,17 @@ class OffsetRound:
 
     def _until(self) -> float:
         """Returns the time at which the wait for the last unanswered partition ends, in monotonic seconds."""
-        return self._began + max((self._allowed(tp) for _, tp in self._pending()), default=0.0)
+        partitions = [tp for _, tp in self._pending()]
+        if not partitions:
+            return self._began
+        if self._within is not None:
+            return self._began + self._within
+        longest_s = self._context.deadlines.longest(partitions, self._began, at_once=not self._late)
+        throttled = [tp for tp in partitions if tp in self._throttled] if self._throttled else []
+        return self._began + max((longest_s, *map(self._allowed, throttled)))
 
     def _allowed(self, tp: TopicPartition) -> float:
-        if self._within is not None:
-            return self._within
+        """Returns the time for which the round waits for a partition, in seconds."""
         time_limit_s = self._context.deadlines.seconds(tp, self._began, at_once=not self._late)
         return time_limit_s + self._throttled.get(tp, 0.0)
 
@@ -166,7 +177,7 @@ class OffsetRound:
 
     def _call(self, leader: int, wanted: Asked) -> Call:
         throttled = self._cluster.connections.throttled_for(leader)
-        if throttled <= FULL_S:
+        if 0 < throttled <= FULL_S:
             self._throttled |= dict.fromkeys(wanted, throttled)
         return self._context.call(leader, wanted, lambda: list_offsets_request(wanted, self._read_committed))
 
@@ -183,18 +194,20 @@ class OffsetRound:
 
     def _take(self, call: Call, keys: list[_Key]) -> None:
         now = time.monotonic()
-        found = {tp: (error, answer) for tp, error, answer in partition_offsets(call.answer)}
+        found = partition_offsets(call.answer, late=now - call.sent > FULL_S)
+        answered = []
         for i, tp in keys:
             error, answer = found.get(tp, (UNKNOWN_SERVER_ERROR, None))
             if not error and answer is not None:
-                self._answers[i][tp] = replace(answer, late=now - call.sent > FULL_S)
-                self._context.deadlines.waited(tp, now - self._began, now)
+                self._answers[i][tp] = answer
+                answered.append(tp)
             elif unanswerable(error, self._asked[i][tp]):
                 self._answers[i][tp] = None
             elif forbidden(error):
                 raise refusal(f"ListOffsets of {tp}", error)
             else:
                 self._fail((i, tp))
+        self._context.deadlines.waited(answered, now - self._began, now)
 
     def _act_on(self, call: Call, keys: list[_Key]) -> None:
         """Handles a call that has failed."""

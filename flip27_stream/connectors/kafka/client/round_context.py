@@ -55,12 +55,11 @@ class RoundContext:
         """
 
         def answered(latency: float) -> None:
-            for tp in wanted:
-                self.deadlines.answered(tp, latency - max_wait_s)
+            self.deadlines.answered(wanted, latency - max_wait_s)
 
         # This detects connections that have ended, so that they are not used.
         self.cluster.connections.wait(0)
-        usual_s = max(map(self.deadlines.latency, wanted)) + max_wait_s
+        usual_s = self.deadlines.greatest_latency(wanted) + max_wait_s
         return Call(self.cluster.connections, leader, request, usual_s, answered)
 
     def wait(self, calls: Collection[Call], until: float) -> None:

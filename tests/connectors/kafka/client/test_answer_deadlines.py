@@ -26,9 +26,9 @@ class Rounds:
         if not in_time:
             self.deadlines.gave_up("broker", allowed, self.now)
         if latency is not None:  # a late answer arrives before the next round
-            self.deadlines.answered("broker", latency)
+            self.deadlines.answered(["broker"], latency)
         if in_time:
-            self.deadlines.waited("broker", waited, self.now)
+            self.deadlines.waited(["broker"], waited, self.now)
         self.now += 1
         return waited
 
@@ -90,6 +90,28 @@ def test_rare_rounds_have_the_whole_wait() -> None:
     for _ in range(3):
         assert rounds.run(None) == 5
         rounds.now += 600
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize("latencies", [{}, {"a": 0.5}, {"a": None}, {"a": 8.0}, {"a": None, "b": 8.0}])
+def test_a_round_waits_for_the_partition_that_gets_the_most_time(
+    latencies: dict[str, float | None], at_once: bool
+) -> None:
+    """The time for which a broker may hold a request is only added to full waits."""
+    deadlines: AnswerDeadlines[str] = AnswerDeadlines(MOST_S)
+    for key, latency in latencies.items():
+        deadlines.gave_up(key, 5.0, 100.0)
+        if latency is not None:
+            deadlines.answered([key], latency)
+    keys = ["a", "b", "c"]
+    for some in (keys[:1], keys[:2], keys):
+        times = {key: deadlines.seconds(key, 103.0, at_once=at_once) for key in some}
+        held = max(t + 10 * (t >= deadlines.full(key)) for key, t in times.items())
+        assert deadlines.longest(some, 103.0, at_once=at_once) == max(times.values())
+        assert deadlines.longest(some, 103.0, at_once=at_once, held_s=10) == held
+        assert deadlines.greatest_latency(some) == max(map(deadlines.latency, some))
+    assert deadlines.longest([], 103.0, at_once=at_once) == 0
+    assert deadlines.greatest_latency([]) == 0
 
 
 @pytest.mark.usefixtures("no_jitter")
