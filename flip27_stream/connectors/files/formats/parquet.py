@@ -20,10 +20,7 @@ from flip27_stream.connectors.files.formats.file_format import (
 )
 from flip27_stream.connectors.files.formats.file_units import FileUnits
 from flip27_stream.connectors.files.formats.legacy_calendar import LegacyCalendar
-from flip27_stream.connectors.files.formats.parquet_dictionaries import (
-    columns_with_small_dictionaries,
-    expanded,
-)
+from flip27_stream.connectors.files.formats.parquet_dictionaries import RepeatedTexts, expanded
 from flip27_stream.connectors.files.formats.schemas import Projection, spark_schema
 from flip27_stream.connectors.files.formats.spark_types import refuse_in_parquet
 from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping
@@ -32,6 +29,8 @@ from flip27_stream.connectors.files.layout.file_layout import FileLayout
 from flip27_stream.connectors.files.local_calls import open_file
 from flip27_stream.decoding.datetime_text import INSTANT
 from flip27_stream.reader import Records
+
+_repeated_texts = RepeatedTexts()
 
 
 class ParquetFormat(FileFormat):
@@ -91,11 +90,13 @@ class ParquetFormat(FileFormat):
         row = int(borders[groups[0]])
         columns = [names.get(name, name) for name in projection.columns]
         calendar = LegacyCalendar.of(parquet, columns)
-        texts = columns_with_small_dictionaries(parquet, columns, groups)
+        texts = _repeated_texts.among(columns, parquet.schema_arrow)
         by_dictionary = parquet if not texts else _opened(file, metadata, texts)
         for batch in by_dictionary.iter_batches(
             MAX_BATCH_ROWS, row_groups=groups, columns=columns, use_threads=False
         ):
+            if row == borders[groups[0]]:
+                _repeated_texts.learn(batch)
             first, stop = max(start - row, 0), min(end - row, batch.num_rows)
             if first < stop:
                 part = batch.slice(first, stop - first)
