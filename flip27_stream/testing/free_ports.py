@@ -14,7 +14,7 @@ from typing import BinaryIO
 _FIRST, _LAST = 15_000, 32_000
 """The first and the last port, below the system's range of ephemeral ports."""
 
-_taken: set[int] = set()  # The ports that this process has taken; it could lock them again.
+_taken: set[int] = set()  # The ports of this process, which its own locks do not keep from being taken again.
 
 
 def free_port() -> int:
@@ -22,6 +22,9 @@ def free_port() -> int:
 
     As long as this process runs, no further call returns this port, and no call in another process of this user. So a
     server that was killed finds its port free when it is started again.
+
+    Raises:
+        OSError: The file of the locks in the folder for temporary files cannot be written or locked.
     """
     while True:
         port = random.randint(_FIRST, _LAST)
@@ -32,9 +35,10 @@ def free_port() -> int:
 
 def _lock(port: int) -> bool:
     """Locks the byte at offset ``port`` of a file. The system unlocks it when this process ends, even by kill -9."""
+    file = _lock_file()
     try:
-        fcntl.lockf(_lock_file(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
-    except OSError:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except (BlockingIOError, PermissionError):  # EAGAIN or EACCES: another process has the lock.
         return False
     return True
 

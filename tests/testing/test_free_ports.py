@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -44,3 +46,11 @@ def test_a_port_of_another_process_is_given_when_that_process_was_killed(
     monkeypatch.setattr(free_ports, "_taken", set())
     _draw(monkeypatch, port)
     assert free_port() == port
+
+
+def test_a_file_that_cannot_be_locked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The call fails, and does not try one port after another."""
+    with Path(os.devnull).open("rb") as unwritable:
+        monkeypatch.setattr(free_ports, "_lock_file", lambda: unwritable)
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            free_port()

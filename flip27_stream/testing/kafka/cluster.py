@@ -175,6 +175,9 @@ class KafkaCluster(Topics):
         wait_until(joined, f"nodes {sorted(wanted)} to be members of the cluster")
 
     def _knows(self, node: int, topic: str, partitions: int) -> bool:
+        """Returns whether a node knows a leader of each partition, or has been killed or paused meanwhile."""
+        if node not in self.nodes:
+            return True
         leaders = self._leaders(node, topic)
         return len(leaders) == partitions and min(leaders.values()) >= 0
 

@@ -20,7 +20,6 @@ from flip27_stream.connectors.files.formats.file_format import (
 )
 from flip27_stream.connectors.files.formats.file_units import FileUnits
 from flip27_stream.connectors.files.formats.legacy_calendar import LegacyCalendar
-from flip27_stream.connectors.files.formats.parquet_dictionaries import RepeatedTexts, expanded
 from flip27_stream.connectors.files.formats.schemas import Projection, spark_schema
 from flip27_stream.connectors.files.formats.spark_types import refuse_in_parquet
 from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping
@@ -29,8 +28,6 @@ from flip27_stream.connectors.files.layout.file_layout import FileLayout
 from flip27_stream.connectors.files.local_calls import open_file
 from flip27_stream.decoding.datetime_text import INSTANT
 from flip27_stream.reader import Records
-
-_repeated_texts = RepeatedTexts()
 
 
 class ParquetFormat(FileFormat):
@@ -90,17 +87,12 @@ class ParquetFormat(FileFormat):
         row = int(borders[groups[0]])
         columns = [names.get(name, name) for name in projection.columns]
         calendar = LegacyCalendar.of(parquet, columns)
-        texts = _repeated_texts.among(columns, parquet.schema_arrow)
-        by_dictionary = parquet if not texts else _opened(file, metadata, texts)
-        for batch in by_dictionary.iter_batches(
+        for batch in parquet.iter_batches(
             MAX_BATCH_ROWS, row_groups=groups, columns=columns, use_threads=False
         ):
-            if row == borders[groups[0]]:
-                _repeated_texts.learn(batch)
             first, stop = max(start - row, 0), min(end - row, batch.num_rows)
             if first < stop:
                 part = batch.slice(first, stop - first)
-                part = expanded(part, texts) if texts else part
                 part = part if calendar is None else calendar.converted(part)
                 part = projection.apply(part if mapping is None else mapping.renamed(part))
                 yield Records(part, positions=pa.array(np.arange(row + first, row + stop)))
@@ -116,23 +108,8 @@ class ParquetFormat(FileFormat):
         return _event_times(parquet, list(names.values())[at], path)
 
 
-def _opened(
-    file: pa.NativeFile, metadata: pq.FileMetaData | None = None, by_dictionary: Sequence[str] = ()
-) -> pq.ParquetFile:
-    """Returns the open file.
-
-    Args:
-        file: The bytes of the file.
-        metadata: The footer; ``None`` if it was not read before.
-        by_dictionary: The columns whose batches have indices and a dictionary.
-    """
-    return pq.ParquetFile(
-        file,
-        metadata=metadata,
-        read_dictionary=list(by_dictionary),
-        coerce_int96_timestamp_unit="us",
-        arrow_extensions_enabled=False,
-    )
+def _opened(file: pa.NativeFile) -> pq.ParquetFile:
+    return pq.ParquetFile(file, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False)
 
 
 def _with_instants(field: pa.Field, leaves: Iterator[str]) -> pa.Field:

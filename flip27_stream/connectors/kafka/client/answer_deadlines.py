@@ -111,7 +111,7 @@ class AnswerDeadlines(Generic[K]):
         """Records answers about partitions that came ``latency`` seconds after the request."""
         if latency <= _PROMPT_S:
             for key in self._slow(keys):
-                del self._waits[key]
+                self._waits.pop(key, None)
             return
         for key in keys:
             wait = self._waits.setdefault(key, _Wait())
@@ -130,5 +130,5 @@ class AnswerDeadlines(Generic[K]):
         wait.note(waited, now, in_full=in_full)
 
     def _slow(self, keys: Iterable[K]) -> list[K]:
-        """Returns those of the partitions that did not answer within a second; usually there are no such partitions."""
+        """Returns those of the partitions whose last answer was slow or missing; usually no partition is."""
         return [key for key in keys if key in self._waits] if self._waits else []

@@ -96,14 +96,14 @@ class OffsetRound:
     def _begin(self, asked: Sequence[Asked]) -> None:
         self._asked, self._answers = asked, [{} for _ in asked]
         self._began = self._context.begin()
+        leaders = self._cluster.leaders({tp for wanted in asked for tp in wanted})
         self._unsent = [(i, tp) for i, wanted in enumerate(asked) for tp in wanted]
         if self._context.in_flight:
-            self._take_up()
+            self._take_up(leaders)
 
-    def _take_up(self) -> None:
-        """Takes the calls of earlier rounds that ask the same, and asks the rest anew."""
+    def _take_up(self, leaders: Mapping[TopicPartition, int]) -> None:
+        """Waits for the calls of earlier rounds that ask the same; the other lookups stay unsent."""
         unsent, self._unsent = self._unsent, []
-        leaders = self._cluster.leaders({tp for _, tp in unsent})
         for key in unsent:
             call = self._context.in_flight.take(self._question(key))
             if self._late and call is not None and call.node == leaders.get(key[1]):
@@ -177,7 +177,7 @@ class OffsetRound:
 
     def _call(self, leader: int, wanted: Asked) -> Call:
         throttled = self._cluster.connections.throttled_for(leader)
-        if 0 < throttled <= FULL_S:
+        if throttled <= FULL_S and (throttled or self._throttled):
             self._throttled |= dict.fromkeys(wanted, throttled)
         return self._context.call(leader, wanted, lambda: list_offsets_request(wanted, self._read_committed))
 
