@@ -8,8 +8,6 @@ import random
 import socket
 import tempfile
 from functools import cache
-from pathlib import Path
-from typing import BinaryIO
 
 _FIRST, _LAST = 15_000, 32_000
 """The first and the last port, below the system's range of ephemeral ports."""
@@ -44,9 +42,14 @@ def _lock(port: int) -> bool:
 
 
 @cache
-def _lock_file() -> BinaryIO:
-    """Returns the file of the locks, which is never closed, since that would unlock all ports of this process."""
-    return (Path(tempfile.gettempdir()) / f"flip27-stream-ports-{os.getuid()}").open("ab")
+def _lock_file() -> int:
+    """Returns the descriptor of the file of the locks.
+
+    It is never closed, since that would unlock all ports of this process.
+    """
+    return os.open(
+        f"{tempfile.gettempdir()}/flip27-stream-ports-{os.getuid()}", os.O_RDWR | os.O_CREAT, 0o600
+    )
 
 
 def _is_unused(port: int) -> bool:
