@@ -1,7 +1,7 @@
 """The partitions in requests that have many of them.
 
 kafka-python encodes these objects as it encodes its own ones, to the same bytes. Creating and encoding its own ones
-takes three times as long, because they look up each field that is not set. They have no further methods.
+takes three times as long, because they look up each field that is not set. They only serve to be encoded.
 """
 
 from __future__ import annotations
