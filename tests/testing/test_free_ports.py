@@ -32,7 +32,7 @@ def test_a_port_is_given_once_in_a_process(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_port_of_another_process_is_given_when_that_process_was_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """No server needs to listen on the port: it may have been killed, and is started again."""
+    """The port counts as taken although no server listens on it, as after a server was killed."""
     other = free_port()
     with subprocess.Popen(
         [sys.executable, "-c", _TAKE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -72,7 +72,7 @@ class Readers:
         self._check = ReportCheck(self._clock)
 
     def reporting(self) -> Reporting:
-        """Returns the splits on which tasks can report. Call it only after :meth:`expect_reports`."""
+        """Returns the splits on which tasks can report, once :meth:`expect_reports` was called."""
         assert self._check is not None
         if self.address() is None:
             assert self._cannot_listen is not None

@@ -67,6 +67,9 @@ class KafkaBroker(Topics, Server[Node]):
             raise self._not_started()
         return self._secure
 
+    def _wait_until_known(self, topic: str, partitions: int) -> None:
+        """Returns at once, because there is no other node."""
+
     def _start(self, home: Path) -> None:
         self._secure = SecureListeners(self._listeners, home, self._through)
         self._plain = PlainListeners.open(PLAINTEXT, self._through)

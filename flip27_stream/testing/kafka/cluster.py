@@ -15,7 +15,7 @@ from flip27_stream.testing.faulty_network.link import Through
 from flip27_stream.testing.free_ports import free_port
 from flip27_stream.testing.kafka.broker import new_cluster_id
 from flip27_stream.testing.kafka.node import Node, PlainListeners, node_properties
-from flip27_stream.testing.kafka.topics import ALL_NODES, Topics
+from flip27_stream.testing.kafka.topics import Topics
 from flip27_stream.testing.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -106,22 +106,6 @@ class KafkaCluster(Topics):
             shutil.rmtree(self._home, ignore_errors=True)
             self._home = None
 
-    def create_topic(
-        self,
-        name: str,
-        partitions: int = 1,
-        config: Mapping[str, str] | None = None,
-        *,
-        replication: int = ALL_NODES,
-    ) -> None:
-        """Creates a topic, as :class:`~flip27_stream.testing.KafkaBroker` does, and waits for each running node.
-
-        A node may answer for a moment that there is no such topic after another one has named the leaders.
-        """
-        super().create_topic(name, partitions, config, replication=replication)
-        for node in self.nodes:
-            wait_until(partial(self._knows, node, name, partitions), f"node {node} to know topic '{name}'")
-
     def pause(self, node: int) -> None:
         """Freezes a node (SIGSTOP): connections stay open and it does not answer."""
         self._nodes[node].pause()
@@ -173,6 +157,11 @@ class KafkaCluster(Topics):
             return answer is not None and wanted <= {broker.node_id for broker in answer.brokers}
 
         wait_until(joined, f"nodes {sorted(wanted)} to be members of the cluster")
+
+    def _wait_until_known(self, topic: str, partitions: int) -> None:
+        """Returns when each running node knows the leaders of a new topic, which another node may know earlier."""
+        for node in self.nodes:
+            wait_until(partial(self._knows, node, topic, partitions), f"node {node} to know topic '{topic}'")
 
     def _knows(self, node: int, topic: str, partitions: int) -> bool:
         """Returns whether a node knows a leader of each partition, or has been killed or paused meanwhile."""

@@ -18,7 +18,7 @@ KafkaRecord = (
 )
 """Partition, timestamp (milliseconds since the epoch), key, value, and optional headers."""
 
-ALL_NODES = -1
+_ALL_NODES = -1
 
 
 class Topics(ABC):
@@ -40,9 +40,12 @@ class Topics(ABC):
         partitions: int = 1,
         config: Mapping[str, str] | None = None,
         *,
-        replication: int = ALL_NODES,
+        replication: int = _ALL_NODES,
     ) -> None:
-        """Creates a topic, by default with a replica on every node. Returns when each partition has a leader."""
+        """Creates a topic, by default with a replica on every node.
+
+        Returns when each running node knows a leader of each partition.
+        """
         options = {
             "num_partitions": partitions,
             "replication_factor": replication,
@@ -50,6 +53,7 @@ class Topics(ABC):
         }
         with self._admin() as admin:
             admin.create_topics({name: options}, wait_for_metadata=True)
+        self._wait_until_known(name, partitions)
 
     def delete_topic(self, name: str) -> None:
         """Deletes a topic. Returns when the broker no longer lists it."""
@@ -79,6 +83,10 @@ class Topics(ABC):
             producer.flush()
             for future in sent:
                 future.get(timeout=30)
+
+    @abstractmethod
+    def _wait_until_known(self, topic: str, partitions: int) -> None:
+        """Returns when each running node knows the leaders of a new topic, of which one node knows them already."""
 
     @contextmanager
     def _admin(self) -> Iterator[KafkaAdminClient]:

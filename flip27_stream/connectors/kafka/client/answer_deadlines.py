@@ -130,5 +130,5 @@ class AnswerDeadlines(Generic[K]):
         wait.note(waited, now, in_full=in_full)
 
     def _slow(self, keys: Iterable[K]) -> list[K]:
-        """Returns the partitions whose last answer was slow or missing, which are few."""
+        """Returns those of the partitions that took more than a second to answer last time, or did not answer."""
         return [key for key in keys if key in self._waits] if self._waits else []

@@ -63,7 +63,7 @@ class TopicMetadata:
 
 @dataclass(slots=True, unsafe_hash=True)  # Creating a frozen object takes five times as long.
 class OffsetAndTimestamp:
-    """The answer of ListOffsets about one partition. Must not be changed.
+    """The answer of ListOffsets about one partition. Its attributes must not be set again.
 
     Attributes:
         offset: The offset; -1 if no record matches.
@@ -92,7 +92,7 @@ class FetchFrom(NamedTuple):
 
 @dataclass(slots=True)  # Creating a frozen object takes five times as long.
 class FetchedPartition:
-    """The answer of Fetch about one partition. Must not be changed.
+    """The answer of Fetch about one partition. Its attributes must not be set again.
 
     Attributes:
         error: The error code; 0 for success.

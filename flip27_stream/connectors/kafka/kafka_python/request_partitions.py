@@ -1,4 +1,4 @@
-"""The partitions in requests that have many of them.
+"""Partitions as parts of a ListOffsetsRequest or a FetchRequest, for requests about many partitions.
 
 kafka-python encodes these objects as it encodes its own ones, to the same bytes. Creating and encoding its own ones
 takes three times as long, because they look up each field that is not set. They only serve to be encoded.
