@@ -61,7 +61,7 @@ class KinesisShards(EndlessLogs):
             "minFetchPeriod": "0",
             "maxFetchRate": "2.0",
             "maxRecordsPerFetch": "200",
-            "requestTimeout": "2 s",
+            "requestTimeout": "10 s",
             "settlingTime": "50 ms",
             **self._reached,
         }

@@ -146,10 +146,12 @@ def test_errors_that_pass_lose_no_record(
 def test_a_consumer_in_use_is_named(filled: KinesisServer, stream: str) -> None:
     with (
         subscriptions(filled, lambda _: error("ResourceInUseException"), requestTimeout="600 ms"),
-        SourceQuery(fan_out(filled, stream, requestTimeout="600 ms")) as query,
-        pytest.raises(UnreachableError, match="'consumerName'") as failure,
+        SourceQuery(fan_out(filled, stream)) as query,
+        SourceQuery(fan_out(filled, stream, requestTimeout="600 ms")) as failing,
     ):
-        query.run(20)
+        tasks = query.tasks(*query.wait_for_batch())
+        with pytest.raises(UnreachableError, match="'consumerName'") as failure:
+            failing.read(tasks[0])
     assert f"{stream}/shardId-000000000000" in str(failure.value)
 
 
@@ -287,13 +289,14 @@ def test_a_task_that_is_killed_leaves_no_subscription(
 def test_a_service_that_falls_silent_fails_the_task_in_bounded_time(
     filled: KinesisServer, stream: str
 ) -> None:
-    with FaultyNetwork() as network:
+    with FaultyNetwork() as network, SourceQuery(fan_out(filled, stream)) as query:
+        task = query.tasks(*query.wait_for_batch())[0]
         link = network.link("kinesis", filled.address)
         given = {"requestTimeout": "1 s", "endpoint": f"http://{link.address}"}
-        with SourceQuery(fan_out(filled, stream, **given)) as query:
-            batch = query.wait_for_batch()
-            task = query.tasks(*batch)[0]
-            with link.apply(BlackHole()), pytest.raises(UnreachableError):
-                query.read(task)
-        with SourceQuery(fan_out(filled, stream)) as query:
-            assert data_of(query.read(task)) == EXPECTED
+        with (
+            link.apply(BlackHole()),
+            SourceQuery(fan_out(filled, stream, **given)) as failing,
+            pytest.raises(UnreachableError),
+        ):
+            failing.read(task)
+        assert data_of(query.read(task)) == EXPECTED

@@ -71,15 +71,16 @@ def test_errors_that_pass_lose_no_record(
 
 
 def test_endless_throttling_fails_with_a_remedy(filled: KinesisServer, stream: str) -> None:
-    source = source_of(filled, stream, requestTimeout="600 ms")
     connection = connection_of(filled, requestTimeout="600 ms")
     throttled = error("ProvisionedThroughputExceededException")
     with (
         answering(connection, "GetRecords", lambda _: throttled),
-        SourceQuery(source) as query,
-        pytest.raises(UnreachableError, match="requestTimeout") as failure,
+        SourceQuery(source_of(filled, stream)) as query,
+        SourceQuery(source_of(filled, stream, requestTimeout="600 ms")) as failing,
     ):
-        query.run(40)
+        tasks = query.tasks(*query.wait_for_batch())
+        with pytest.raises(UnreachableError, match="requestTimeout") as failure:
+            failing.read(tasks[0])
     assert "ProvisionedThroughputExceededException" in str(failure.value)
     assert "shardId-" in str(failure.value)
 
@@ -246,7 +247,7 @@ def test_a_network_that_loses_all_fails_the_query(filled: KinesisServer, stream:
     with FaultyNetwork() as network:
         link = network.link("kinesis", filled.address)
         options = {**filled.options, **QUICK, "streamName": stream, "endpoint": f"http://{link.address}"}
-        source = KinesisSource({**options, "requestTimeout": "1 s"})
+        source = KinesisSource({**options, "requestTimeout": "10 s"})
         with SourceQuery(source) as query:
             assert len(query.run(40)) == 40
             with link.apply(BlackHole()), pytest.raises(UnreachableError, match=link.address):

@@ -23,8 +23,8 @@ def link(kinesis: KinesisServer) -> Iterator[Link]:
 
 
 def behind(link: Link, server: KinesisServer, stream: str, **more: str) -> KinesisSource:
-    options = {**server.options, **QUICK, "streamName": stream, "requestTimeout": "1 s"}
-    return KinesisSource({**options, "endpoint": f"http://{link.address}", **more})
+    options = {**server.options, **QUICK, "streamName": stream, "endpoint": f"http://{link.address}"}
+    return KinesisSource({**options, **more})
 
 
 class RecordsPastLink:
@@ -45,15 +45,16 @@ def test_outages_are_named_and_lose_nothing(
     kinesis: KinesisServer, stream: str, link: Link, fault: str
 ) -> None:
     kinesis.create_stream(stream, 2)
-    source = behind(link, kinesis, stream)
-    check_outage(link, OUTAGES[fault], source, RecordsPastLink(kinesis, stream), lambda row: row["data"])
+    source, impatient = behind(link, kinesis, stream), behind(link, kinesis, stream, requestTimeout="1 s")
+    put = RecordsPastLink(kinesis, stream)
+    check_outage(link, OUTAGES[fault], source, impatient, put, lambda row: row["data"])
 
 
 def test_slow_and_cut_connections_lose_no_record(kinesis: KinesisServer, stream: str, link: Link) -> None:
     """Answers come late, and connections are cut again and again. Every record comes once, without an error."""
     kinesis.create_stream(stream, 2)
     put = RecordsPastLink(kinesis, stream)
-    source = behind(link, kinesis, stream, requestTimeout="30 s", maxRecordsPerTrigger="7")
+    source = behind(link, kinesis, stream, maxRecordsPerTrigger="7")
     with SourceQuery(source) as query:
         rows = rows_over_bad_link(query, link, put)
         rows += query.run(put.count - len(rows))

@@ -40,8 +40,7 @@ def link(network: FaultyNetwork, linked: PulsarServer) -> Iterator[Link]:
 
 
 def behind(server: PulsarServer, topic: str, **more: str) -> PulsarSource:
-    timeouts = {"pulsar.client.operationTimeoutMs": "2000", "pollTimeoutMs": "2000"}
-    return PulsarSource({**server.options, **QUICK, **timeouts, "topic": topic, **more})
+    return PulsarSource({**server.options, **QUICK, "topic": topic, **more})
 
 
 class MessagesPastLink:
@@ -62,14 +61,15 @@ class MessagesPastLink:
 @pytest.mark.parametrize("fault", OUTAGES)
 def test_outages_are_named_and_lose_nothing(linked: PulsarServer, topic: str, link: Link, fault: str) -> None:
     put = MessagesPastLink(linked, topic)
-    check_outage(link, OUTAGES[fault], behind(linked, topic), put, lambda row: row["value"])
+    timeouts = {"pulsar.client.operationTimeoutMs": "2000", "pollTimeoutMs": "2000"}
+    source, impatient = behind(linked, topic), behind(linked, topic, **timeouts)
+    check_outage(link, OUTAGES[fault], source, impatient, put, lambda row: row["value"])
 
 
 def test_slow_and_cut_connections_lose_no_message(linked: PulsarServer, topic: str, link: Link) -> None:
     """Answers come late, and connections are cut again and again. Every message comes once, without an error."""
     put = MessagesPastLink(linked, topic)
-    long_timeouts = {"pulsar.client.operationTimeoutMs": "30000", "pollTimeoutMs": "30000"}
-    with SourceQuery(behind(linked, topic, maxRecordsPerTrigger="7", **long_timeouts)) as query:
+    with SourceQuery(behind(linked, topic, maxRecordsPerTrigger="7")) as query:
         rows = rows_over_bad_link(query, link, put)
         rows += query.run(put.count - len(rows))
     assert counted(rows) == Counter(numbers(0, put.count))
