@@ -108,16 +108,13 @@ class AsyncCalls:
         """Returns how often the handler of each unfinished call was run, by the call's number."""
         return dict(self._handled)
 
-    def run_due(self, *, wait: bool = True) -> None:
-        """Runs the handlers that are due.
-
-        Args:
-            wait: Whether to wait for single calls without a delay, and to run their handlers, too.
+    def run_due(self) -> None:
+        """Runs the handlers that are due; waits for single calls without a delay.
 
         Raises:
             Exception: Any error of a handler.
         """
-        while (wait and self._awaited) or not self._due.empty():
+        while self._awaited or not self._due.empty():
             try:
                 handle = self._due.get(timeout=_WARN_AFTER_S)
             except queue.Empty:

@@ -159,12 +159,7 @@ class SourceCoordinator:
         return described(self._enumerator, self._lookup.newest)
 
     def tasks(self, start_document: Document, end_document: Document) -> list[SplitTask]:
-        """Returns the tasks of the batch between two offsets. The same two offsets always give the same ranges.
-
-        Before that it handles the results of asynchronous calls: the enumerator may have found that the batch cannot
-        be read.
-        """
-        self._context.run_due(wait=False)
+        """Returns the tasks of the batch between two offsets. The same two offsets always give the same ranges."""
         start, end = self._offset_log.batch(start_document, end_document)
         if end is None or start_document == end_document:
             return []

@@ -160,9 +160,9 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
         """Returns how often the handler of each unfinished call of ``call_async`` was run, by the call's number."""
         return self._calls.handled()
 
-    def run_due(self, *, wait: bool = True) -> None:
+    def run_due(self) -> None:
         """Runs the handlers that are due; see :meth:`AsyncCalls.run_due`."""
-        self._calls.run_due(wait=wait)
+        self._calls.run_due()
 
     def _check_reader(self, what: str, subtask_id: int) -> None:
         if subtask_id not in self._readers:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from flip27_stream.api import (
@@ -43,9 +42,6 @@ from flip27_stream.in_order import values_of
 log = logging.getLogger(__name__)
 
 _FLUSH_S = 2.0
-
-_AFTER_PLAN_MS = 2
-"""The time (ms) after which a plan that has enough records has ended, so that a request does not delay it."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +97,7 @@ class KafkaSourceEnumerator(
        initial discovery, or that were created while the query was stopped, begin at offset 0, regardless of the
        options. If offset 0 does not exist any more, that is a data loss, as in Spark's source.
     4. For each micro-batch, :meth:`split_ranges` asks where the logs end, and whether they still have the records to
-       read (:class:`LogRanges`). If it knows enough records from the plan before, it only asks, after the plan, whether
-       the topics are still the same, and :meth:`_confirm` gets the answer before the tasks begin.
+       read (:class:`LogRanges`).
     5. With alignment, :meth:`event_time_positions` finds event times in these ranges (:class:`PositionFinder`).
     6. :meth:`snapshot_state` returns the partitions assigned so far, with the ids of their topics and of the cluster,
        for the offset.
@@ -134,7 +129,6 @@ class KafkaSourceEnumerator(
         self._newest_ranges: Mapping[str, SplitRange] = {}
         self._unplanned: set[TopicPartition] = set()
         self._enough: int | None = None
-        self._confirming = False
         group = options.group_id
         self._committer = GroupCommitter(KafkaClient(options.connection), group) if group else None
 
@@ -151,11 +145,6 @@ class KafkaSourceEnumerator(
             self._ranges.verify(finding.probe.take_out_of_range())
         enough, self._enough = self._enough, None  # A second look in the same plan asks the leaders.
         result = self._ranges.look(positions, self._state, enough)
-        if result.unconfirmed and not self._confirming:
-            self._confirming = True
-            self._context.call_async(
-                partial(self._client.topics, result.unconfirmed), self._confirm, _AFTER_PLAN_MS
-            )
         new = [split for split, position in positions.items() if position is None]
         self._unplanned = {split.topic_partition for split in new if split.split_id not in result.ranges}
         if finding is not None:
@@ -252,12 +241,6 @@ class KafkaSourceEnumerator(
         subscriber = self._options.subscriber
         topics = self._discovery_client.topics(subscriber.topic_names)
         return DiscoveredPartitions(topics, dict.fromkeys(subscriber.partitions(topics), 0))
-
-    def _confirm(self, topics: Mapping[str, TopicMetadata] | None, error: BaseException | None) -> None:
-        self._confirming = False
-        if error is not None:
-            log.warning("A request for the ids of topics failed, and is repeated: %s", error)
-        self._ranges.confirm(topics, [s.topic_partition for s in self._splits.values()], self._state)
 
     def _find_for(self, request: PositioningRequest) -> EventTimeSearch:
         """Returns the search for event times.

@@ -14,11 +14,10 @@ from flip27_stream.connectors.kafka.client.protocol import TopicMetadata
 from flip27_stream.connectors.kafka.client.unanswered import UnansweredPartitions
 from flip27_stream.connectors.kafka.options.source_options import KafkaOptions
 from flip27_stream.connectors.kafka.planning.enumerator_state import KafkaEnumeratorState
-from flip27_stream.connectors.kafka.planning.partitions_at_start import PartitionsAtStart
 from flip27_stream.connectors.kafka.planning.recent_ends import RecentEnds
 from flip27_stream.connectors.kafka.planning.topic_identity import IdentityChanges, TopicIdentities
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
-from flip27_stream.errors import AuthenticationError, UnreachableError
+from flip27_stream.errors import AuthenticationError, DataLossError, UnreachableError
 from flip27_stream.in_order import found_in, values_of
 
 log = logging.getLogger(__name__)
@@ -37,14 +36,12 @@ class LogRangesResult:
         identified: The current metadata of topics whose id or cluster id has changed, by name.
         reset: The partitions whose cached event times are invalid, because their records are lost or their topic has
             another id or cluster.
-        unconfirmed: The topics of the ranges if no broker was asked for their ids; see :meth:`LogRanges.confirm`.
     """
 
     ranges: dict[str, SplitRange] = field(default_factory=dict)
     recreated: dict[TopicPartition, str] = field(default_factory=dict)
     identified: dict[str, TopicMetadata] = field(default_factory=dict)
     reset: set[TopicPartition] = field(default_factory=set)
-    unconfirmed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -77,8 +74,7 @@ class LogRanges:
 
     The beginning of a log is only asked for when a split is planned for the first time, or after a fetch at an offset
     that does not exist any more. If there are records to read, a broker is then asked for the ids of the topics. If the
-    ids are the same as before, the leaders answered about these topics and not about successors of the same name. If
-    the leaders were not asked, the result does not wait for the ids: see :meth:`confirm`.
+    ids are the same as before, the leaders answered about these topics and not about successors of the same name.
 
     Attributes:
         topics: The last known metadata of the topics, by name.
@@ -86,7 +82,7 @@ class LogRanges:
 
     def __init__(self, client: KafkaClient, options: KafkaOptions) -> None:
         self.topics: Mapping[str, TopicMetadata] = {}
-        self._at_start = PartitionsAtStart()
+        self._frozen: Mapping[TopicPartition, str] | None = None
         self._identities = TopicIdentities(options)
         self._client = client
         self._options = options
@@ -105,11 +101,11 @@ class LogRanges:
     @property
     def frozen(self) -> bool:
         """Whether :meth:`freeze` was called."""
-        return self._at_start.are_kept
+        return self._frozen is not None
 
     def freeze(self) -> None:
         """Marks the start of an AvailableNow run. From now on the loss of a known partition is an error."""
-        self._at_start.keep(self.topics)
+        self._frozen = _partitions(self.topics)
 
     def verify(self, partitions: Iterable[TopicPartition]) -> None:
         """Asks for the beginning of these logs again in the next :meth:`look`."""
@@ -131,17 +127,16 @@ class LogRanges:
 
         Raises:
             DataLossError: Records at a position do not exist any more, and ``failOnDataLoss`` is set; or see
-                :class:`PartitionsAtStart`.
+                :meth:`_refuse_lost`.
             UnreachableError: A partition has no leader that answers, or no broker answers, see
                 :class:`UnansweredPartitions`.
         """
         wanted = {s.topic_partition: s.starting_offset if p is None else p for s, p in positions.items()}
         changes = self._identities.changes(wanted, state, self.topics)
-        recent = self._recent_bounds(wanted, changes, enough)
-        bounds = recent or self._ask(wanted, changes)
+        bounds = self._recent_bounds(wanted, changes, enough) or self._ask(wanted, changes)
         read = list(zip(bounds.end.items(), values_of(list(bounds.end), wanted), strict=True))
         beyond = {tp for (tp, end), offset in read if offset > end and offset > bounds.reach(tp)}
-        something_to_read = recent is None and any(offset < end for (_, end), offset in read)
+        something_to_read = any(offset < end for (_, end), offset in read)
         if something_to_read or beyond or changes.successors.keys() - self._gone or changes.renamed:
             self.verify(beyond)
             topics, before = self.topics, changes
@@ -160,8 +155,6 @@ class LogRanges:
             if beyond or changes != before:
                 bounds = self._ask(wanted, changes, again=True)
         result, successors = LogRangesResult(), changes.successors
-        if recent is not None:
-            result.unconfirmed = frozenset(tp.topic for tp in wanted)
         self._settle_gone({tp: wanted[tp] for tp, new in successors.items() if not new}, state, result)
         self._settle_recreated({tp: wanted[tp] for tp in successors if successors[tp]}, state, bounds, result)
         ranges, start, ends = result.ranges, bounds.start, bounds.end
@@ -179,34 +172,6 @@ class LogRanges:
         self._identify(changes, wanted, state, result)
         self._unanswered.note(_existing(wanted, successors), bounds.end)
         return self._with_drained(result, bounds.late)
-
-    def confirm(
-        self,
-        topics: Mapping[str, TopicMetadata] | None,
-        partitions: Iterable[TopicPartition],
-        state: KafkaEnumeratorState,
-    ) -> None:
-        """Compares the topics of unconfirmed ranges with the metadata that a broker gave after :meth:`look`.
-
-        If anything has changed, the next :meth:`look` asks the leaders. Tasks fetch by the ids of topics, so they do
-        not read another topic of the same name.
-
-        Args:
-            topics: The metadata of the topics, by name; ``None`` if no broker answered.
-            partitions: The partitions of the ranges.
-            state: The partitions and topic ids of the checkpoint.
-
-        Raises:
-            DataLossError: A topic was created again; see :class:`PartitionsAtStart`.
-        """
-        if topics == self.topics:
-            return
-        self._recent_ends.forget()
-        if topics is None:
-            return
-        self.topics = topics
-        successors = self._identities.changes(partitions, state, topics).successors
-        self._at_start.refuse_lost({tp: new for tp, new in successors.items() if new}, topics)
 
     def _identify(
         self,
@@ -285,7 +250,7 @@ class LogRanges:
         now = time.monotonic()
         self._missing_since = {tp: self._missing_since.get(tp, now) for tp in wanted}
         gone = {tp for tp, since in self._missing_since.items() if now - since >= _GONE_AFTER_S}
-        self._at_start.refuse_lost(dict.fromkeys(gone - self._gone), self.topics)
+        self._refuse_lost(dict.fromkeys(gone - self._gone))
         for tp in sorted(gone):
             if tp not in self._gone:
                 cause = self._identities.cause(state.topics[tp.topic], self._client.cluster_id)
@@ -311,7 +276,7 @@ class LogRanges:
         A topic is left out if the leader of any of its partitions did not answer, since the partitions of one topic
         have to change to the new topic id together.
         """
-        self._at_start.refuse_lost({tp: self.topics[tp.topic].topic_id for tp in wanted}, self.topics)
+        self._refuse_lost({tp: self.topics[tp.topic].topic_id for tp in wanted})
         unknown = {tp.topic for tp in wanted if tp not in bounds.start or tp not in bounds.end}
         for tp, offset in wanted.items():
             if tp.topic in unknown:
@@ -339,6 +304,28 @@ class LogRanges:
             result.reset.add(tp)
         result.ranges[str(tp)] = SplitRange(position, end, drained=not behind)
         self._verified.add(tp)
+
+    def _refuse_lost(self, found: Mapping[TopicPartition, str | None]) -> None:
+        """Fails if partitions were lost during an AvailableNow run, even without ``failOnDataLoss`` (scenario SK-02).
+
+        Only partitions that existed when the run began count.
+
+        Args:
+            found: The current topic id of partitions that may be lost; ``None`` for a partition that does not exist.
+
+        Raises:
+            DataLossError: A partition was deleted or recreated during the run.
+        """
+        frozen = self._frozen or {}
+        lost = [tp for tp, topic_id in found.items() if tp in frozen and frozen[tp] != topic_id]
+        if lost:
+            there = _partitions(self.topics)
+            raise DataLossError(
+                "Some of partitions in Kafka topic(s) have been lost during running query with Trigger.AvailableNow. "
+                "Make sure topic partitions are not dropped, or created again, during the query run. "
+                f"topic-partitions for latest offset: {_names(there)}, lost topic-partitions for end offset: "
+                f"{_names(lost)}"
+            )
 
     def _lost(
         self,
@@ -384,8 +371,17 @@ class LogRanges:
         return result
 
 
+def _partitions(topics: Mapping[str, TopicMetadata]) -> dict[TopicPartition, str]:
+    """Returns the ids of the topics of all partitions in ``topics``, by partition."""
+    return {TopicPartition(name, n): topic.topic_id for name, topic in topics.items() for n in topic.leaders}
+
+
 def _existing(
     wanted: Mapping[TopicPartition, int], successors: Mapping[TopicPartition, str]
 ) -> list[TopicPartition]:
     """Returns the wanted partitions without those that do not exist any more; see :class:`IdentityChanges`."""
     return [tp for tp in wanted if successors.get(tp) != ""] if successors else list(wanted)
+
+
+def _names(partitions: Collection[TopicPartition]) -> str:
+    return f"[{', '.join(map(str, sorted(partitions)))}]"

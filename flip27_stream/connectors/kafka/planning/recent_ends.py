@@ -31,10 +31,6 @@ class RecentEnds:
         """
         self._ends, self._asked_at = ends, asked_at
 
-    def forget(self) -> None:
-        """Forgets the kept ends, so that the leaders are asked next."""
-        self._ends = {}
-
     def enough(
         self, positions: Mapping[TopicPartition, int], least: int | None
     ) -> Mapping[TopicPartition, int] | None:

@@ -39,13 +39,7 @@ class LogQuery:
     def ranges(self, position: int, enough: int | None = None) -> dict[str, SplitRange]:
         result = self.log_ranges.look({KafkaPartitionSplit("t", 0): position}, self.state, enough)
         self.state = self.state.with_successors(result.recreated)
-        assert result.unconfirmed <= {"t"}
-        self.unconfirmed = result.unconfirmed
         return result.ranges
-
-    def confirm(self, topics: Mapping[str, TopicMetadata] | None) -> None:
-        assert self.unconfirmed
-        self.log_ranges.confirm(topics, [TopicPartition("t", 0)], self.state)
 
 
 @pytest.mark.parametrize("fail", [True, False])
@@ -241,18 +235,15 @@ def test_partitions_that_were_lost_before_a_run_do_not_fail_it(
 
 
 def test_a_backlog_needs_one_look_at_its_end_in_a_quarter_of_a_second(now: SimpleNamespace) -> None:
-    """The ids of topics are confirmed after each look. Later ends count when the recent ones leave too few records."""
+    """The ids of topics are asked for at each look. Later ends count when the recent ones leave too few records."""
     log = LogAnswers()
     query = LogQuery(log)
     query.ranges(0)
-    assert not query.unconfirmed
     log.asked.clear()
     log.high_watermark = 12
     now.now += 0.25
     assert query.ranges(4, enough=6) == {"t-0": SplitRange(4, 10)}
-    assert log.asked == []
-    query.confirm(log.metadata)
-    assert query.ranges(4, enough=6) == {"t-0": SplitRange(4, 10)}
+    assert log.asked == ["topics"]
     assert query.ranges(5, enough=6) == {"t-0": SplitRange(5, 12)}
     assert query.ranges(6) == {"t-0": SplitRange(6, 12)}, "no read limit, or alignment"
     log.asked.clear()
@@ -262,32 +253,13 @@ def test_a_backlog_needs_one_look_at_its_end_in_a_quarter_of_a_second(now: Simpl
 
 
 def test_a_recent_end_is_of_no_use_for_another_topic(now: SimpleNamespace) -> None:
-    """SK-02: a topic that was created again after the last look is found before the tasks begin."""
-    log = LogAnswers()
-    query, available_now = LogQuery(log), LogQuery(log)
-    for each in (query, available_now):
-        each.ranges(0)
-    available_now.log_ranges.freeze()
-    log.metadata, log.high_watermark = AGAIN, 7
-    for each in (query, available_now):
-        assert each.ranges(4, enough=1) == {"t-0": SplitRange(4, 10)}
-    query.confirm(AGAIN)
-    assert query.ranges(4, enough=1) == {"t-0": SplitRange(0, 7)}
-    assert not query.unconfirmed
-    assert query.ranges(0, enough=1) == {"t-0": SplitRange(0, 7)}
-    with pytest.raises(DataLossError, match=r"lost during running query with Trigger\.AvailableNow"):
-        available_now.confirm(AGAIN)
-
-
-def test_ids_that_no_broker_gave_are_asked_for_in_the_next_plan(now: SimpleNamespace) -> None:
+    """SK-02: a topic that was created again after the last look is found at once."""
     log = LogAnswers()
     query = LogQuery(log)
     query.ranges(0)
-    query.ranges(4, enough=1)
-    query.confirm(None)
-    log.asked.clear()
-    query.ranges(4, enough=1)
-    assert log.asked == ["offsets", "topics"]
+    log.metadata, log.high_watermark = AGAIN, 7
+    assert query.ranges(4, enough=1) == {"t-0": SplitRange(0, 7)}
+    assert query.ranges(0, enough=1) == {"t-0": SplitRange(0, 7)}
 
 
 def test_a_late_end_is_not_recent(now: SimpleNamespace) -> None:
