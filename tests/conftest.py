@@ -85,7 +85,7 @@ def spark() -> Iterator[SparkSession]:
     Drivers that a test starts itself, as those that it kills, have Spark's default in place of :data:`_CHECKPOINTS`.
     """
     with pytest.MonkeyPatch.context() as environment:
-        for name, value in quick_start(is_long=True).items():
+        for name, value in quick_start().items():
             environment.setenv(name, value)
         session = local_session("flip27-tests", kafka_source=True, conf=_CHECKPOINTS)
     yield session
