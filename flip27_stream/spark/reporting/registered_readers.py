@@ -68,11 +68,14 @@ class Readers:
         return self._cannot_listen is None or self._clock() - self._cannot_listen[0] > _LISTEN_AGAIN_MS
 
     def expect_reports(self) -> None:
-        """Records that the source is aligned by reports: from now on a missing report means something."""
+        """Records that the source is aligned by reports: from now on batches without reports are counted."""
         self._check = ReportCheck(self._clock)
 
     def reporting(self) -> Reporting:
-        """Returns the splits on which tasks can report, once :meth:`expect_reports` was called."""
+        """Returns about which splits tasks can send reports now, and the reasons why not about others.
+
+        :meth:`expect_reports` must have been called before.
+        """
         assert self._check is not None
         if self.address() is None:
             assert self._cannot_listen is not None

@@ -68,7 +68,7 @@ class KafkaBroker(Topics, Server[Node]):
         return self._secure
 
     def _wait_until_known(self, topic: str, partitions: int) -> None:
-        """Returns at once, because there is no other node."""
+        """Does nothing: the only node of this broker has created the topic, so it knows the topic."""
 
     def _start(self, home: Path) -> None:
         self._secure = SecureListeners(self._listeners, home, self._through)

@@ -159,7 +159,7 @@ class KafkaCluster(Topics):
         wait_until(joined, f"nodes {sorted(wanted)} to be members of the cluster")
 
     def _wait_until_known(self, topic: str, partitions: int) -> None:
-        """Returns when each running node knows the leaders of a new topic, which another node may know earlier."""
+        """Waits until each running node knows a leader of each partition of a topic; nodes learn of it one by one."""
         for node in self.nodes:
             wait_until(partial(self._knows, node, topic, partitions), f"node {node} to know topic '{topic}'")
 

@@ -86,7 +86,7 @@ class Topics(ABC):
 
     @abstractmethod
     def _wait_until_known(self, topic: str, partitions: int) -> None:
-        """Returns when each running node knows the leaders of a new topic, of which one node knows them already."""
+        """Waits until each running node knows a leader of each partition of a topic that was just created."""
 
     @contextmanager
     def _admin(self) -> Iterator[KafkaAdminClient]:

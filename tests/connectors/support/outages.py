@@ -34,15 +34,16 @@ def check_outage(
     put: Callable[[int], Sequence[bytes]],
     value_of: Callable[[Row], bytes],
 ) -> None:
-    """Checks planning and reading during a fault, and after it, in the same query and in another one.
+    """Checks that planning and reading fail during a fault, and that two queries lose no row after it.
 
-    Only what has to fail has short timeouts: a system that works may be slow on a machine that has much to do.
+    One of the two ran before the fault, the other one starts after it. Only ``impatient`` has short timeouts, since a
+    system that works may be slow on a busy machine.
 
     Args:
         link: The link that leads to the external system.
         fault: A fault that makes every call fail in the end.
         source: A source that reads through the link.
-        impatient: The same source, which gives up soon.
+        impatient: The same source with short timeouts, for the calls that must fail.
         put: Writes so many records past the link, and returns their values.
         value_of: Returns the value of a row.
     """

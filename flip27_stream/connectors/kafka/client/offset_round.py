@@ -102,7 +102,10 @@ class OffsetRound:
             self._take_up(leaders)
 
     def _take_up(self, leaders: Mapping[TopicPartition, int]) -> None:
-        """Assigns lookups to unanswered calls of earlier rounds that ask the same. The other lookups stay unsent."""
+        """Lets lookups wait for the answers to requests that earlier rounds have sent for the same lookups.
+
+        The other lookups stay unsent.
+        """
         unsent, self._unsent = self._unsent, []
         for key in unsent:
             call = self._context.in_flight.take(self._question(key))

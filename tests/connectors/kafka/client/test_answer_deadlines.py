@@ -97,8 +97,8 @@ def test_rare_rounds_have_the_whole_wait() -> None:
 def test_a_round_waits_for_the_partition_that_gets_the_most_time(
     latencies: dict[str, float | None], at_once: bool
 ) -> None:
-    """The wait for several partitions is the longest of their waits. The time for which a broker may hold a request
-    is only added to full waits.
+    """A request about several partitions waits as long as the partition with the longest wait needs. The time for
+    which a broker may hold back its answer is added to full waits only.
     """
     deadlines: AnswerDeadlines[str] = AnswerDeadlines(MOST_S)
     for key, latency in latencies.items():
