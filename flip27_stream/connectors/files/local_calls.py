@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import ClassVar, Generic, NoReturn, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 from pyarrow import NativeFile
 from pyarrow.fs import FileSystem, LocalFileSystem
@@ -22,11 +22,13 @@ from flip27_stream.running_time import turns
 from flip27_stream.threads import start
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 Note = Callable[[object], None]
 """The type of a function that is called with anything that a call finds, as a sign that the call is not blocked."""
 
 
+_NO_ANSWER = "no answer came"
 _MOST_IDLE = 8
 _idle: deque[SimpleQueue[Callable[[], None]]] = deque()
 """The queues of threads that wait for work."""
@@ -37,11 +39,15 @@ os.register_at_fork(after_in_child=_idle.clear)  # threads do not come along
 class LocalCall(Generic[T]):
     """A call in another thread, which can be waited for again if it is blocked. The thread cannot be stopped.
 
+    Calls with a time limit (:func:`answered`) that it makes itself run in the same thread, one after the other.
+
     Attributes:
         time_limit_s: The time (s) for which a call may find nothing before it counts as blocked.
+        blocking: A description of what can be blocked now; ``None`` while nothing can.
 
     Args:
         work: The function that makes the call.
+        blocking: The description of the call itself; ``None`` if only calls that it makes can be blocked.
 
     Raises:
         ConnectorError: The thread cannot be started.
@@ -49,41 +55,83 @@ class LocalCall(Generic[T]):
 
     time_limit_s: ClassVar[float] = 120.0
 
-    def __init__(self, work: Callable[[Note], T]) -> None:
+    def __init__(self, work: Callable[[Note], T], blocking: str | None) -> None:
+        self.blocking = blocking
         self._work = work
         self._changed = threading.Condition()
         self._count = 0
+        self._abandoned = False
         self._outcome: Callable[[], T] | None = None
         _idle_thread().put(self._run)
 
     def wait(self) -> Callable[[], T] | None:
         """Waits for the end of the call. Returns a function that returns or raises the outcome of the call.
 
-        The result is ``None`` if the call has found nothing for :attr:`time_limit_s`.
+        The result is ``None`` if the call was blocked and has found nothing for :attr:`time_limit_s`.
         """
         with self._changed:
             while self._outcome is None:
                 before = self._count
                 for turn_s in turns(self.time_limit_s):
                     self._changed.wait(turn_s)
-                    if self._outcome is not None or self._count != before:
+                    if self._outcome is not None or self._count != before or self.blocking is None:
                         break
                 else:
                     return None
             return self._outcome
 
+    def result(self) -> T:
+        """Waits for the end of the call and returns its result. If the call is blocked, it is given up.
+
+        Raises:
+            UnreachableError: The call is blocked.
+            Exception: Any error that the call raises.
+        """
+        while (outcome := self.wait()) is None:
+            if (what := self.blocking) is not None:
+                self._abandoned = True
+                raise blocked(what, _NO_ANSWER)
+        return outcome()
+
+    def inside(self, work: Callable[[], R], what: str) -> R:
+        """Returns the result of ``work``, which is a part of this call and can be blocked.
+
+        Raises:
+            UnreachableError: This call was given up, so nobody waits for the result.
+        """
+        if self._abandoned:
+            raise blocked(what, _NO_ANSWER)
+        before, self.blocking = self.blocking, what
+        self._note(what)
+        try:
+            return work()
+        finally:
+            self.blocking = before
+            self._note(what)
+
     def _run(self) -> None:
         outcome: Callable[[], T]
+        _here.call = self
         try:
             outcome = _returning(self._work(self._note))
         except BaseException as error:  # noqa: BLE001 - the caller raises it
             outcome = _raising(error)
+        _here.call = None
         with self._changed:
             self._outcome = outcome
             self._changed.notify_all()
 
     def _note(self, _: object) -> None:
         self._count += 1
+
+
+class _Here(threading.local):
+    """The call that runs in this thread; ``None`` in other threads than those of this module."""
+
+    call: LocalCall[Any] | None = None
+
+
+_here = _Here()
 
 
 def _idle_thread() -> SimpleQueue[Callable[[], None]]:
@@ -119,14 +167,29 @@ def answered(work: Callable[[], T], what: str) -> T:
         UnreachableError: The call is blocked.
         Exception: Any error that ``work`` raises.
     """
+    if _here.call is not None:
+        return _here.call.inside(work, what)
+    return _in_another_thread(work, what)
+
+
+def in_one_thread(work: Callable[[], T]) -> T:
+    """Returns the result of ``work``, which makes many calls with a time limit, in one other thread for all of them.
+
+    To hand over each call takes longer than to open a file. Between the calls, ``work`` has no time limit.
+
+    Raises:
+        UnreachableError: One of the calls is blocked.
+        Exception: Any error that ``work`` raises.
+    """
+    return _in_another_thread(work, None)
+
+
+def _in_another_thread(work: Callable[[], T], blocking: str | None) -> T:
     try:
-        call = LocalCall(lambda _: work())
+        call = LocalCall(lambda _: work(), blocking)
     except ConnectorError:
         return work()
-    outcome = call.wait()
-    if outcome is None:
-        raise blocked(what, "no answer came")
-    return outcome()
+    return call.result()
 
 
 def blocked(what: str, how: str) -> UnreachableError:

@@ -11,9 +11,11 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
@@ -21,6 +23,7 @@ from flip27_stream import running_time
 from flip27_stream.connectors.files import FileSource, local_calls
 from flip27_stream.connectors.files.delta import delta_log, delta_log_files
 from flip27_stream.connectors.files.formats.parquet import ParquetFormat
+from flip27_stream.connectors.files.formats.statistics import FileStatistics
 from flip27_stream.connectors.files.local_calls import LocalCall
 from flip27_stream.connectors.files.storage.filesystem import Storage
 from flip27_stream.connectors.files.storage.retries import Retries
@@ -105,6 +108,54 @@ def test_planning_fails_by_name_if_a_file_hangs(tmp_path: Path) -> None:
     with pytest.raises(UnreachableError, match=r"Opening .*a\.parquet hangs"):
         reading.run()
     release(file)
+
+
+def test_a_call_that_hangs_among_many_is_named(answers: threading.Event) -> None:
+    """One thread makes many calls. It makes no further one after the query has failed."""
+    made: list[str] = []
+    ended = threading.Event()
+
+    def call(name: str) -> None:
+        made.append(name)
+        assert name != "b" or answers.wait(60)
+
+    def calls() -> None:
+        try:
+            for name in "abc":
+                local_calls.answered(partial(call, name), f"Opening {name}")
+        finally:
+            ended.set()
+
+    with pytest.raises(UnreachableError, match=r"^Opening b hangs: no answer came for 0\.5 s"):
+        local_calls.in_one_thread(calls)
+    answers.set()
+    assert ended.wait(60)
+    assert made == ["a", "b"]
+
+
+def test_only_the_calls_among_other_work_have_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LocalCall, "time_limit_s", 0.05)
+
+    def work() -> tuple[int, int]:
+        first = local_calls.answered(threading.get_ident, "A call")
+        threading.Event().wait(10 * LocalCall.time_limit_s)
+        return first, local_calls.answered(threading.get_ident, "Another call")
+
+    first, second = local_calls.in_one_thread(work)
+    assert first == second != threading.get_ident()
+
+
+def test_a_file_that_hangs_while_event_times_are_read_is_named(tmp_path: Path) -> None:
+    paths = [str(tmp_path / f"{name}.parquet") for name in "abc"]
+    for path in paths:
+        write(Path(path), 1)
+    statistics = FileStatistics(Storage(), ParquetFormat(), pa.schema({"ts": pa.timestamp("us", "UTC")}))
+    order = statistics.order_named("ts")
+    assert statistics.least(paths, order) == dict.fromkeys(paths, 1)
+    hang(Path(paths[1]))
+    with pytest.raises(UnreachableError, match=r"Opening .*b\.parquet hangs"):
+        statistics.least(paths, order)
+    release(Path(paths[1]))
 
 
 def test_without_another_thread_it_is_opened_all_the_same(

@@ -206,7 +206,7 @@ class FileStatistics:
         found = dict(look_at(paths[:1]))
         waits = time.perf_counter() - began > _WAITING * (time.thread_time() - worked)
         if not waits:
-            found.update(look_at(paths[1:]))
+            found.update(self.storage.in_one_thread(lambda: look_at(paths[1:])))
             return found
         chunks = [paths[i : i + _CHUNK] for i in range(1, len(paths), _CHUNK)]
         found.update(one for some in of_each(look_at, chunks, _THREADS) for one in some)
