@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from queue import SimpleQueue
-from typing import Any, ClassVar, Generic, NoReturn, TypeVar
+from typing import ClassVar, Generic, NoReturn, TypeVar
 
 from pyarrow import NativeFile
 from pyarrow.fs import FileSystem, LocalFileSystem
@@ -22,7 +24,6 @@ from flip27_stream.running_time import turns
 from flip27_stream.threads import start
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 Note = Callable[[object], None]
 """The type of a function that is called with anything that a call finds, as a sign that the call is not blocked."""
@@ -39,15 +40,11 @@ os.register_at_fork(after_in_child=_idle.clear)  # threads do not come along
 class LocalCall(Generic[T]):
     """A call in another thread, which can be waited for again if it is blocked. The thread cannot be stopped.
 
-    Calls with a time limit (:func:`answered`) that it makes itself run in the same thread, one after the other.
-
     Attributes:
         time_limit_s: The time (s) for which a call may find nothing before it counts as blocked.
-        blocking: A description of what can be blocked now; ``None`` while nothing can.
 
     Args:
         work: The function that makes the call.
-        blocking: The description of the call itself; ``None`` if only calls that it makes can be blocked.
 
     Raises:
         ConnectorError: The thread cannot be started.
@@ -55,83 +52,41 @@ class LocalCall(Generic[T]):
 
     time_limit_s: ClassVar[float] = 120.0
 
-    def __init__(self, work: Callable[[Note], T], blocking: str | None) -> None:
-        self.blocking = blocking
+    def __init__(self, work: Callable[[Note], T]) -> None:
         self._work = work
         self._changed = threading.Condition()
         self._count = 0
-        self._abandoned = False
         self._outcome: Callable[[], T] | None = None
         _idle_thread().put(self._run)
 
     def wait(self) -> Callable[[], T] | None:
         """Waits for the end of the call. Returns a function that returns or raises the outcome of the call.
 
-        The result is ``None`` if the call was blocked and has found nothing for :attr:`time_limit_s`.
+        The result is ``None`` if the call has found nothing for :attr:`time_limit_s`.
         """
         with self._changed:
             while self._outcome is None:
                 before = self._count
                 for turn_s in turns(self.time_limit_s):
                     self._changed.wait(turn_s)
-                    if self._outcome is not None or self._count != before or self.blocking is None:
+                    if self._outcome is not None or self._count != before:
                         break
                 else:
                     return None
             return self._outcome
 
-    def result(self) -> T:
-        """Waits for the end of the call and returns its result. If the call is blocked, it is given up.
-
-        Raises:
-            UnreachableError: The call is blocked.
-            Exception: Any error that the call raises.
-        """
-        while (outcome := self.wait()) is None:
-            if (what := self.blocking) is not None:
-                self._abandoned = True
-                raise blocked(what, _NO_ANSWER)
-        return outcome()
-
-    def inside(self, work: Callable[[], R], what: str) -> R:
-        """Returns the result of ``work``, which is a part of this call and can be blocked.
-
-        Raises:
-            UnreachableError: This call was given up, so nobody waits for the result.
-        """
-        if self._abandoned:
-            raise blocked(what, _NO_ANSWER)
-        before, self.blocking = self.blocking, what
-        self._note(what)
-        try:
-            return work()
-        finally:
-            self.blocking = before
-            self._note(what)
-
     def _run(self) -> None:
         outcome: Callable[[], T]
-        _here.call = self
         try:
             outcome = _returning(self._work(self._note))
         except BaseException as error:  # noqa: BLE001 - the caller raises it
             outcome = _raising(error)
-        _here.call = None
         with self._changed:
             self._outcome = outcome
             self._changed.notify_all()
 
     def _note(self, _: object) -> None:
         self._count += 1
-
-
-class _Here(threading.local):
-    """The call that runs in this thread; ``None`` in other threads than those of this module."""
-
-    call: LocalCall[Any] | None = None
-
-
-_here = _Here()
 
 
 def _idle_thread() -> SimpleQueue[Callable[[], None]]:
@@ -167,29 +122,14 @@ def answered(work: Callable[[], T], what: str) -> T:
         UnreachableError: The call is blocked.
         Exception: Any error that ``work`` raises.
     """
-    if _here.call is not None:
-        return _here.call.inside(work, what)
-    return _in_another_thread(work, what)
-
-
-def in_one_thread(work: Callable[[], T]) -> T:
-    """Returns the result of ``work``, which makes many calls with a time limit, in one other thread for all of them.
-
-    To hand over each call takes longer than to open a file. Between the calls, ``work`` has no time limit.
-
-    Raises:
-        UnreachableError: One of the calls is blocked.
-        Exception: Any error that ``work`` raises.
-    """
-    return _in_another_thread(work, None)
-
-
-def _in_another_thread(work: Callable[[], T], blocking: str | None) -> T:
     try:
-        call = LocalCall(lambda _: work(), blocking)
+        call = LocalCall(lambda _: work())
     except ConnectorError:
         return work()
-    return call.result()
+    outcome = call.wait()
+    if outcome is None:
+        raise blocked(what, _NO_ANSWER)
+    return outcome()
 
 
 def blocked(what: str, how: str) -> UnreachableError:
@@ -213,14 +153,67 @@ def open_file(fs: FileSystem, path: str) -> NativeFile:
     """
     if not isinstance(fs, LocalFileSystem):
         return fs.open_input_file(path)
+    if (ahead := _ahead.files.pop(path, None)) is not None:
+        return ahead()
+    return answered(partial(_opened, fs, path), f"Opening {path}")
 
-    def opened() -> NativeFile:
-        file = fs.open_input_file(path)
-        file.read_at(1, max(file.size() - 1, 0))
-        file.seek(0)
-        return file
 
-    return answered(opened, f"Opening {path}")
+@contextmanager
+def opened_ahead(fs: FileSystem, paths: Sequence[str]) -> Iterator[None]:
+    """Opens many files of the local file system in one call. Within the context, :func:`open_file` returns them.
+
+    To pass each file to another thread takes longer than to open it. Only calls of this thread get the files. A file
+    that was not opened, because it cannot be or comes after one that hangs, is opened by :func:`open_file` as usual.
+    """
+    before = _ahead.files
+    _ahead.files = _opened_together(fs, paths) if paths and isinstance(fs, LocalFileSystem) else {}
+    try:
+        yield
+    finally:
+        _ahead.files = before
+
+
+class _Ahead(threading.local):
+    """The files that :func:`opened_ahead` has opened for this thread by path, or the error of one that hangs."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, Callable[[], NativeFile]] = {}
+
+
+_ahead = _Ahead()
+
+
+def _opened_together(fs: FileSystem, paths: Sequence[str]) -> dict[str, Callable[[], NativeFile]]:
+    opened: dict[str, Callable[[], NativeFile]] = {}
+    tried: list[str] = []
+    given_up = threading.Event()
+
+    def open_all(note: Note) -> None:
+        for path in paths:
+            if given_up.is_set():
+                return
+            tried.append(path)
+            with suppress(Exception):  # It is raised again where the file is needed.
+                opened[path] = _returning(_opened(fs, path))
+            note(path)
+
+    try:
+        ended = LocalCall(open_all).wait()
+    except ConnectorError:
+        return {}
+    finally:
+        given_up.set()
+    found = dict(opened)
+    if ended is None:
+        found[tried[-1]] = _raising(blocked(f"Opening {tried[-1]}", _NO_ANSWER))
+    return found
+
+
+def _opened(fs: FileSystem, path: str) -> NativeFile:
+    file = fs.open_input_file(path)
+    file.read_at(1, max(file.size() - 1, 0))
+    file.seek(0)
+    return file
 
 
 def _returning(found: T) -> Callable[[], T]:

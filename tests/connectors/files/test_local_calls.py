@@ -11,13 +11,14 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from pyarrow import NativeFile
+from pyarrow.fs import FileSystem
 
 from flip27_stream import running_time
 from flip27_stream.connectors.files import FileSource, local_calls
@@ -110,39 +111,75 @@ def test_planning_fails_by_name_if_a_file_hangs(tmp_path: Path) -> None:
     release(file)
 
 
-def test_a_call_that_hangs_among_many_is_named(answers: threading.Event) -> None:
-    """One thread makes many calls. It makes no further one after the query has failed."""
-    made: list[str] = []
+def test_many_files_are_opened_by_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is missing, and one that was not opened before, are opened where they are needed."""
+    paths = [str(tmp_path / name) for name in "abcd"]
+    for path in paths:
+        Path(path).write_text(path)
+    Path(paths[1]).unlink()
+    threads = []
+    opened = local_calls._opened
+
+    def opening(fs: FileSystem, path: str) -> NativeFile:
+        threads.append(threading.get_ident())
+        return opened(fs, path)
+
+    monkeypatch.setattr(local_calls, "_opened", opening)
+    with local_calls.opened_ahead(LOCAL_FS, paths[:3]):
+        assert len(threads) == 3
+        assert len({*threads, threading.get_ident()}) == 2
+        for path in paths[::2] * 2:
+            assert local_calls.open_file(LOCAL_FS, path).read() == path.encode()
+        with pytest.raises(FileNotFoundError):
+            local_calls.open_file(LOCAL_FS, paths[1])
+        assert len(threads) == 6  # The second opening of two files, and the missing one.
+        with local_calls.opened_ahead(LOCAL_FS, paths[3:]):
+            assert local_calls.open_file(LOCAL_FS, paths[3]).read() == paths[3].encode()
+        assert len(threads) == 7
+
+
+def test_a_file_that_hangs_among_many_is_named(tmp_path: Path) -> None:
+    """The files before it and after it can be read. The thread that was given up opens none of them."""
+    paths = [str(tmp_path / name) for name in "abc"]
+    for path in paths:
+        Path(path).write_text(path)
+    hang(Path(paths[1]))
+    with local_calls.opened_ahead(LOCAL_FS, paths):
+        assert local_calls.open_file(LOCAL_FS, paths[0]).read() == paths[0].encode()
+        with pytest.raises(UnreachableError, match=r"Opening .*/b hangs: no answer came for 0\.5 s"):
+            local_calls.open_file(LOCAL_FS, paths[1])
+        assert list(local_calls._ahead.files) == []
+        assert local_calls.open_file(LOCAL_FS, paths[2]).read() == paths[2].encode()
+    release(Path(paths[1]))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_an_interrupted_look_at_many_files_opens_no_further_one(
+    error: type[BaseException], monkeypatch: pytest.MonkeyPatch, answers: threading.Event
+) -> None:
+    """A signal ends the look. Threads that go on while the process ends could abort it."""
+    opened: list[str] = []
     ended = threading.Event()
 
-    def call(name: str) -> None:
-        made.append(name)
-        assert name != "b" or answers.wait(60)
+    def opening(_: object, path: str) -> None:
+        opened.append(path)
+        assert answers.wait(60)
 
-    def calls() -> None:
-        try:
-            for name in "abc":
-                local_calls.answered(partial(call, name), f"Opening {name}")
-        finally:
+    class Interrupted(LocalCall[Any]):
+        def wait(self) -> Any:
+            raise error
+
+        def _run(self) -> None:
+            super()._run()
             ended.set()
 
-    with pytest.raises(UnreachableError, match=r"^Opening b hangs: no answer came for 0\.5 s"):
-        local_calls.in_one_thread(calls)
+    monkeypatch.setattr(local_calls, "_opened", opening)
+    monkeypatch.setattr(local_calls, "LocalCall", Interrupted)
+    with pytest.raises(error), local_calls.opened_ahead(LOCAL_FS, ["a", "b", "c"]):
+        pass
     answers.set()
     assert ended.wait(60)
-    assert made == ["a", "b"]
-
-
-def test_only_the_calls_among_other_work_have_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LocalCall, "time_limit_s", 0.05)
-
-    def work() -> tuple[int, int]:
-        first = local_calls.answered(threading.get_ident, "A call")
-        threading.Event().wait(10 * LocalCall.time_limit_s)
-        return first, local_calls.answered(threading.get_ident, "Another call")
-
-    first, second = local_calls.in_one_thread(work)
-    assert first == second != threading.get_ident()
+    assert len(opened) <= 1
 
 
 def test_a_file_that_hangs_while_event_times_are_read_is_named(tmp_path: Path) -> None:
@@ -167,6 +204,8 @@ def test_without_another_thread_it_is_opened_all_the_same(
     write(tmp_path / "a.parquet", 1)
     monkeypatch.setattr(local_calls, "start", start)
     monkeypatch.setattr(local_calls, "_idle", deque())
+    with local_calls.opened_ahead(LOCAL_FS, [str(tmp_path / "a.parquet")]):
+        assert not local_calls._ahead.files
     assert ParquetFormat().units(LOCAL_FS, str(tmp_path / "a.parquet")).end == 100
     (tmp_path / "empty").touch()
     assert local_calls.open_file(LOCAL_FS, str(tmp_path / "empty")).size() == 0

@@ -26,6 +26,7 @@ from flip27_stream.connectors.files.formats.rows import read_rows
 from flip27_stream.connectors.files.formats.schemas import constants
 from flip27_stream.connectors.files.layout.columns import find_column
 from flip27_stream.connectors.files.layout.file_layout import PLAIN, FileLayout, Partition
+from flip27_stream.connectors.files.local_calls import opened_ahead
 from flip27_stream.connectors.files.storage.filesystem import Storage
 from flip27_stream.connectors.files.tolerance import UNREADABLE, Tolerance
 from flip27_stream.errors import OptionError, shortened
@@ -34,6 +35,7 @@ from flip27_stream.reader import Records
 from flip27_stream.threads import of_each
 
 _THREADS, _CHUNK = 24, 8
+_OPENED_AHEAD = 64
 _WAITING = 8
 """The ratio of elapsed time to processor time of a read from which on many threads read statistics at once. Below it
 the threads would only wait for each other.
@@ -158,8 +160,12 @@ class FileStatistics:
         def least(path: str) -> int | None:
             return self._least(path, order, given.get(path, PLAIN))
 
+        def opened(path: str) -> str | None:
+            in_folder = self._of_partition(path, order.assigner.column, given.get(path, PLAIN).values)
+            return path if in_folder is None else None
+
         given = layouts or {}
-        return self._of_many(least, paths)
+        return self._of_many(least, paths, opened)
 
     def surely_least(
         self, paths: Sequence[str], order: EventTimeOrder, layouts: Mapping[str, FileLayout] | None = None
@@ -192,24 +198,38 @@ class FileStatistics:
         Raises:
             ConnectorError: The file system refused access or did not answer.
         """
-        return self._of_many(lambda key: self.units(files[key][0], order, files[key][1]), list(files))
 
-    def _of_many(self, look: Callable[[K], T], paths: Sequence[K]) -> dict[K, T]:
+        def units(key: K) -> FileUnits:
+            return self.units(files[key][0], order, files[key][1])
+
+        return self._of_many(units, list(files), lambda key: files[key][0])
+
+    def _of_many(
+        self, look: Callable[[K], T], keys: Sequence[K], opened: Callable[[K], str | None]
+    ) -> dict[K, T]:
+        """Returns the results of looks at many files, without those that cannot be read.
+
+        Args:
+            look: The function that looks at a file.
+            keys: Its arguments, which are the keys of the result.
+            opened: Returns the path of the file that ``look`` opens; ``None`` if it opens none.
+        """
+
         def look_at(chunk: Sequence[K]) -> list[tuple[K, T]]:
             found = []
-            for path in chunk:
-                with suppress(*UNREADABLE):
-                    found.append((path, look(path)))
+            with opened_ahead(self.storage.filesystem(), list(filter(None, map(opened, chunk)))):
+                for key in chunk:
+                    with suppress(*UNREADABLE):
+                        found.append((key, look(key)))
             return found
 
         began, worked = time.perf_counter(), time.thread_time()
-        found = dict(look_at(paths[:1]))
+        found = dict(look_at(keys[:1]))
         waits = time.perf_counter() - began > _WAITING * (time.thread_time() - worked)
-        if not waits:
-            found.update(self.storage.in_one_thread(lambda: look_at(paths[1:])))
-            return found
-        chunks = [paths[i : i + _CHUNK] for i in range(1, len(paths), _CHUNK)]
-        found.update(one for some in of_each(look_at, chunks, _THREADS) for one in some)
+        size = _CHUNK if waits else _OPENED_AHEAD
+        chunks = [keys[i : i + size] for i in range(1, len(keys), size)]
+        looks = of_each(look_at, chunks, _THREADS) if waits else map(look_at, chunks)
+        found.update(one for some in looks for one in some)
         return found
 
     def _least(self, path: str, order: EventTimeOrder, layout: FileLayout) -> int | None:

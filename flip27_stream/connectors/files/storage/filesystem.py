@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
-from flip27_stream.connectors.files.local_calls import answered, in_one_thread
+from flip27_stream.connectors.files.local_calls import answered
 from flip27_stream.connectors.files.storage.storage_errors import storage_error
 from flip27_stream.connectors.files.storage.store_parameters import OPTION_PREFIX, S3_NAMES, typed
 from flip27_stream.errors import OptionError
@@ -61,10 +61,6 @@ class Storage:
             Exception: Any error that ``work`` raises.
         """
         return work() if self.uri else answered(work, what)
-
-    def in_one_thread(self, work: Callable[[], T]) -> T:
-        """Returns the result of ``work``, which makes many calls of this file system; see :meth:`answered`."""
-        return work() if self.uri else in_one_thread(work)
 
 
 def locate(path: str, options: Mapping[str, str]) -> tuple[Storage, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Final
 
 from flip27_stream.connectors.files.layout.file_layout import Partition
@@ -32,13 +32,33 @@ class PartitionFolders:
 
         Only the innermost sequence of folders ``column=value`` without other folders between them counts, as in Spark.
         """
-        return _of_folder(self, path[: path.rfind("/") + 1])
+        folder = path[: path.rfind("/") + 1]
+        known, columns = self._last[0]
+        if folder != known:
+            columns = self._of_folder(folder)
+            self._last[0] = folder, columns
+        return columns
 
-    def below_base(self, folder: str) -> list[str]:
+    def _of_folder(self, folder: str) -> Partition:
+        found: list[tuple[str, str | None]] = []
+        for name in reversed(self._below_base(folder)):
+            column, _, value = name.partition("=")
+            if column and value:
+                found.append((_unescaped(column), None if value == NULL else _unescaped(value)))
+            elif found:
+                break
+        return tuple(reversed(found))
+
+    def _below_base(self, folder: str) -> list[str]:
         """Returns the names in the path of a folder, which ends with a slash, that come after the nearest base."""
         below = [folder[len(base) :] for base in self._literal if folder.startswith(base)]
         below += [folder[match.end() :] for one in self._globs if (match := one.match(folder)) is not None]
         return min(below, key=len, default="").split("/")[:-1]
+
+    @cached_property
+    def _last(self) -> list[tuple[str, Partition]]:
+        """The last folder and its columns, as one element: a listing has the files of a folder one after the other."""
+        return [("", ())]
 
     @cached_property
     def _literal(self) -> tuple[str, ...]:
@@ -47,18 +67,6 @@ class PartitionFolders:
     @cached_property
     def _globs(self) -> tuple[re.Pattern[str], ...]:
         return tuple(filter(None, map(_compiled, self._literal)))
-
-
-@lru_cache(maxsize=1024)
-def _of_folder(folders: PartitionFolders, folder: str) -> Partition:
-    found: list[tuple[str, str | None]] = []
-    for name in reversed(folders.below_base(folder)):
-        column, _, value = name.partition("=")
-        if column and value:
-            found.append((_unescaped(column), None if value == NULL else _unescaped(value)))
-        elif found:
-            break
-    return tuple(reversed(found))
 
 
 def _compiled(base: str) -> re.Pattern[str] | None:

@@ -29,11 +29,10 @@ class WatchedListing:
         """
         if self._listing.storage.uri:  # Stores have time-outs, and return all files at once.
             return self._listing.by_path()
-        what = f"Listing {', '.join(self._listing.paths)}"
         if self._under_way is None:
-            self._under_way = LocalCall(self._listing.by_path, what)
+            self._under_way = LocalCall(self._listing.by_path)
         found = self._under_way.wait()
         if found is None:
-            raise blocked(what, "nothing was found")
+            raise blocked(f"Listing {', '.join(self._listing.paths)}", "nothing was found")
         self._under_way = None
         return found()
