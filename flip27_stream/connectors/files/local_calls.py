@@ -205,7 +205,7 @@ def _opened_together(fs: FileSystem, paths: Sequence[str]) -> dict[str, Callable
         given_up.set()
     found = dict(opened)
     if ended is None:
-        found[tried[-1]] = _raising(blocked(f"Opening {tried[-1]}", _NO_ANSWER))
+        found.update((path, _raising(blocked(f"Opening {path}", _NO_ANSWER))) for path in tried[-1:])
     return found
 
 

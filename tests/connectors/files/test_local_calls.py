@@ -25,6 +25,7 @@ from flip27_stream.connectors.files import FileSource, local_calls
 from flip27_stream.connectors.files.delta import delta_log, delta_log_files
 from flip27_stream.connectors.files.formats.parquet import ParquetFormat
 from flip27_stream.connectors.files.formats.statistics import FileStatistics
+from flip27_stream.connectors.files.layout.file_layout import FileLayout
 from flip27_stream.connectors.files.local_calls import LocalCall
 from flip27_stream.connectors.files.storage.filesystem import Storage
 from flip27_stream.connectors.files.storage.retries import Retries
@@ -193,6 +194,19 @@ def test_a_file_that_hangs_while_event_times_are_read_is_named(tmp_path: Path) -
     with pytest.raises(UnreachableError, match=r"Opening .*b\.parquet hangs"):
         statistics.least(paths, order)
     release(Path(paths[1]))
+
+
+def test_files_with_their_event_time_in_a_folder_are_not_opened(tmp_path: Path) -> None:
+    """A folder whose value is no time leaves its file out, as a file that cannot be read does."""
+    layouts = {}
+    for number, value in enumerate(["2026-11-01", "now and then", "2026-11-02"]):
+        path = tmp_path / f"ts={value}" / f"{number}.parquet"
+        path.parent.mkdir()
+        os.mkfifo(path)
+        layouts[str(path)] = FileLayout((("ts", value),))
+    statistics = FileStatistics(Storage(), ParquetFormat(), pa.schema({"ts": pa.timestamp("us", "UTC")}))
+    found = statistics.least(list(layouts), statistics.order_named("ts"), layouts)
+    assert list(found) == [path for path in layouts if "then" not in path]
 
 
 def test_without_another_thread_it_is_opened_all_the_same(

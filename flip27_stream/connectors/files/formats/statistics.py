@@ -161,10 +161,10 @@ class FileStatistics:
             return self._least(path, order, given.get(path, PLAIN))
 
         def opened(path: str) -> str | None:
-            in_folder = self._of_partition(path, order.assigner.column, given.get(path, PLAIN).values)
-            return path if in_folder is None else None
+            in_folder = column is not None and _has_column(given.get(path, PLAIN).values, column)
+            return None if in_folder else path
 
-        given = layouts or {}
+        given, column = layouts or {}, order.assigner.column
         return self._of_many(least, paths, opened)
 
     def surely_least(
@@ -245,7 +245,7 @@ class FileStatistics:
 
     def _of_partition(self, path: str, column: str | None, partition: Partition) -> TimeRange | None:
         """Returns the range of event times if ``column`` is a partition column; else ``None``."""
-        if column is None or not partition or find_column([name for name, _ in partition], column) is None:
+        if column is None or not _has_column(partition, column):
             return None
         fixed = constants(dict(partition), self.schema, f"{self.format.name} file {path}")
         index = find_column(list(fixed), column)
@@ -319,6 +319,11 @@ class FileStatistics:
         if assigner.column is not None and (at := find_column(wanted.names, assigner.column)) is not None:
             wanted = pa.schema([wanted.field(at)])
         return read_rows(self.format, self.storage.filesystem(), path, start, end, wanted, layout)
+
+
+def _has_column(partition: Partition, column: str) -> bool:
+    """Returns whether ``column`` is a partition column, so that its values are not in the files."""
+    return find_column([name for name, _ in partition], column) is not None
 
 
 def _with(units: FileUnits, ranges: Mapping[int, TimeRange]) -> FileUnits:
