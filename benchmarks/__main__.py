@@ -9,6 +9,7 @@ from benchmarks import (
     layers,
     memory,
     read_speed,
+    record_shapes,
     small_batches,
     start,
 )
@@ -17,6 +18,7 @@ from benchmarks.support.command import run
 
 ALL = (
     read_speed.measure,
+    record_shapes.measure,
     columns.measure,
     ceiling.measure,
     small_batches.measure,

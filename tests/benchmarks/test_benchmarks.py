@@ -25,6 +25,7 @@ from benchmarks import (
     layers,
     memory,
     read_speed,
+    record_shapes,
     small_batches,
     start,
 )
@@ -145,6 +146,7 @@ def test_layers_are_measured_without_a_broker() -> None:
     ("measure", "lines"),
     [
         pytest.param(read_speed.measure, 4, id="read_speed"),
+        pytest.param(record_shapes.measure, 2, id="record_shapes"),
         pytest.param(columns.measure, 3, id="columns"),
         pytest.param(ceiling.measure, 1, id="ceiling"),
         pytest.param(small_batches.measure, 3, id="small_batches"),
