@@ -82,12 +82,12 @@ class RecordShape:
 
 
 SHAPES = [
-    RecordShape(1, 0.2),
-    RecordShape(5, 0.5),
-    RecordShape(20, 0.75),
+    RecordShape(1, 0.1),
+    RecordShape(5, 0.2),
+    RecordShape(20, 0.3),
     RecordShape(100, 1),
-    RecordShape(20, 0.75, compression="lz4"),
-    RecordShape(20, 0.75, compression="zstd"),
+    RecordShape(20, 0.3, compression="lz4"),
+    RecordShape(20, 0.3, compression="zstd"),
     RecordShape(1000, 1, compression="snappy"),
     RecordShape(100, 0.75, compression="gzip"),
     RecordShape(500, 3, 20, 20, with_keys=False),
