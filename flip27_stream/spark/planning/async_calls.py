@@ -109,7 +109,9 @@ class AsyncCalls:
         return dict(self._handled)
 
     def run_due(self) -> None:
-        """Runs the handlers that are due; waits for single calls without a delay.
+        """Runs the handlers of the calls that have ended.
+
+        It waits until all calls that are made only once and without a delay have ended.
 
         Raises:
             Exception: Any error of a handler.

@@ -86,7 +86,7 @@ class Topics(ABC):
 
     @abstractmethod
     def _wait_until_known(self, topic: str, partitions: int) -> None:
-        """Waits until each running node knows a leader of each partition of a topic that was just created."""
+        """Waits until every running node knows the leaders of all partitions of a new topic."""
 
     @contextmanager
     def _admin(self) -> Iterator[KafkaAdminClient]:

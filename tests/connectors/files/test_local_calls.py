@@ -197,7 +197,7 @@ def test_a_file_that_hangs_while_event_times_are_read_is_named(tmp_path: Path) -
 
 
 def test_files_with_their_event_time_in_a_folder_are_not_opened(tmp_path: Path) -> None:
-    """A folder whose value is no time leaves its file out, as a file that cannot be read does."""
+    """A file in a folder ``ts=now and then`` has no event time in the result, like a file that cannot be read."""
     layouts = {}
     for number, value in enumerate(["2026-11-01", "now and then", "2026-11-02"]):
         path = tmp_path / f"ts={value}" / f"{number}.parquet"

@@ -50,14 +50,18 @@ class PartitionFolders:
         return tuple(reversed(found))
 
     def _below_base(self, folder: str) -> list[str]:
-        """Returns the names in the path of a folder, which ends with a slash, that come after the nearest base."""
+        """Returns the names of the folders below the nearest base.
+
+        Args:
+            folder: The path of the innermost folder, with a slash at its end.
+        """
         below = [folder[len(base) :] for base in self._literal if folder.startswith(base)]
         below += [folder[match.end() :] for one in self._globs if (match := one.match(folder)) is not None]
         return min(below, key=len, default="").split("/")[:-1]
 
     @cached_property
     def _last(self) -> list[tuple[str, Partition]]:
-        """The last folder and its columns, as one element: a listing has the files of a folder one after the other."""
+        """One element: the folder of the last call and its columns, since a listing has the files folder by folder."""
         return [("", ())]
 
     @cached_property

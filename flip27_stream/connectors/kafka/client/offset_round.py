@@ -102,7 +102,7 @@ class OffsetRound:
             self._take_up(leaders)
 
     def _take_up(self, leaders: Mapping[TopicPartition, int]) -> None:
-        """Lets lookups wait for the answers to requests that earlier rounds have sent for the same lookups.
+        """Finds the lookups that earlier rounds have sent and that are not answered yet. They are not sent again.
 
         The other lookups stay unsent.
         """

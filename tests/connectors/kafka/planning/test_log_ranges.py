@@ -253,7 +253,7 @@ def test_a_backlog_needs_one_look_at_its_end_in_a_quarter_of_a_second(now: Simpl
 
 
 def test_a_recent_end_is_of_no_use_for_another_topic(now: SimpleNamespace) -> None:
-    """SK-02: a topic that was created again after the last look is found at once."""
+    """SK-02: log ends that were kept from the last plan are not used for a topic that was created again since."""
     log = LogAnswers()
     query = LogQuery(log)
     query.ranges(0)
