@@ -30,6 +30,7 @@ from pyarrow.fs import PyFileSystem
 
 from flip27_stream.errors import AlignmentError
 from flip27_stream.options.durations import parse_duration
+from flip27_stream.parquet_rows import row_batches
 from flip27_stream.wall_clock import now_ms
 from watermark_alignment.table.split_rows import SCHEMA
 from watermark_alignment.table.split_watermark_table import NO_HOOKS, SplitWatermarkTable
@@ -273,7 +274,7 @@ def _row_groups(store: PyFileSystem, files: Sequence[_File]) -> Iterator[pa.Tabl
     for file in files:
         with store.open_input_file(file.path) as data:
             parquet = pq.ParquetFile(data, coerce_int96_timestamp_unit="us")
-            for batch in parquet.iter_batches(_GROUP_ROWS):
+            for batch in row_batches(parquet, range(parquet.num_row_groups), _GROUP_ROWS):
                 waiting.append(pa.Table.from_batches([batch]).cast(SCHEMA))
                 if sum(len(rows) for rows in waiting) >= _GROUP_ROWS:
                     yield pa.concat_tables(waiting)

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from tests.support.parquet_pages import hide_page
 from tests.watermark_alignment.support.group_entries import entry
 from tests.watermark_alignment.support.table_rows import START_MS, split_rows
 from watermark_alignment.group.group_log import GroupLog
@@ -192,6 +193,16 @@ def test_two_compactions_that_meet_do_not_double_rows(path: Path, compact: Calla
     assert Late(table, clock=lambda: START_MS).run()
     assert table.rows().num_rows == 5 * 4
     assert len(table.delta.file_uris()) == 1
+
+
+def test_a_damaged_file_is_not_merged(path: Path) -> None:
+    """Arrow leaves a damaged page out without an error, and the rows would be lost."""
+    table = SplitWatermarkTable(str(path), {})
+    for batch in range(2):
+        table.append("clicks/1", batch, split_rows(batch), {})
+    hide_page(next(path.glob("*.parquet")), group=0, column="batch")
+    assert not Maintenance(table, clock=lambda: START_MS).run()
+    assert len(table.delta.file_uris()) == 2
 
 
 def test_files_with_deletion_vectors_are_not_merged(path: Path) -> None:

@@ -17,6 +17,7 @@ from flip27_stream.connectors.files.delta.delta_commit import Action, actions, a
 from flip27_stream.connectors.files.delta.delta_log_files import LogFiles
 from flip27_stream.connectors.files.storage.storage_errors import storage_error
 from flip27_stream.errors import ConnectorError, DataLossError
+from flip27_stream.parquet_rows import check_row_count
 from flip27_stream.threads import of_each
 
 Descriptor = Mapping[str, Any]
@@ -115,7 +116,9 @@ def _table(log: LogFiles, name: str, what: str) -> pa.Table:
     try:
         with log.open(name) as file:
             parquet = pq.ParquetFile(file)
-            return parquet.read(columns=["add.path", "add.deletionVector", "sidecar.path"])
+            table = parquet.read(columns=["add.path", "add.deletionVector", "sidecar.path"])
+            check_row_count(table.num_rows, parquet.metadata.num_rows)
+            return table
     except pa.ArrowException as error:
         raise ConnectorError(f"The checkpoint {name} of {what} does not decode: {error}.") from error
     except OSError as error:

@@ -130,6 +130,9 @@ class FileFormat(ABC):
                         position = _behind(read, position)
                     elif dropped is not None:
                         dropped(read)
+                if self.positions_are_rows and position < end:
+                    what = f"{self.name} file {path}"
+                    raise written_anew(what, f"had at least {end} rows", "has fewer")
         except CorruptRecordError as error:
             if isinstance(error.__cause__, _DECODING):
                 raise CorruptRecordError(f"{error} Read up to position {position}.") from error.__cause__

@@ -27,6 +27,7 @@ from flip27_stream.connectors.files.layout.columns import find_column, is_list
 from flip27_stream.connectors.files.layout.file_layout import FileLayout
 from flip27_stream.connectors.files.local_calls import open_file
 from flip27_stream.decoding.datetime_text import INSTANT
+from flip27_stream.parquet_rows import check_row_count, row_batches
 from flip27_stream.reader import Records
 
 
@@ -87,9 +88,7 @@ class ParquetFormat(FileFormat):
         row = int(borders[groups[0]])
         columns = [names.get(name, name) for name in projection.columns]
         calendar = LegacyCalendar.of(parquet, columns)
-        for batch in parquet.iter_batches(
-            MAX_BATCH_ROWS, row_groups=groups, columns=columns, use_threads=False
-        ):
+        for batch in row_batches(parquet, groups, MAX_BATCH_ROWS, columns):
             first, stop = max(start - row, 0), min(end - row, batch.num_rows)
             if first < stop:
                 part = batch.slice(first, stop - first)
@@ -146,7 +145,9 @@ def _event_times(parquet: pq.ParquetFile, column: str, path: str) -> Sequence[Ti
             _check_type(chunk.physical_type, metadata.schema.column(where.leaf).physical_type)
         times = _from_statistics(chunk, group.num_rows, where.kind)
         if times is None:
-            times = TimeRange.of_column(parquet.read_row_group(number, columns=[where.name]).column(0))
+            values = parquet.read_row_group(number, columns=[where.name]).column(0)
+            check_row_count(len(values), group.num_rows)
+            times = TimeRange.of_column(values)
         found.append(times)
     return found
 

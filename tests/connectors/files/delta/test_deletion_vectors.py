@@ -27,6 +27,7 @@ from flip27_stream.errors import ConnectorError, CorruptRecordError, DataLossErr
 from tests.connectors.files.support.deletion_vectors import add, added, create, in_file, inline, removed
 from tests.connectors.files.support.delta_tables import commit, query, reads, running
 from tests.connectors.files.support.file_query import SECOND
+from tests.support.parquet_pages import hide_page
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("id", pa.int64())])
 
@@ -214,6 +215,19 @@ def test_a_sidecar_is_found_by_its_name(table: Path, prefix: str) -> None:
     top.write_text(json.dumps({"sidecar": {"path": prefix + quote(name)}}) + "\n")
     log = LogFiles(Storage(), str(folder.parent))
     assert dict(deletion_vectors(log, 0, "the table")) == {"a.parquet": vector}
+
+
+def test_a_checkpoint_that_lacks_a_page_is_damaged(table: Path) -> None:
+    """The vectors on the page would be missing, and deleted rows would be read."""
+    name = f"{0:020}.checkpoint.parquet"
+    path = table / "_delta_log" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"add": [{"path": "a.parquet", "deletionVector": {"storageType": "i"}}]}), path)
+    for column in ("add.path", "add.deletionVector.storageType"):
+        hide_page(path, group=0, column=column)
+    log = LogFiles(Storage(), str(path.parent))
+    with pytest.raises(ConnectorError, match=rf"{name} of the table does not decode: .* its footer says 1"):
+        deletion_vectors(log, 0, "the table")
 
 
 def test_a_vector_of_no_file_is_an_error(table: Path) -> None:

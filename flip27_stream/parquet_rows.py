@@ -1,0 +1,62 @@
+"""Rows of Parquet files, as many as their footers say.
+
+Arrow skips a page whose header names a kind that it does not know. If one bit of a header is wrong, it returns fewer
+rows, without an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+
+def row_batches(
+    parquet: pq.ParquetFile, groups: Sequence[int], most_rows: int, columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of some row groups, in batches of at most ``most_rows`` rows.
+
+    Row groups are read one after the other, or together if one batch has them: the values after a missing page come
+    into wrong rows, but not into those of other batches of row groups.
+
+    Args:
+        parquet: The file.
+        groups: The numbers of the row groups, ascending.
+        most_rows: The greatest number of rows of a batch.
+        columns: The names of the columns; ``None`` for all.
+
+    Raises:
+        pa.ArrowInvalid: The data do not decode, or have not as many rows as the footer says.
+    """
+    sizes = {group: parquet.metadata.row_group(group).num_rows for group in groups}
+    for run in _runs(sizes, most_rows):
+        found = 0
+        for batch in parquet.iter_batches(most_rows, row_groups=run, columns=columns, use_threads=False):
+            found += batch.num_rows
+            yield batch
+        check_row_count(found, sum(sizes[group] for group in run))
+
+
+def check_row_count(found: int, expected: int) -> None:
+    """Checks that as many rows were read as the footer says.
+
+    Raises:
+        pa.ArrowInvalid: The numbers differ.
+    """
+    if found != expected:
+        raise pa.ArrowInvalid(f"a part of it has {found} rows, and its footer says {expected}")
+
+
+def _runs(sizes: dict[int, int], most_rows: int) -> Iterator[list[int]]:
+    """Divides row groups into runs of one row group, or of several with at most ``most_rows`` rows together."""
+    run: list[int] = []
+    rows = 0
+    for group, size in sizes.items():
+        if run and rows + size > most_rows:
+            yield run
+            run, rows = [], 0
+        run.append(group)
+        rows += size
+    if run:
+        yield run
