@@ -27,7 +27,7 @@ from flip27_stream.connectors.kafka.source import KafkaSource, KafkaSourceFactor
 from flip27_stream.connectors.kinesis.options import option_list as kinesis
 from flip27_stream.connectors.pulsar.options import option_list as pulsar
 from offsets import OffsetCodec
-from tests.options_page import DOCS, LISTS, SECTIONS, with_tables
+from tests.documentation.options_page import DOCS, LISTS, SECTIONS, with_tables
 from tests.watermark_alignment.support.simulator import LifeSettings, SimulatedMember, SplitLog
 from watermark_alignment.options import (
     GROUP,
@@ -105,7 +105,7 @@ ALIGNMENT, KAFKA, FILES = rows("Alignment and event time"), rows("Kafka"), rows(
 def test_the_tables_of_options_are_those_of_the_code(name: str) -> None:
     """A page has the names, meanings, allowed values and defaults of the code.
 
-    ``python -m tests.options_page`` writes them.
+    ``python -m tests.documentation.options_page`` writes them.
     """
     page = (DOCS / name).read_text()
     assert page.splitlines() == with_tables(page, LISTS[name]).splitlines()

@@ -12,7 +12,7 @@ from flip27_stream.errors import OptionError
 from flip27_stream.options.kinds import BOOLEAN, any_text, one_of, text, whole
 from flip27_stream.options.option import Option, canonical_names
 from flip27_stream.spark.session.redaction import SECRETS
-from tests.options_page import SECTIONS
+from tests.documentation.options_page import SECTIONS
 
 ROWS = Option("maxRows", whole(1, 10), "5", "Rows of a batch. More are left to the next one.")
 REQUIRED = Option("topic", text("name", "the name of a topic"), None, "Name of a topic. It is required.")

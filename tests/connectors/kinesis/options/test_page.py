@@ -7,7 +7,7 @@ from pathlib import Path
 
 from flip27_stream.connectors.kinesis.options.option_list import OPTIONS, REFUSED, WITHOUT_EFFECT
 from flip27_stream.connectors.kinesis.options.source_options import parse_kinesis_options
-from tests.options_page import row
+from tests.documentation.options_page import row
 
 PAGE = (Path(__file__).parents[4] / "docs" / "kinesis.md").read_text()
 ROWS = re.findall(r"^\| `([^`]+)` \| .* \| .* \| (.*) \|$", PAGE, re.MULTILINE)

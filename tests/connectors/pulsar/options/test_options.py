@@ -18,7 +18,7 @@ from flip27_stream.connectors.pulsar.positions import position_at
 from flip27_stream.errors import OptionError
 from flip27_stream.spark.session.redaction import SECRETS
 from tests.connectors.support.refused_options import refusal_by
-from tests.options_page import row
+from tests.documentation.options_page import row
 
 PAGE = (Path(__file__).parents[4] / "docs" / "pulsar.md").read_text()
 GIVEN = {"service.url": "pulsar://localhost:6650", "topic": "clicks"}

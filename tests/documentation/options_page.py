@@ -1,6 +1,6 @@
 """The tables of options in the pages, made from the lists of options.
 
-``python -m tests.options_page`` writes them into the pages; a test fails while a page differs.
+``python -m tests.documentation.options_page`` writes them into the pages; a test fails while a page differs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flip27_stream.connectors.pulsar.options.option_list import OPTIONS as PULSA
 from flip27_stream.options.option import Option
 from watermark_alignment.options import OPTIONS as ALIGNMENT
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 SECTIONS: Mapping[str, Iterable[Option[Any]]] = {
     "Alignment and event time": ALIGNMENT,
     "Kafka": KAFKA,
