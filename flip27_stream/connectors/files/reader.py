@@ -101,7 +101,7 @@ class FileSourceReader(SourceReader[FileSplit]):
         except UNREADABLE as error:
             if not self._tolerance.allows(error):
                 raise
-            self._skip(split, error)
+            self._skip(self._splits[0], error)
 
     def _rows(self, split: FileSplit) -> Iterator[Records]:
         what = f"{self._format.name} file {split.path}"

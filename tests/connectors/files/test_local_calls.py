@@ -9,7 +9,7 @@ import itertools
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from pyarrow.fs import FileSystem
 from flip27_stream import running_time
 from flip27_stream.connectors.files import FileSource, local_calls
 from flip27_stream.connectors.files.delta import delta_log, delta_log_files
+from flip27_stream.connectors.files.formats import statistics
 from flip27_stream.connectors.files.formats.parquet import ParquetFormat
 from flip27_stream.connectors.files.formats.statistics import FileStatistics
 from flip27_stream.connectors.files.layout.file_layout import FileLayout
@@ -194,6 +195,25 @@ def test_a_file_that_hangs_while_event_times_are_read_is_named(tmp_path: Path) -
     with pytest.raises(UnreachableError, match=r"Opening .*b\.parquet hangs"):
         statistics.least(paths, order)
     release(Path(paths[1]))
+
+
+def test_files_of_a_slow_mount_are_opened_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many threads look at them. If each opened many files at once, the process could have too many open files."""
+    paths = [str(tmp_path / f"{number}.parquet") for number in range(20)]
+    for path in paths:
+        write(Path(path), 1)
+    opened: list[Sequence[str]] = []
+
+    def opening(_: FileSystem, together: Sequence[str]) -> dict[str, Callable[[], NativeFile]]:
+        opened.append(together)
+        return {}
+
+    monkeypatch.setattr(local_calls, "_opened_together", opening)
+    looked = FileStatistics(Storage(), ParquetFormat(), pa.schema({"ts": pa.timestamp("us", "UTC")}))
+    for ratio, expected in [(-1, []), (1e9, [paths[1:]])]:
+        monkeypatch.setattr(statistics, "_WAITING", ratio)
+        assert looked.least(paths, looked.order_named("ts")) == dict.fromkeys(paths, 1)
+        assert opened == expected
 
 
 def test_files_with_their_event_time_in_a_folder_are_not_opened(tmp_path: Path) -> None:

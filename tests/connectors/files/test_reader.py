@@ -28,6 +28,7 @@ from flip27_stream.reader.drive import read_ranges
 from flip27_stream.spark.execution.task import SplitTask, TaskContext, TaskOutput
 from flip27_stream.spark.source_spec import Driver, SourceSpec
 from tests.connectors.files.support.reading import LOCAL_FS
+from tests.support.parquet_pages import hide_page
 
 IDS = pa.schema([("id", pa.int64())])
 
@@ -220,6 +221,19 @@ def test_bad_files_are_skipped_warned_of_and_counted(
     (record,) = caplog.records
     assert f"Rows of split {split.split_id} from 0 to 900 are skipped" in record.getMessage()
     assert task.counts() == {f"{why}_files": 1}
+
+
+def test_the_warning_names_the_rows_that_are_skipped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"id": range(60_000)}), path, row_group_size=20_000)
+    split = _split(path, 0, 60_000)
+    hide_page(path, group=1, column="id")
+    task = Task("parquet", tolerance=Tolerance(corrupt=True))
+    with caplog.at_level(logging.WARNING):
+        assert [row["id"] for row in task.read([split])] == list(range(20_000))
+    assert f"Rows of split {split.split_id} from 20000 to 60000 are skipped" in caplog.text
 
 
 def test_malformed_records_are_warned_of_and_counted(

@@ -29,7 +29,7 @@ from flip27_stream.connectors.files.formats.orc_times import (
     is_local,
     with_local_times,
 )
-from flip27_stream.connectors.files.formats.schemas import Projection, spark_schema
+from flip27_stream.connectors.files.formats.schemas import Projection, spark_schema, without_columns
 from flip27_stream.connectors.files.formats.spark_types import refuse_in_orc
 from flip27_stream.connectors.files.layout.columns import find_column
 from flip27_stream.decoding.datetime_text import INSTANT, LOCAL
@@ -67,12 +67,12 @@ class OrcFormat(FileFormat):
         projection = Projection.of(stored, schema, f"orc file {path}")
         projection.warn_of_missing()
         for stripe in overlapping(borders, start, end):
-            rows = _converted(
-                opened.read_stripe(stripe, columns=_selected(projection.columns)),
-                file,
-                footer,
-                footer.stripes[stripe],
-            )
+            listed = footer.stripes[stripe]
+            if projection.columns:
+                read = opened.read_stripe(stripe, columns=_selected(projection.columns))
+                rows = _converted(read, file, footer, listed)
+            else:
+                rows = without_columns(listed.rows)  # Arrow would return no rows.
             row = int(borders[stripe])
             stop = min(end, int(borders[stripe + 1]))
             for first in range(max(start, row), stop, MAX_BATCH_ROWS):

@@ -217,18 +217,21 @@ class FileStatistics:
 
         def look_at(chunk: Sequence[K]) -> list[tuple[K, T]]:
             found = []
-            with opened_ahead(self.storage.filesystem(), list(filter(None, map(opened, chunk)))):
-                for key in chunk:
-                    with suppress(*UNREADABLE):
-                        found.append((key, look(key)))
+            for key in chunk:
+                with suppress(*UNREADABLE):
+                    found.append((key, look(key)))
             return found
+
+        def open_and_look_at(chunk: Sequence[K]) -> list[tuple[K, T]]:
+            with opened_ahead(self.storage.filesystem(), list(filter(None, map(opened, chunk)))):
+                return look_at(chunk)
 
         began, worked = time.perf_counter(), time.thread_time()
         found = dict(look_at(keys[:1]))
         waits = time.perf_counter() - began > _WAITING * (time.thread_time() - worked)
         size = _CHUNK if waits else _OPENED_AHEAD
         chunks = [keys[i : i + size] for i in range(1, len(keys), size)]
-        looks = of_each(look_at, chunks, _THREADS) if waits else map(look_at, chunks)
+        looks = of_each(look_at, chunks, _THREADS) if waits else map(open_and_look_at, chunks)
         found.update(one for some in looks for one in some)
         return found
 

@@ -130,6 +130,14 @@ def test_large_stripes_come_in_parts(tmp_path: Path) -> None:
     assert lengths == [20_000, 20_000, 9_990]
 
 
+def test_rows_without_columns_are_counted(numbers: Path) -> None:
+    """A file may have none of the columns that a query reads, like a file from before they were added."""
+    pieces = ORC.read(LOCAL_FS, str(numbers), 1000, 1100, pa.schema([]))
+    assert [len(records) for records in pieces] == [24, 76]
+    added = read_rows(ORC, numbers, pa.schema([("added", pa.string())]), cuts=[1000])
+    assert added == [{"added": None}] * ROWS
+
+
 def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
     path = tmp_path / "empty.orc"
     orc.write_table(pa.table({"id": pa.array([], pa.int64())}), path)
