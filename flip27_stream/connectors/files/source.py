@@ -163,6 +163,7 @@ class FileSource(Source[FileSplit, FilesState]):
                 options.start,
                 self._order,
                 ReadColumns(self.schema, self._inferred, options.schema_change),
+                bounded=self._bounded,
                 fail_on_data_loss=options.fail_on_data_loss,
             )
         if options.listing is not None and isinstance(state, ProcessedFilesState):

@@ -70,6 +70,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         start: The version to begin with, and the rules for commits that change rows.
         order: The order by event time; ``None`` for the order of modification time.
         columns: The columns that the query reads; ``None`` to compare no columns.
+        bounded: Whether only the versions of the first look of the query are read, also after a restart.
         fail_on_data_loss: Whether to fail, not only to warn, if versions to be read are no longer in the log.
     """
 
@@ -82,6 +83,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         order: EventTimeOrder | None = None,
         columns: ReadColumns | None = None,
         *,
+        bounded: bool = False,
         fail_on_data_loss: bool = True,
     ) -> None:
         self._delta = delta
@@ -90,6 +92,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         self._start = start or DeltaStart()
         self._order = order
         self._columns = columns
+        self._bounded = bounded
         self._fail_on_data_loss = fail_on_data_loss
         self._table = state.table
         self._mapping = state.columns
@@ -159,9 +162,10 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         self._read_by(now)
         if state.until is not None:
             begun = self._generation(state.through, state.until)
-            return [begun, *self._added_from(state.until, now)]
+            return [begun] if self._bounded else [begun, *self._added_from(state.until, now)]
         if state.through >= 0:
-            return self._begin_after(state.through, now)
+            through = state.through
+            return [Generation(through, through)] if self._bounded else self._begin_after(through, now)
         first = self._first_version(now)
         if first is not None:
             return self._begin_after(first - 1, now)

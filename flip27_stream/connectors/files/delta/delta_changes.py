@@ -19,10 +19,12 @@ def is_read(commit: Commit, start: DeltaStart, uri: str) -> bool:
         DataLossError: The commit removes or restores rows, and no option allows such a commit.
     """
     restores = commit.restores and bool(commit.adds)
-    if not (commit.removes or restores) or start.ignore_changes:
+    if not (commit.removes or restores):
         return True
     if start.skip_change_commits or (start.ignore_deletes and not commit.adds):
         return False
+    if start.ignore_changes:
+        return True
     raise DataLossError(
         f"Version {commit.version} of the Delta table {uri} "
         f"{'restores' if restores else 'changes' if commit.adds else 'removes'} rows, which a stream that reads "

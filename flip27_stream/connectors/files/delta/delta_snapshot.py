@@ -73,7 +73,9 @@ def _least(actions: pa.Table, column: str | None) -> tuple[Sequence[int | None],
         [None] * actions.num_rows,
         [False] * actions.num_rows,
     )
-    at = find_column(actions.column_names, f"min.{column}") if column is not None else None
+    if column is None or "." in column:  # The name with a dot can also be that of a field of a struct.
+        return no_statistics
+    at = find_column(actions.column_names, f"min.{column}")
     if at is None:
         return no_statistics
     least = actions.column(at)

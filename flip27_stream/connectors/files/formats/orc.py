@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,7 @@ from flip27_stream.connectors.files.formats.schemas import Projection, spark_sch
 from flip27_stream.connectors.files.formats.spark_types import refuse_in_orc
 from flip27_stream.connectors.files.layout.columns import find_column
 from flip27_stream.decoding.datetime_text import INSTANT, LOCAL
+from flip27_stream.errors import RecordFormatError
 from flip27_stream.reader import Records
 
 
@@ -65,6 +66,8 @@ class OrcFormat(FileFormat):
         opened = orc.ORCFile(file)
         stored = pa.schema([with_local_times(f) for f in opened.schema])
         projection = Projection.of(stored, schema, f"orc file {path}")
+        if len(schema) and not projection.columns:
+            _refuse_without_names(stored.names, f"orc file {path}")
         projection.warn_of_missing()
         for stripe in overlapping(borders, start, end):
             listed = footer.stripes[stripe]
@@ -79,6 +82,20 @@ class OrcFormat(FileFormat):
                 behind = min(first + MAX_BATCH_ROWS, stop)
                 part = projection.apply(rows.slice(first - row, behind - first))
                 yield Records(part, positions=pa.array(np.arange(first, behind)))
+
+
+def _refuse_without_names(names: Sequence[str], what: str) -> None:
+    """Checks that not all columns have Hive's names ``_col0``, ``_col1`` and so on.
+
+    Raises:
+        RecordFormatError: All columns have such names.
+    """
+    if names and all(name.startswith("_col") for name in names):
+        raise RecordFormatError(
+            f"The {what} has the columns {', '.join(names[:3])}{', …' if names[3:] else ''} and none of the query's: "
+            "Hive wrote it without the table's names. Columns are not found by their place. Name them _col0, _col1 and "
+            "so on in .schema(...), and rename them in the query."
+        )
 
 
 def _event_times(file: pa.NativeFile, footer: OrcFooter, column: str, path: str) -> list[TimeRange | None]:

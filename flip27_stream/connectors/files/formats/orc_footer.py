@@ -210,7 +210,8 @@ def _decompressed(chunk: bytes, compression: int, block: int) -> bytes:
         if compression == 2:
             return bytes(cramjam.snappy.decompress_raw(chunk))
         if compression == 4:
-            return bytes(cramjam.lz4.decompress_block(chunk, output_len=block))
+            plain = bytearray(block)
+            return bytes(plain[: cramjam.lz4.decompress_block_into(chunk, plain)])
         if compression == 5:
             return bytes(cramjam.zstd.decompress(chunk))
     except (zlib.error, cramjam.DecompressionError) as error:

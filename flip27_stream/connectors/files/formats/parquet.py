@@ -145,7 +145,7 @@ def _event_times(parquet: pq.ParquetFile, column: str, path: str) -> Sequence[Ti
             _check_type(chunk.physical_type, metadata.schema.column(where.leaf).physical_type)
         times = _from_statistics(chunk, group.num_rows, where.kind)
         if times is None:
-            values = parquet.read_row_group(number, columns=[where.name]).column(0)
+            values = parquet.read_row_group(number, columns=[where.name]).column(where.name)
             check_row_count(len(values), group.num_rows)
             times = TimeRange.of_column(values)
         found.append(times)
@@ -193,9 +193,14 @@ def _leaf(schema: pq.ParquetSchema, name: str, likely_index: int) -> int:
         name: The name of the column.
         likely_index: The index of the column among all columns, which is the same if no column before it is nested.
     """
-    if schema.column(likely_index).path == name:
+    if _is_top_level(schema.column(likely_index), name):
         return likely_index
-    return next(i for i in range(len(schema)) if schema.column(i).path == name)
+    return next(i for i in range(len(schema)) if _is_top_level(schema.column(i), name))
+
+
+def _is_top_level(leaf: Any, name: str) -> bool:
+    """Returns whether a leaf is the column ``name``, and not a field whose path is the same, such as ``e.ts``."""
+    return bool(leaf.path == name == leaf.name)
 
 
 def _check_type(of_chunk: str, of_column: str) -> None:

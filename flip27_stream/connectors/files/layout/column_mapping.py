@@ -94,12 +94,12 @@ class ColumnMapping:
                 f"The {what} has no column ids, but the table finds columns by id ({MODE} is id). Rewrite "
                 "the file with a writer that stores column ids, such as Spark's."
             )
-        names = _Names(self.by_id, self.columns)
+        names = _Names(self.by_id, self.columns, file)
         return {name: one.name for one in file if (name := names.of(one)) is not None}
 
     def renamed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Returns ``batch`` with the table's names of columns and fields, without columns that the table lacks."""
-        names = _Names(self.by_id, self.columns)
+        names = _Names(self.by_id, self.columns, batch.schema)
         found = [(at, name) for at, one in enumerate(batch.schema) if (name := names.of(one)) is not None]
         arrays = [
             _viewed(batch.column(at), _renamed(batch.schema.field(at).type, self._fields(name), self.by_id))
@@ -111,7 +111,7 @@ class ColumnMapping:
 
     def renamed_schema(self, file: pa.Schema) -> pa.Schema:
         """Returns the schema of the batches that :meth:`renamed` returns for a file."""
-        names = _Names(self.by_id, self.columns)
+        names = _Names(self.by_id, self.columns, file)
         return pa.schema(
             pa.field(name, _renamed(one.type, self._fields(name), self.by_id))
             for one in file
@@ -139,26 +139,40 @@ class ColumnMapping:
 
 
 class _Names:
-    """Finds the table's name of a field in a data file.
+    """Finds the table's names of the fields in a data file.
+
+    Physical names are found in any case, as Spark finds them: a table can have been made from files whose names differ
+    only in upper and lower case (``CONVERT TO DELTA``).
 
     Args:
         by_id: Whether fields are found by id.
         fields: The fields, by the table's names.
+        file: All fields of the file, or of a struct in it.
     """
 
-    def __init__(self, by_id: bool, fields: Fields) -> None:
+    def __init__(self, by_id: bool, fields: Fields, file: Iterable[pa.Field]) -> None:
         self.by_id = by_id
         self.fields = fields
-        self._names: dict[str | int, str] = {}
-        for name, one in fields.items():
-            self._names.setdefault(one.field_id if by_id else one.physical, name)
+        self._names: dict[str, str] = {}
+        own, stored = list(fields.items()), list(file)
+        if by_id:
+            places = _places_of_ids(stored, [column.field_id for _, column in own])
+        else:
+            places = find_columns([one.name for one in stored], [column.physical for _, column in own])
+        for (name, _), at in zip(own, places, strict=True):
+            if at is not None:
+                self._names.setdefault(stored[at].name, name)
 
     def of(self, stored: pa.Field) -> str | None:
         """Returns the table's name, or ``None`` if the table no longer has the field."""
-        if not self.by_id:
-            return self._names.get(stored.name)
-        number = int((stored.metadata or {}).get(_FIELD_ID, _NO_ID))
-        return None if number == _NO_ID else self._names.get(number)
+        return self._names.get(stored.name)
+
+
+def _places_of_ids(stored: Iterable[pa.Field], wanted: Iterable[int]) -> list[int | None]:
+    places: dict[int, int] = {}
+    for at, one in enumerate(stored):
+        places.setdefault(int((one.metadata or {}).get(_FIELD_ID, _NO_ID)), at)
+    return [None if number == _NO_ID else places.get(number) for number in wanted]
 
 
 def physical_name(one: pa.Field) -> str:
@@ -226,7 +240,7 @@ def _renamed(kind: pa.DataType, fields: Fields, by_id: bool) -> pa.DataType:
     if not fields:
         return kind
     if pt.is_struct(kind):
-        names = _Names(by_id, fields)
+        names = _Names(by_id, fields, kind)
         return pa.struct([_renamed_field(one, names) for one in kind])
     if is_list(kind):
         inner = _renamed(kind.value_type, _of_part(fields, _ELEMENT), by_id)

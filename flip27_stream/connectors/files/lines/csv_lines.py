@@ -61,7 +61,7 @@ class CsvFormat(LineFormat):
         return spark_schema(pa.schema([_inferred(f) for f in schema]), f"csv file {path}")
 
     def _decoder(self, file: pa.NativeFile, path: str, schema: pa.Schema) -> CsvDecoder:
-        if self.options.header or self.columns is None:
+        if self.options.header or not self.columns:
             names = self._names(head_of(file, codec_of(path)))
         else:
             names = list(self.columns.names)
@@ -165,9 +165,9 @@ class CsvDecoder(LineDecoder):
         self._converted = pcsv.ConvertOptions(
             column_types={name: pa.string() if _is_time(f) else f.type for name, f in self._found()},
             include_columns=self._projection.columns or names[:1],
-            null_values=[format.options.null_value],
+            null_values=["", format.options.null_value],
             strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
+            quoted_strings_can_be_null=True,
         )
 
     def at_once(self, data: bytes) -> pa.RecordBatch:

@@ -99,7 +99,7 @@ NULL_VALUE: Final = Option(
     "nullValue",
     any_text(),
     None,
-    "CSV: the text that stands for null.",
+    "CSV: the text that stands for null, besides the empty value.",
 )
 INFER_SCHEMA: Final = Option(
     "inferSchema",
@@ -139,7 +139,7 @@ class CsvOptions(LineOptions):
             allowed.
         escape_given: Whether the user set ``escape``.
         multi_line: Whether values in quotes can have line breaks. Then a file cannot be read from the middle.
-        null_value: The text that means null if it is not in quotes.
+        null_value: A text that means null, besides the empty value.
         infer_schema: Whether to infer types if the user gives no schema. Otherwise all columns are strings.
     """
 

@@ -76,6 +76,21 @@ def test_files_are_read_by_id_where_the_table_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("drift", [None, "3 s"])
+def test_names_in_files_are_found_in_any_case(tmp_path: Path, drift: str | None) -> None:
+    """A table can be made from files whose names differ only in case, as by ``CONVERT TO DELTA``."""
+    path = tmp_path / "t"
+    create(path, columns(), by("name"))
+    point = pa.struct([("C4", pa.int64())])
+    other = rows(range(10, 20)).rename_columns(["C1", "C2", "C3"])
+    other = other.set_column(2, "C3", pa.array([[{"C4": n}, None] for n in range(10, 20)], pa.list_(point)))
+    commit(path, 1, add(path, rows(range(10))), add(path, other))
+    reading = query(path, **({} if drift is None else {"drift": drift}))
+    reading.run()
+    assert sorted((row["id"], row["at"][0]["x"]) for row in reading.rows) == [(n, n) for n in range(20)]
+    assert None not in {row["ts"] for row in reading.rows}
+
+
+@pytest.mark.parametrize("drift", [None, "3 s"])
 def test_columns_that_were_renamed_between_restarts(table: Path, drift: str | None) -> None:
     """Columns are renamed in the middle of a file. The rest of it comes under the new names, and so do
     files of older commits.

@@ -138,6 +138,17 @@ def test_rows_without_columns_are_counted(numbers: Path) -> None:
     assert added == [{"added": None}] * ROWS
 
 
+def test_columns_that_hive_did_not_name_are_refused(tmp_path: Path) -> None:
+    """Spark takes such columns by their order. A null in each row would lose them silently."""
+    path = tmp_path / "a.orc"
+    orc.write_table(pa.table({"_col0": [1], "_col1": ["x"]}), path)
+    with pytest.raises(
+        RecordFormatError, match=r"has the columns _col0, _col1 and none of the query's: Hive"
+    ):
+        read_rows(ORC, path, IDS)
+    assert read_rows(ORC, path, pa.schema([("_col0", pa.int64())])) == [{"_col0": 1}]
+
+
 def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
     path = tmp_path / "empty.orc"
     orc.write_table(pa.table({"id": pa.array([], pa.int64())}), path)

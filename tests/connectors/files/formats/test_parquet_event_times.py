@@ -62,6 +62,16 @@ def test_a_nested_column_of_the_same_name_is_not_the_event_time(tmp_path: Path) 
     assert units_of(PARQUET, path, "at").least_event_time == 7
 
 
+@pytest.mark.parametrize("statistics", [True, False])
+def test_a_nested_column_whose_path_is_the_name_is_not_the_event_time(
+    tmp_path: Path, statistics: bool
+) -> None:
+    path = tmp_path / "nested.parquet"
+    table = pa.table({"e": [{"x": 3, "ts": 5}], "e.ts": [7]})
+    pq.write_table(table, path, write_statistics=statistics)
+    assert units_of(PARQUET, path, "e.ts").least_event_time == 7
+
+
 def test_a_file_without_the_event_time_column_has_no_event_times(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"x": [1]}), path)

@@ -95,7 +95,7 @@ def test_columns_are_found_by_order_without_a_header(path: Path) -> None:
         ("1.5", pa.float64(), 1.5),
         ("true", pa.bool_(), True),
         ("x", pa.string(), "x"),
-        ('""', pa.string(), ""),
+        *(('""', kind, None) for kind in (pa.int64(), pa.string(), INSTANT, pa.bool_())),
         ("2024-02-29", pa.date32(), date(2024, 2, 29)),
         ("2024-2-29", pa.date32(), date(2024, 2, 29)),
         ("2024-2-29 12", INSTANT, NOON),
@@ -127,8 +127,8 @@ def test_values_are_converted_to_the_type_of_the_column(
         (r"a\,b,c", {"escape": "\\"}, "a,b"),
         (r'"a\b""",c', {"escape": ""}, 'a\\b"'),
         ("NULL,x", {"nullValue": "NULL"}, None),
-        ('"NULL",x', {"nullValue": "NULL"}, "NULL"),
-        (",x", {"nullValue": "NULL"}, ""),
+        ('"NULL",x', {"nullValue": "NULL"}, None),
+        (",x", {"nullValue": "NULL"}, None),
     ],
 )
 def test_options_change_how_a_line_is_divided(
