@@ -19,7 +19,7 @@ def row_batches(
     """Yields the rows of some row groups, in batches of at most ``most_rows`` rows.
 
     Row groups are read one after the other, or together if one batch has them all. So the values after a missing page
-    come into wrong rows of their row group only. The elements of lists and maps are not counted.
+    come into wrong rows of these row groups only. The elements of lists and maps are not counted.
 
     Args:
         parquet: The file.
@@ -33,10 +33,8 @@ def row_batches(
     sizes = {group: parquet.metadata.row_group(group).num_rows for group in groups}
     for run in _runs(sizes, most_rows):
         expected, found = sum(sizes[group] for group in run), 0
-        parts = max(
-            1, math.ceil(expected / most_rows)
-        )  # Of equal length, because a short batch costs as much.
-        rows = max(1, math.ceil(expected / parts))
+        # Batches of equal length, because a short one costs as much as a long one.
+        rows = max(1, math.ceil(expected / max(1, math.ceil(expected / most_rows))))
         for batch in parquet.iter_batches(rows, row_groups=run, columns=columns, use_threads=False):
             found += batch.num_rows
             yield batch
