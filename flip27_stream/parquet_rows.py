@@ -1,4 +1,4 @@
-"""Rows of Parquet files, as many as their footers say.
+"""Reads rows of Parquet files, and checks that there are as many as the footer says.
 
 Arrow skips a page whose header names a kind that it does not know. If one bit of a header is wrong, it returns fewer
 rows, without an error.
@@ -52,7 +52,12 @@ def check_row_count(found: int, expected: int) -> None:
 
 
 def _runs(sizes: dict[int, int], most_rows: int) -> Iterator[list[int]]:
-    """Divides row groups into runs of one row group, or of several with at most ``most_rows`` rows together."""
+    """Yields the numbers of the row groups that are read together: one, or several with at most ``most_rows`` rows.
+
+    Args:
+        sizes: The number of rows of each row group, by its number.
+        most_rows: The greatest number of rows that several row groups may have together.
+    """
     run: list[int] = []
     rows = 0
     for group, size in sizes.items():

@@ -47,7 +47,7 @@ def test_large_row_groups_are_divided(tmp_path: Path) -> None:
 def test_a_page_of_an_unknown_kind_is_damage(
     tmp_path: Path, rows_of_group: int, before: int, columns: list[str]
 ) -> None:
-    """The rows of the row groups before the damage are read, and no row has a value of another row."""
+    """Rows before the damaged row group are yielded, then an error is raised. No row has a value of another row."""
     path = tmp_path / "f"
     write(path, rows_of_group)
     hide_page(path, group=5, column="id")

@@ -68,7 +68,7 @@ class Readers:
         return self._cannot_listen is None or self._clock() - self._cannot_listen[0] > _LISTEN_AGAIN_MS
 
     def expect_reports(self) -> None:
-        """Records that the alignment needs reports. From now on, batches without a report on a split are counted."""
+        """Makes the object count the batches in which a split is not reported, because the alignment needs reports."""
         self._check = ReportCheck(self._clock)
 
     def reporting(self) -> Reporting:

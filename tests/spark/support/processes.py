@@ -23,7 +23,7 @@ take some 15 % less time. The code cache must then be larger, since otherwise Sp
 
 
 def quick_start() -> dict[str, str]:
-    """Returns environment variables, by name. A test process that has them starts Spark in less time."""
+    """Returns the environment variables, by name, with which a test starts a process that runs Spark."""
     return {"JAVA_TOOL_OPTIONS": QUICK_JAVA, "SPARK_HOME": str(_spark_home())}
 
 

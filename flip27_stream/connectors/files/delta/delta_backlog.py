@@ -160,15 +160,14 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         now, state = self._same_table(), self._state
         self._first_seen = now.version
         self._read_by(now)
-        if state.until is not None:
-            begun = self._generation(state.through, state.until)
-            return [begun] if self._bounded else [begun, *self._added_from(state.until, now)]
-        if state.through >= 0:
-            through = state.through
-            return [Generation(through, through)] if self._bounded else self._begin_after(through, now)
+        last = state.through if state.until is None else state.until
+        if last >= 0:
+            begun = [] if state.until is None else [self._generation(state.through, state.until)]
+            later = [] if self._bounded else self._added_from(last, now)
+            return [*begun, *later] or [Generation(last, last)]
         first = self._first_version(now)
         if first is not None:
-            return self._begin_after(first - 1, now)
+            return self._added_from(first - 1, now) or [Generation(first - 1, first - 1)]
         table, files = self._delta.snapshot(None, self._column(), self._mapping)
         if table.version > now.version and self._columns is not None:
             self._columns.check_commit(table.columns, self._mapping, self._what, is_later=True)
@@ -199,9 +198,6 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
                 "startingVersion", start.version, f"The table's latest version is {now.version}."
             )
         return start.version
-
-    def _begin_after(self, version: int, now: TableState) -> list[Generation]:
-        return self._added_from(version, now) or [Generation(version, version)]
 
     def _added_from(self, version: int, now: TableState) -> list[Generation]:
         """Returns the files that versions after ``version`` added. Some of the versions may be gone from the log."""

@@ -61,7 +61,7 @@ class PartitionFolders:
 
     @cached_property
     def _last(self) -> list[tuple[str, Partition]]:
-        """One element: the folder of the last call and its columns, since a listing has the files folder by folder."""
+        """The folder of the last call and its columns, as a list of one pair. Most calls are for the same folder."""
         return [("", ())]
 
     @cached_property

@@ -168,9 +168,7 @@ def test_a_commit_that_only_rearranges_files_adds_no_rows(table: Path) -> None:
         ({"ignoreChanges": "true"}, 349),
     ],
 )
-def test_commits_that_change_rows_follow_the_options(
-    table: Path, options: dict[str, str], read: int | None
-) -> None:
+def test_changes_of_rows_follow_the_options(table: Path, options: dict[str, str], read: int | None) -> None:
     """A commit that deletes a row rewrites the other rows of its file: options say what happens then."""
     reading = query(table, **options)
     reading.run()
@@ -399,21 +397,3 @@ def test_line_separators_in_values_end_no_line_of_the_log(table: Path) -> None:
     delta = query(table).coordinator._spec.source._options.delta  # type: ignore[attr-defined]
     (commit,) = delta.commits(5)
     assert delta.added(commit)[0].layout.values == (("day", "a\u2028b\x85"),)
-
-
-@pytest.mark.parametrize("batches", [1, 2, 3])
-def test_a_bounded_source_reads_the_versions_that_existed_at_its_start(tmp_path: Path, batches: int) -> None:
-    """FI-05: later versions are not read after a restart, and what they removed does not matter."""
-    table = tmp_path / "t"
-    for version in range(3):
-        append(table, version * 60_000, ids=50 * version)
-    options = {"path": str(table), "files.format": "delta", "source.monitor-interval": "0"}
-    reading = FileQuery({**options, "maxFilesPerTrigger": "1"}, available_now=False)
-    for _ in range(batches):
-        assert reading.step()
-    append(table, 200_000, ids=1000)
-    DeltaTable(str(table)).delete("id = 1000")
-    reading.restart()
-    while reading.step():
-        pass
-    assert reading.ids() == dict.fromkeys(range(150), 1)

@@ -28,7 +28,6 @@ from tests.connectors.files.support.reading import (
     read_table,
     units_of,
 )
-from tests.support.parquet_pages import hide_page
 
 PARQUET = ParquetFormat()
 ROWS = 1000
@@ -351,30 +350,6 @@ def test_a_footer_that_has_two_types_for_a_column(numbers: Path, tmp_path: Path)
     path.write_bytes(data[:footer] + damaged)
     with pytest.raises(CorruptRecordError, match=r"two types of a column: INT64, and BOOLEAN"):
         units_of(PARQUET, path, "id")
-
-
-def test_a_page_of_an_unknown_kind_is_damage(numbers: Path, tmp_path: Path) -> None:
-    """A wrong bit in the header of a page lets Arrow return fewer rows. It is an error, also of event times."""
-    path = tmp_path / "a.parquet"
-    path.write_bytes(numbers.read_bytes())
-    hide_page(path, group=2, column="id")
-    with pytest.raises(
-        CorruptRecordError, match=r"a\.parquet does not decode: .* ignoreCorruptFiles .* position"
-    ):
-        list(PARQUET.read(LOCAL_FS, str(path), 0, ROWS, IDS))
-    pq.write_table(pa.table({"id": range(ROWS)}), path, write_statistics=False, use_dictionary=False)
-    hide_page(path, group=0, column="id")
-    message = r"a\.parquet does not decode: a part of it has 0 rows, and its footer says 1000"
-    with pytest.raises(CorruptRecordError, match=message):
-        units_of(PARQUET, path, "id")
-
-
-def test_a_file_with_fewer_rows_than_planned_is_refused(numbers: Path) -> None:
-    """A file can be overwritten by a file of the same size with fewer rows."""
-    with pytest.raises(DataLossError, match=r"had at least 1001 rows when it was listed and has fewer now"):
-        list(PARQUET.read(LOCAL_FS, str(numbers), ROWS - 1, ROWS + 1, IDS))
-    with pytest.raises(DataLossError, match=r"had at least 1002 rows when it was listed and has fewer now"):
-        list(PARQUET.read(LOCAL_FS, str(numbers), ROWS + 1, ROWS + 2, IDS))
 
 
 def test_a_file_that_was_overwritten_is_refused(numbers: Path) -> None:

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.jvm
 def test_nulls_and_partition_columns_are_those_of_spark(
     spark: SparkSession, tmp_path: Path, schema: str, text: str, options: dict[str, str]
 ) -> None:
-    """A value in quotes can be null, too; and a query can read no column of the file."""
+    """An empty value in quotes is null. A query that reads only a partition column gets a row for each line."""
     (tmp_path / "dt=2026-11-01").mkdir()
     (tmp_path / "dt=2026-11-01" / "a.csv").write_text(text)
     builtin = spark.read.schema(schema).options(**options).csv(str(tmp_path))
