@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from flip27_stream.decoding.datetime_text import INSTANT, LOCAL, dates, instants, local_times
+from flip27_stream.decoding.decimal_text import wide_decimal
 from flip27_stream.decoding.json_batches import check_utf8, has_odd_signs, one_a_line, parsed, plain_objects
 from flip27_stream.decoding.json_converters import utf_8
 from flip27_stream.decoding.json_documents import Number
@@ -21,7 +22,6 @@ from flip27_stream.decoding.time_patterns import TimePattern
 
 _FEW, _MANY, _SAMPLES = 16, 500, 5
 _ENOUGH = 1_000  # In fewer lines, Arrow's parser costs less than the comparison of regular lines.
-_MOST_DIGITS = 19  # Half of the digits of a decimal of 128 bits.
 _BLANK = " \t\r\n"
 _OPENING, _CLOSING, _RETURN, _BREAK = b"{}\r\n"
 # The parser needs a column to count rows. Names that Arrow sees have no raw NUL in them.
@@ -277,10 +277,7 @@ def _parsed_type(kind: pa.DataType) -> pa.DataType:
     if pt.is_date32(kind) or kind == LOCAL:
         return pa.string()
     if pt.is_decimal(kind):
-        # An exponent may overflow its result. With so many more digits than needed, that is detected.
-        return (
-            pa.decimal128(38, kind.scale) if kind.precision <= _MOST_DIGITS else pa.decimal256(76, kind.scale)
-        )
+        return wide_decimal(kind)
     if pt.is_list(kind):
         return pa.list_(_parsed_type(kind.value_type))
     if pt.is_struct(kind):

@@ -26,7 +26,7 @@ _LETTERS: Final = {
 _ISO_8601: Final = (("yyyy", "1970", "-"), ("MM", "01", "-"), ("dd", "01", "T"),
                     ("HH", "00", ":"), ("mm", "00", ":"), ("ss", "00", ""))  # fmt: skip
 _ZONES: Final = ("XXX", "XX", "Z")
-_PARTS: Final = re.compile(r"'([^']*)'|([A-Za-z])\2*|[^A-Za-z']+")
+_PARTS: Final = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z'\[\]{}#]+")
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,12 @@ class TimePattern:
                 raise OptionError.of(
                     option,
                     pattern,
-                    f"Allowed letters, each once: {', '.join(_LETTERS)}; and text in single quotes.",
+                    f"Allowed letters, each once: {', '.join(_LETTERS)}; text in single quotes; and other characters "
+                    "except [ ] { } #, because optional parts are not supported.",
                 )
             if part[2]:
                 groups.append(part[0])
-            expression += _LETTERS[part[0]] if part[2] else re.escape(part[1] or part[0])
+            expression += _LETTERS[part[0]] if part[2] else re.escape(_literal(part[0]))
             at = part.end()
         places = {letters: rf"\{number}" for number, letters in enumerate(groups, 1)}
         clock = "".join(places.get(letters, default) + end for letters, default, end in _ISO_8601)
@@ -87,3 +88,10 @@ class TimePattern:
             return int(self.times(pa.array([text], pa.string()), INSTANT)[0].value)
         except pa.ArrowInvalid:
             return None
+
+
+def _literal(part: str) -> str:
+    """Returns the text that a part without letters stands for. Two single quotes are one, in quotes and outside."""
+    if part == "''":
+        return "'"
+    return part[1:-1].replace("''", "'") if part.startswith("'") else part

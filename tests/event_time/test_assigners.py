@@ -47,7 +47,7 @@ def test_the_record_timestamp_column_is_the_record_timestamp() -> None:
         (pa.timestamp("ms", "UTC"), [0, 5, -1, None], [0, 5, None, None]),
         (pa.timestamp("us", "Europe/Berlin"), [999, 1999, -1, None], [0, 1, None, None]),
         (pa.timestamp("ns"), [999_999, 1_999_999, -1, None], [0, 1, None, None]),
-        (pa.int64(), [0, 2**63 - 1, -1, None], [0, 2**63 - 1, None, None]),
+        (pa.int64(), [0, 2**63 - 1, -1, None], [0, 2**63 - 2, None, None]),
     ],
 )
 def test_a_column_is_rounded_down_and_negative_is_none(

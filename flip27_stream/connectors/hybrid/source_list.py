@@ -54,7 +54,8 @@ class SourceSwitchContext:
         """The end position of the previous source.
 
         If the previous enumerator is a :class:`SupportsEndPosition`, it is the result of ``end_position()``; otherwise
-        the greatest event time (ms) that was read. It is ``None`` if the source had no records.
+        the greatest event time (ms) that was read. A source without records, or with earlier ones, leaves the end
+        position as it was before it. It is ``None`` if no source had records.
 
         Raises:
             OptionError: The event times of the previous source were not checked.
@@ -67,8 +68,8 @@ class SourceSwitchContext:
     def start_time_ms(self) -> int:
         """The first event time (ms) that the next source must read.
 
-        It is one millisecond after the greatest event time of the previous source, minus the overlap. It is 0 if that
-        source had no records.
+        It is one millisecond after the greatest event time of the previous sources, minus the overlap. It is 0 if they
+        had no records.
 
         Raises:
             OptionError: The end position is unknown, or is not an event time.

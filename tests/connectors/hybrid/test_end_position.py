@@ -309,4 +309,4 @@ def test_a_history_that_has_nothing_from_the_first_is_passed_over(
     reading = FilesThenLog(tmp_path / "data", False)
     reading.query.step()
     assert reading.query.index == 1
-    assert "No row with an event time was found in source 0" in caplog.text
+    assert "No row with a later event time was found in source 0" in caplog.text

@@ -299,3 +299,21 @@ def test_a_record_from_the_future_does_not_move_the_seam() -> None:
     )
     query.run()
     assert made.calls[-1].end_position == 120
+
+
+@pytest.mark.parametrize("between", [{}, {"between": []}, {"between": [90]}, {"between": [None]}])
+def test_a_source_without_later_rows_leaves_the_end_position_as_it_was(
+    between: dict[str, list[int | None]], caplog: pytest.LogCaptureFixture
+) -> None:
+    """In a chain of three sources the last one does not read the rows of the first one again."""
+    last = NotingFactory({"new": [100, 120, 130]})
+    query = HybridQuery(
+        HybridSource.builder(history("old", {"old": [100, 120]}), event_time="event_time")
+        .add_source(NotingFactory(between, Boundedness.BOUNDED), event_time="event_time")
+        .add_source(last)
+        .build
+    )
+    rows = query.run()
+    assert [row for row in rows if row[0] in ("old", "new")] == [("old", 100), ("old", 120), ("new", 130)]
+    assert last.calls[-1].start_time_ms == 121
+    assert "source 1 of the hybrid source" in caplog.text

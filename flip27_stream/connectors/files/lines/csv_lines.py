@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +16,13 @@ from flip27_stream.arrays import Int64s
 from flip27_stream.connectors.files.formats.schemas import Projection, spark_schema
 from flip27_stream.connectors.files.layout.columns import find_column
 from flip27_stream.connectors.files.lines.compression import codec_of, head_of, unpacked
+from flip27_stream.connectors.files.lines.csv_escapes import without_escapes
+from flip27_stream.connectors.files.lines.exact_integers import with_exact_integers
 from flip27_stream.connectors.files.lines.line_blocks import LONGEST_LINE, LineBlock, line_end
-from flip27_stream.connectors.files.lines.line_format import LineDecoder, LineFormat
+from flip27_stream.connectors.files.lines.line_format import LineDecoder, LineFormat, inferring
 from flip27_stream.connectors.files.lines.line_options import CsvOptions
 from flip27_stream.decoding.datetime_text import INSTANT, LOCAL, dates, instants, local_times
+from flip27_stream.decoding.decimal_text import decimals
 from flip27_stream.errors import OptionError, RecordFormatError
 
 _MARK = b"\xef\xbb\xbf"
@@ -54,11 +58,21 @@ class CsvFormat(LineFormat):
         sample = head[first : head.rfind(b"\n") + 1]
         if self.options.infer_schema and sample.strip():
             converted = pcsv.ConvertOptions(null_values=[self.options.null_value], strings_can_be_null=True)
-            parsing = self.parsing(sample)
-            schema = pcsv.read_csv(
-                pa.BufferReader(sample), _at_once(names, sample), parsing, converted
-            ).schema
+            with inferring(f"csv file {path}"):
+                found = self.table(self.without_escapes(sample), names, converted).schema
+            schema = pa.schema(
+                field.with_type(
+                    with_exact_integers(field.type, sample, partial(self._texts, sample, names, field))
+                )
+                for field in found
+            )
         return spark_schema(pa.schema([_inferred(f) for f in schema]), f"csv file {path}")
+
+    def _texts(self, sample: bytes, names: list[str], field: pa.Field, kind: pa.DataType) -> pa.Array:
+        """Returns a column of the sample as text of type ``kind``."""
+        null = {"null_values": [self.options.null_value], "strings_can_be_null": True}
+        only = pcsv.ConvertOptions(include_columns=[field.name], column_types={field.name: kind}, **null)
+        return self.table(self.without_escapes(sample), names, only).column(0).combine_chunks()
 
     def _decoder(self, file: pa.NativeFile, path: str, schema: pa.Schema) -> CsvDecoder:
         if self.options.header or not self.columns:
@@ -99,7 +113,7 @@ class CsvFormat(LineFormat):
         line = text if self.options.multi_line else text[: line_end(text, 0)]
         if not line.strip():
             return []
-        names = pcsv.read_csv(pa.BufferReader(line + b"\n"), parse_options=self.parsing(line)).column_names
+        names = self.table(self.without_escapes(line + b"\n"), None).column_names
         if self.options.header:
             return [name or f"_c{i}" for i, name in enumerate(names)]
         return [f"_c{i}" for i in range(len(names))]
@@ -109,35 +123,35 @@ class CsvFormat(LineFormat):
         blank = len(head) - mark - len(head[mark:].lstrip(b"\r\n"))
         return min(line_end(head, mark + blank) + 1, len(head)) if self.options.header else mark
 
-    def parsing(self, data: bytes) -> pcsv.ParseOptions:
-        """Returns Arrow's parse options for ``data``.
-
-        Raises:
-            pa.ArrowInvalid: The data has escape characters whose meaning is ambiguous.
-        """
-        return pcsv.ParseOptions(
-            delimiter=self.options.separator,
-            quote_char=self.options.quote or False,
-            escape_char=self._escape(data) or False,
-            newlines_in_values=self.options.multi_line,
-        )
-
-    def _escape(self, data: bytes) -> str | None:
-        """Returns the escape character if it is needed. Arrow, unlike Spark, applies it outside of quotes, too."""
+    def without_escapes(self, data: bytes) -> bytes:
+        """Returns ``data`` with doubled quotes in place of escaped quotes, which Arrow understands."""
         escape, quote = self.options.escape, self.options.quote
         if escape is None or quote is None or escape == quote:
-            return None
-        if self.options.escape_given:
-            return escape
-        if escape.encode() not in data:
-            return None
-        anywhere, before_quotes = data.count(escape.encode()), data.count((escape + quote).encode())
-        if before_quotes and anywhere > before_quotes:
-            raise pa.ArrowInvalid(
-                f"{escape} is before a quote and also elsewhere, so its meaning is unclear. If it is an escape "
-                f"character everywhere, set option escape to {escape}; otherwise set the option to an empty value."
-            )
-        return escape if before_quotes else None
+            return data
+        return without_escapes(
+            data, self.options.separator, quote, escape, line_breaks=self.options.multi_line
+        )
+
+    def table(
+        self, data: bytes, names: Sequence[str] | None, converted: pcsv.ConvertOptions | None = None
+    ) -> pa.Table:
+        """Returns the columns of whole records without escapes.
+
+        Args:
+            data: The records.
+            names: The names of the columns; ``None`` to take them from the first record.
+            converted: The columns to return, and their types; ``None`` for all.
+
+        Raises:
+            pa.ArrowInvalid: A record does not decode.
+        """
+        reading = pcsv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names)
+        parsing = pcsv.ParseOptions(
+            delimiter=self.options.separator,
+            quote_char=self.options.quote or False,
+            newlines_in_values=self.options.multi_line,
+        )
+        return pcsv.read_csv(pa.BufferReader(data), reading, parsing, converted)
 
 
 class CsvDecoder(LineDecoder):
@@ -163,19 +177,25 @@ class CsvDecoder(LineDecoder):
             self._projection.refuse_missing()
             self._projection.warn_of_missing()
         self._converted = pcsv.ConvertOptions(
-            column_types={name: pa.string() if _is_time(f) else f.type for name, f in self._found()},
+            column_types={name: pa.string() if _from_text(f.type) else f.type for name, f in self._found()},
             include_columns=self._projection.columns or names[:1],
             null_values=["", format.options.null_value],
             strings_can_be_null=True,
             quoted_strings_can_be_null=True,
+            true_values=_in_any_case("true"),
+            false_values=_in_any_case("false"),
         )
 
     def at_once(self, data: bytes) -> pa.RecordBatch:
-        parsing = self._csv.parsing(data)
-        self._check_quotes(data, parsing)
-        table = pcsv.read_csv(pa.BufferReader(data), _at_once(self._names, data), parsing, self._converted)
+        whole = data if data.endswith(b"\n") else data + b"\n"
+        plain = self._csv.without_escapes(whole)
+        table = self._csv.table(plain, self._names, self._converted)
+        if self.divisible:
+            _check_lines(whole, table)
+        else:
+            self._check_end(plain, table.num_rows)
         batches = table.combine_chunks().to_batches()
-        return self._with_times(batches[0]) if batches else pa.RecordBatch.from_pylist([], self._schema)
+        return self._typed(batches[0]) if batches else pa.RecordBatch.from_pylist([], self._schema)
 
     def one_by_one(self, lines: list[bytes]) -> tuple[pa.RecordBatch, dict[int, str]]:
         good, bad = [], {}
@@ -194,41 +214,29 @@ class CsvDecoder(LineDecoder):
     def line_starts(self, data: bytes, rows: int) -> Int64s | None:
         return super().line_starts(data, rows) if self.divisible else np.zeros(rows, np.int64)
 
-    def _check_quotes(self, data: bytes, parsing: pcsv.ParseOptions) -> None:
-        """Checks that quotes are closed. Arrow treats the end of the data as the end of an open value.
+    def _check_end(self, data: bytes, rows: int) -> None:
+        """Checks that ``data`` does not end inside of quotes, where Arrow ends the value without an error.
 
-        An odd number of quotes can also be correct. Then the data is divided to find the line with the odd quote.
+        A record that is added to the end would then be a part of that value.
 
         Raises:
-            pa.ArrowInvalid: A quote is open, or the data must be divided.
+            pa.ArrowInvalid: A quote is open at the end.
         """
-        if not parsing.quote_char or _count(data, parsing.quote_char) % 2 == 0:
+        quote = self._csv.options.quote
+        if quote is None or quote.encode() not in data or not self._names:
             return
-        if self.divisible and b"\n" in data[:-1]:
-            raise pa.ArrowInvalid("an odd number of quotes")
-        try:
-            list(
-                csv.reader(
-                    data.decode().splitlines(keepends=True),
-                    delimiter=parsing.delimiter,
-                    quotechar=parsing.quote_char,
-                    escapechar=parsing.escape_char or None,
-                    strict=True,
-                )
-            )
-        except csv.Error as error:
-            if "end of data" in str(error):
-                raise pa.ArrowInvalid(
-                    "a value in quotes goes on in the next line; option multiLine true allows that"
-                    if self.divisible
-                    else "the file ends in the middle of a value in quotes"
-                ) from error
+        one_more = data + self._csv.options.separator.join([2 * quote] * len(self._names)).encode() + b"\n"
+        first = pcsv.ConvertOptions(
+            include_columns=self._names[:1], column_types={self._names[0]: pa.binary()}
+        )
+        if self._csv.table(one_more, self._names, first).num_rows == rows:
+            raise pa.ArrowInvalid("the file ends in the middle of a value in quotes")
 
-    def _with_times(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         for name, wanted in self._found():
-            if _is_time(wanted):
-                times = self._times(batch.column(name), wanted.type)
-                batch = batch.set_column(batch.schema.get_field_index(name), name, times)
+            if _from_text(wanted.type):
+                values = self._values(batch.column(name), wanted.type)
+                batch = batch.set_column(batch.schema.get_field_index(name), name, values)
         return self._projection.apply(batch)
 
     def _found(self) -> list[tuple[str, pa.Field]]:
@@ -236,7 +244,9 @@ class CsvDecoder(LineDecoder):
         pairs = zip(self._projection.sources, self._schema, strict=True)
         return [(name, wanted) for name, wanted in pairs if name is not None]
 
-    def _times(self, text: pa.StringArray, kind: pa.DataType) -> pa.Array:
+    def _values(self, text: pa.StringArray, kind: pa.DataType) -> pa.Array:
+        if pt.is_decimal(kind):
+            return decimals(text, kind)
         if pt.is_date32(kind):
             return dates(text)
         if self._csv.options.timestamp_format is not None:
@@ -244,17 +254,38 @@ class CsvDecoder(LineDecoder):
         return instants(text) if kind == INSTANT else local_times(text)
 
 
-def _count(data: bytes, sign: str) -> int:
-    """Returns how often an ASCII character is in ``data``, faster than ``bytes.count`` where it is frequent."""
-    return int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord(sign)))
+def _check_lines(data: bytes, table: pa.Table) -> None:
+    """Checks that values end in their lines. Arrow takes a value in open quotes on to the next lines, or to the end.
+
+    Then the value has a line break, or there are fewer rows than lines; the caller compares these numbers.
+
+    Args:
+        data: The lines.
+        table: The columns that Arrow made of them.
+
+    Raises:
+        pa.ArrowInvalid: A value goes on in the next line, or the lines must be decoded one by one to know.
+    """
+    if b"\r" in data and b"\n" in data[:-1] and data.count(b"\r") != data.count(b"\r\n"):
+        # Arrow ends a record there, so the number of rows says nothing.
+        raise pa.ArrowInvalid("a carriage return without a line feed")
+    for column in table.columns:
+        if pt.is_string(column.type) or pt.is_binary(column.type):
+            for chunk in column.chunks:
+                text = chunk.buffers()[2]
+                if text is not None and b"\n" in text.to_pybytes():
+                    raise pa.ArrowInvalid(
+                        "a value in quotes goes on in the next line; option multiLine true allows that"
+                    )
 
 
-def _at_once(names: list[str], data: bytes) -> pcsv.ReadOptions:
-    return pcsv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names)
+def _from_text(kind: pa.DataType) -> bool:
+    """Returns whether values of a type are first read as text, because Arrow converts them unlike Spark."""
+    return bool(pt.is_decimal(kind) or kind in (pa.date32(), INSTANT, LOCAL))
 
 
-def _is_time(field: pa.Field) -> bool:
-    return bool(field.type in (pa.date32(), INSTANT, LOCAL))
+def _in_any_case(word: str) -> list[str]:
+    return ["".join(letters) for letters in product(*((sign, sign.upper()) for sign in word))]
 
 
 def _inferred(field: pa.Field) -> pa.Field:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +15,9 @@ import pyarrow.types as pt
 from flip27_stream.arrays import Int64s
 from flip27_stream.connectors.files.formats.schemas import Projection, spark_schema, without_columns
 from flip27_stream.connectors.files.lines.compression import codec_of, head_of
+from flip27_stream.connectors.files.lines.exact_integers import with_exact_integers
 from flip27_stream.connectors.files.lines.line_blocks import starts_of_lines
-from flip27_stream.connectors.files.lines.line_format import LineDecoder, LineFormat
+from flip27_stream.connectors.files.lines.line_format import LineDecoder, LineFormat, inferring
 from flip27_stream.connectors.files.lines.line_options import LineOptions
 from flip27_stream.decoding.json_columns import JsonColumns
 from flip27_stream.decoding.json_converters import can_decode
@@ -45,7 +47,15 @@ class JsonFormat(LineFormat):
             raise RecordFormatError(
                 f"The json file {path} has no line from which to take the columns. Give the columns with .schema(...)."
             )
-        return spark_schema(pa.schema([_inferred(f) for f in _parsed(sample).schema]), f"json file {path}")
+        with inferring(f"json file {path}"):
+            found = _parsed(sample).schema
+        inferred = pa.schema(
+            field.with_type(
+                with_exact_integers(_inferred_type(field.type), sample, partial(_texts, sample, field))
+            )
+            for field in found
+        )
+        return spark_schema(inferred, f"json file {path}")
 
     def _decoder(self, file: pa.NativeFile, path: str, schema: pa.Schema) -> JsonLineDecoder:
         return JsonLineDecoder(schema, self.options.timestamp_format, f"json file {path}")
@@ -112,8 +122,10 @@ def _parsed(sample: bytes) -> pa.Table:
     )
 
 
-def _inferred(field: pa.Field) -> pa.Field:
-    return field.with_type(_inferred_type(field.type))
+def _texts(sample: bytes, field: pa.Field, kind: pa.DataType) -> pa.Array:
+    """Returns a column of the sample as type ``kind``, which has text in place of numbers."""
+    columns = JsonColumns(pa.schema([field.with_type(kind)]), strict_utf8=True)
+    return columns.decode(pa.array(sample.splitlines(), pa.binary())).columns[0]
 
 
 def _inferred_type(kind: pa.DataType) -> pa.DataType:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -220,6 +221,22 @@ class LineFormat(FileFormat):
             yield MalformedRecord(position, message)
         good = np.array([s for i, s in enumerate(starts) if i not in bad], np.int64)
         yield from _records(batch, block.positions(good))
+
+
+@contextmanager
+def inferring(what: str) -> Iterator[None]:
+    """A context in which the types of columns are inferred from the first lines of the file ``what``.
+
+    Raises:
+        RecordFormatError: Arrow cannot infer them.
+    """
+    try:
+        yield
+    except pa.ArrowException as error:
+        raise RecordFormatError(
+            f"The types of the columns of {what} cannot be inferred from its first lines: {error}. Give the columns "
+            "with .schema(...)."
+        ) from error
 
 
 def _records(batch: pa.RecordBatch, positions: pa.Int64Array) -> Iterator[Records]:

@@ -137,7 +137,6 @@ class CsvOptions(LineOptions):
         quote: The character around values that have a separator in them; ``None`` if values are not quoted.
         escape: The character before a quote inside quotes; ``None`` to allow only doubled quotes, which are always
             allowed.
-        escape_given: Whether the user set ``escape``.
         multi_line: Whether values in quotes can have line breaks. Then a file cannot be read from the middle.
         null_value: A text that means null, besides the empty value.
         infer_schema: Whether to infer types if the user gives no schema. Otherwise all columns are strings.
@@ -147,7 +146,6 @@ class CsvOptions(LineOptions):
     separator: str = ","
     quote: str | None = '"'
     escape: str | None = "\\"
-    escape_given: bool = False
     multi_line: bool = False
     null_value: str = ""
     infer_schema: bool = False
@@ -168,7 +166,6 @@ def parse_csv_options(options: Mapping[str, str]) -> CsvOptions:
         separator=(SEP if SEP.is_given(options) else DELIMITER).require(options),
         quote=QUOTE.get(options),
         escape=ESCAPE.get(options) if ESCAPE.is_given(options) else CsvOptions.escape,
-        escape_given=ESCAPE.is_given(options),
         multi_line=MULTI_LINE.require(options),
         null_value=NULL_VALUE.get(options) or "",
         infer_schema=INFER_SCHEMA.require(options),

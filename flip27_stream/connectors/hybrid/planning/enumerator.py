@@ -278,11 +278,13 @@ class HybridSourceSplitEnumerator(
         known = self._known_to(before)
         active = self._sources.active(before.index + 1, end, child, unknown)
         source = active.source
-        if end is None and unknown is None:
+        if end == before.end_position and unknown is None:
             log.warning(
-                "No row with an event time was found in source %d of the hybrid source (%s); the next source is %s",
+                "No row with a later event time was found in source %d of the hybrid source (%s), so the end position "
+                "stays %r; the next source is %s",
                 before.index,
                 before.source.fingerprint,
+                end,
                 source.fingerprint,
             )
         else:
@@ -316,12 +318,20 @@ class HybridSourceSplitEnumerator(
         return overlap.positions(rows) if overlap else {}
 
     def _end_position(self) -> tuple[JsonValue, str | None]:
-        """Returns the end position of the active source, and the reason if it is unknown (otherwise ``None``)."""
+        """Returns the end position up to which the sources are read, and the reason if it is unknown, or ``None``.
+
+        If the active source has no end, or an earlier one than the source before it, the end of that one stays.
+        Otherwise the next source would read the rows of that one again.
+        """
+        before = self._active.end_position
         if isinstance(self._child, SupportsEndPosition):
-            return self._child.end_position(), None
+            end = self._child.end_position()
+            return before if end is None else end, None
         source_end = self._end.end()
         if not source_end.blind:
-            return source_end.greatest, None
+            end = source_end.greatest
+            earlier = end is None or (type(before) is int and before > end)
+            return before if earlier else end, None
         return None, (
             f"{self._active.name} ({self._active.source.fingerprint}) was read without checking its event times, so "
             "its end is not known. Name the column of event time (event_time) when it is added, or read with "

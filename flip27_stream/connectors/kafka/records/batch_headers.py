@@ -231,6 +231,6 @@ def _check(header: BatchHeader, source: str) -> None:
 def corrupt(source: str, offset: int, wrong: object) -> CorruptRecordError:
     """Returns the error for a batch that cannot be decoded."""
     return CorruptRecordError(
-        f"Corrupt record batch at offset {offset} of {source}: {wrong}. The batch was damaged in the log or "
-        "on the network: read it with another client to find out, and start after the batch to go on without it."
+        f"Corrupt record batch at offset {offset} of {source}: {wrong}. Read it with another client to find out "
+        "whether it was damaged in the log or on the network; start after the batch to go on without it."
     )

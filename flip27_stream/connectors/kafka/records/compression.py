@@ -84,7 +84,8 @@ class DecompressionBuffer:
             if len(room) < LARGEST_BATCH:
                 return None
             raise MalformedError(
-                f"{CODECS[codec]} data is damaged or larger than {LARGEST_BATCH} bytes: {error}"
+                f"{CODECS[codec]} data is damaged, or has more than {LARGEST_BATCH} bytes when it is decompressed, "
+                f"the most that this source reads in one batch: {error}"
             ) from error
 
     def _grow(self) -> None:

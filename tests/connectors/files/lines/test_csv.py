@@ -105,6 +105,8 @@ def test_columns_are_found_by_order_without_a_header(path: Path) -> None:
         ("2024-02-29", INSTANT, NOON.replace(hour=0)),
         ("2024-02-29 13:00:00+01:00", INSTANT, NOON),
         ("2024-02-29 12:00:00", pa.timestamp("us"), NOON.replace(tzinfo=None)),
+        ("TRUE", pa.bool_(), True),
+        ("False", pa.bool_(), False),
         *(("", kind, None) for kind in (pa.int64(), pa.string(), INSTANT, pa.bool_())),
     ],
 )
@@ -124,7 +126,11 @@ def test_values_are_converted_to_the_type_of_the_column(
         ('"a ""b"", c",d', {}, 'a "b", c'),
         (r'"a \"b\", c",d', {}, 'a "b", c'),
         (r"C:\temp,d", {}, r"C:\temp"),
-        (r"a\,b,c", {"escape": "\\"}, "a,b"),
+        (r"a\"b,c", {}, r"a\"b"),
+        (r'"C:\temp \"a\"",b\c', {}, r'C:\temp "a"'),
+        (r'"C:\\temp\\",b', {}, "C:\\temp\\"),
+        (r'"a,\"b",c', {"escape": "\\"}, 'a,"b'),
+        (r"'a, ^'b^'',c", {"quote": "'", "escape": "^"}, "a, 'b'"),
         (r'"a\b""",c', {"escape": ""}, 'a\\b"'),
         ("NULL,x", {"nullValue": "NULL"}, None),
         ('"NULL",x', {"nullValue": "NULL"}, None),
@@ -138,13 +144,69 @@ def test_options_change_how_a_line_is_divided(
     assert _rows(path, f"{line}\n", schema, (), **options)[0][0] == value
 
 
-def test_an_escape_with_two_meanings_is_refused(path: Path) -> None:
-    """Spark escapes in quotes only, and Arrow everywhere. A line in which that makes a difference is refused, and the
-    user decides by an option.
-    """
-    schema = pa.schema([("a", pa.string()), ("b", pa.string())])
-    with pytest.raises(RecordFormatError, match=r"line at byte 4 .*set option escape to \\;.*empty value"):
-        _rows(path, 'x,y\nC:\\temp,"a \\"b\\""\n', schema)
+@pytest.mark.parametrize("multi_line", ["false", "true"])
+@given(values=st.lists(st.text('a\\", \n', min_size=1, max_size=6), min_size=1, max_size=8))
+def test_values_are_those_that_were_escaped(
+    tmp_path_factory: pytest.TempPathFactory, multi_line: str, values: list[str]
+) -> None:
+    """A writer puts an escape character before each quote and each escape character, inside of quotes."""
+    if multi_line == "false":
+        values = [value.replace("\n", "") for value in values]
+    escaped = [value.replace("\\", "\\\\").replace('"', '\\"') for value in values]
+    schema = pa.schema([("n", pa.int64()), ("s", pa.string()), ("t", pa.string())])
+    rows = _rows(
+        tmp_path_factory.mktemp("csv") / "a.csv",
+        "".join(f'{n},"{text}",b\\"\n' for n, text in enumerate(escaped)),
+        schema,
+        multiLine=multi_line,
+    )
+    assert rows == [(n, value or None, 'b\\"') for n, value in enumerate(values)]
+
+
+@pytest.mark.parametrize(
+    ("text", "good"),
+    [
+        ('1,"a\n', []),
+        ('1,"a', []),
+        ('0,x"y\n1,"a\n2,b\n', [(0, 'x"y'), (2, "b")]),
+        ('9,p"q\n1,"x\n\n', [(9, 'p"q')]),
+        (r'1,"dir\"' + "\n2,x\n", [(2, "x")]),
+        ('1,"x\n2,y"\n5,a\r6,b\n', [(2, 'y"')]),
+        ('1,"' + 140_000 * "a" + "\n2,x\n", [(2, "x")]),
+        ('1,x\u2028"y\n2,x\n', [(1, 'x\u2028"y'), (2, "x")]),
+    ],
+)
+def test_a_value_in_open_quotes_is_malformed(path: Path, text: str, good: list[tuple[int, str]]) -> None:
+    """It does not take in a line break or the next line, whatever lines are beside it."""
+    schema = pa.schema([("id", pa.int64()), ("s", pa.string())])
+    assert _rows(path, text, schema, mode="DROPMALFORMED") == good
+
+
+def test_a_line_that_is_no_utf_8_is_dropped_by_itself(path: Path) -> None:
+    path.write_bytes(b'1,a\n2,b\xff"c\n3,d\n')
+    schema = pa.schema([("id", pa.int64()), ("s", pa.string())])
+    rows = read_rows(file_format("csv", {"mode": "DROPMALFORMED"}, schema), path, schema, dropped=[])
+    assert [row["id"] for row in rows] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("7.972", "7.97"),
+        ("-7.975", "-7.98"),
+        ("9999.994", "9999.99"),
+        ("9999.995", None),
+        ("19663", None),
+        ('"1,000.5"', "1000.50"),
+        ("1e3", "1000.00"),
+        ("1e99999", None),
+        ("x", None),
+    ],
+)
+def test_decimals_are_rounded_and_limited_as_in_spark(path: Path, text: str, value: str | None) -> None:
+    schema = pa.schema([("x", pa.int64()), ("d", pa.decimal128(6, 2))])
+    rows = _rows(path, f"0,12.5\n1,{text}\n", schema, mode="DROPMALFORMED")
+    assert [str(number) for _, number in rows] == ["12.50", *([] if value is None else [value])]
 
 
 def test_a_quoted_line_break_is_a_value_only_with_multi_line(path: Path) -> None:
@@ -212,6 +274,21 @@ def test_schema_is_inferred(path: Path) -> None:
     path.write_text("1,2\n")
     schema = pa.schema([("_c0", pa.string()), ("_c1", pa.string())])
     assert read_rows(file_format("csv", {}), path, schema) == [{"_c0": "1", "_c1": "2"}]
+
+
+def test_integers_beyond_64_bits_are_inferred_as_decimals(path: Path) -> None:
+    """Spark infers decimal(20,0). A double has fewer digits."""
+    path.write_text(f"1,{2**60 + 1},1.5\n2,{2**64 - 1},{2**64 - 1}\n3,,2\n")
+    schema = file_format("csv", {"inferSchema": "true"}).schema(LOCAL_FS, str(path))
+    assert schema.types == [pa.int64(), pa.decimal128(20, 0), pa.float64()]
+    rows = _rows(path, path.read_text(), schema)
+    assert [row[1] for row in rows] == [2**60 + 1, 2**64 - 1, None]
+
+
+def test_lines_whose_types_cannot_be_inferred_are_an_error(path: Path) -> None:
+    path.write_text("1,2\n1,2,3\n")
+    with pytest.raises(RecordFormatError, match=r"columns of csv file .* cannot be inferred .*\.schema"):
+        file_format("csv", {"inferSchema": "true"}).schema(LOCAL_FS, str(path))
 
 
 def test_event_times_of_a_column_are_found(path: Path) -> None:

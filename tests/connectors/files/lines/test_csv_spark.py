@@ -33,11 +33,60 @@ def test_nulls_and_partition_columns_are_those_of_spark(
     """An empty value in quotes is null. A query that reads only a partition column gets a row for each line."""
     (tmp_path / "dt=2026-11-01").mkdir()
     (tmp_path / "dt=2026-11-01" / "a.csv").write_text(text)
-    builtin = spark.read.schema(schema).options(**options).csv(str(tmp_path))
+    assert _read(tmp_path, schema, options) == _read_by_spark(spark, tmp_path, schema, options)
+
+
+SIGNS = ["a", "\\", '"', ",", " ", "b", '\\"', '""']
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"escape": "\\"}, {"quoteAll": "true"}, {"escape": "'"}, {"escape": '"'}]
+)
+def test_what_spark_has_written_is_read_as_spark_reads_it(
+    spark: SparkSession, tmp_path: Path, options: dict[str, str]
+) -> None:
+    """Texts with quotes, escape characters and separators at all places."""
+    texts = [first + second + third for first in SIGNS for second in ["", *SIGNS] for third in ["", *SIGNS]]
+    rows = [(number, text, text[::-1]) for number, text in enumerate(texts)]
+    schema = "n int, s string, t string"
+    spark.createDataFrame(rows, schema).coalesce(1).write.options(**options).csv(str(tmp_path / "written"))
+    read = _read(tmp_path / "written", schema, options)
+    assert read == _read_by_spark(spark, tmp_path / "written", schema, options)
+    assert len(read) == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ("n int, s string", '0,a\\"b\n1,c\\d\n2,"e\\f \\"g\\""\n3,"h\\\\"\n4,"i\\\\j"\n'),
+        ("n int, d decimal(6,2)", '0,7.972\n1,-7.975\n2,12.5\n3,19663\n4,x\n5,"1,000.5"\n6,1e3\n7,\n'),
+        ("n int, d decimal(38,10)", f"0,{34 * '9'}\n1,{28 * '9'}\n2,1e-12\n"),
+        ("n int, b boolean", "0,1\n1,0\n2,TRUE\n3,False\n4,yes\n5,\n"),
+    ],
+)
+def test_values_are_those_of_spark(spark: SparkSession, tmp_path: Path, schema: str, text: str) -> None:
+    (tmp_path / "a.csv").write_text(text)
+    options = {"mode": "DROPMALFORMED"}
+    assert _read(tmp_path, schema, options) == _read_by_spark(spark, tmp_path, schema, options)
+
+
+def _read(folder: Path, schema: str, options: dict[str, str]) -> list[dict[str, object]]:
+    given = {"path": str(folder), "files.format": "csv", **options}
+    given.pop("quoteAll", None)  # an option of Spark's writer
+    reading = FileQuery(given, schema=to_arrow_schema(_struct(schema), timezone="UTC"))
+    reading.run()
+    return [{**row} for row in reading.rows]
+
+
+def _read_by_spark(
+    spark: SparkSession, folder: Path, schema: str, options: dict[str, str]
+) -> list[dict[str, object]]:
+    rows = spark.read.schema(schema).options(**options).csv(str(folder))
+    found: list[dict[str, object]] = rows.select(*_struct(schema).names).toArrow().to_pylist()
+    return found
+
+
+def _struct(schema: str) -> StructType:
     wanted = StructType.fromDDL(schema)
     assert isinstance(wanted, StructType)
-    given = {"path": str(tmp_path), "files.format": "csv", **options}
-    reading = FileQuery(given, schema=to_arrow_schema(wanted, timezone="UTC"))
-    reading.run()
-    expected = builtin.select(*wanted.names).toArrow().to_pylist()
-    assert [{**row} for row in reading.rows] == expected
+    return wanted

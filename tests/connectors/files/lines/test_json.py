@@ -166,7 +166,7 @@ def test_columns_are_not_found_in_a_file_that_begins_with_null(tmp_path: Path) -
     would end the process.
     """
     path = _file(tmp_path / "a.json", "null", '{"a": 1}')
-    with pytest.raises(CorruptRecordError, match="a line is null"):
+    with pytest.raises(RecordFormatError, match="a line is null"):
         JSON.schema(LOCAL_FS, str(path))
 
 
@@ -183,6 +183,8 @@ def test_objects_over_several_lines_are_refused(tmp_path: Path) -> None:
 def test_times_are_parsed_by_the_pattern_of_an_option(tmp_path: Path) -> None:
     format = file_format("json", {"timestampFormat": "dd/MM/yyyy HH:mm"})
     assert _value(tmp_path, '"29/02/2024 12:00"', INSTANT, format) == NOON
+    quoted = file_format("json", {"timestampFormat": "yyyy-MM-dd HH 'o''clock'"})
+    assert _value(tmp_path, '"2024-02-29 12 o\'clock"', INSTANT, quoted) == NOON
     with pytest.raises(
         RecordFormatError,
         match=r'is "2024-02-29", and not a time that matches pattern .dd/MM/yyyy HH:mm. of option .timestampFormat.',
@@ -207,8 +209,26 @@ def test_schema_is_inferred(tmp_path: Path) -> None:
     )
     with pytest.raises(RecordFormatError, match=r"has no line from which to take the columns"):
         JSON.schema(LOCAL_FS, str(_file(path)))
-    with pytest.raises(CorruptRecordError, match=r"The json file .* does not decode"):
-        JSON.schema(LOCAL_FS, str(_file(path, "nonsense")))
+    for lines in (["nonsense"], ['{"a": 1}', '{"a": "x"}']):
+        with pytest.raises(RecordFormatError, match=r"columns of json file .* cannot be inferred .*\.schema"):
+            JSON.schema(LOCAL_FS, str(_file(path, *lines)))
+
+
+def test_integers_beyond_64_bits_are_inferred_as_decimals(tmp_path: Path) -> None:
+    """Spark infers decimal(20,0). A double has fewer digits."""
+    large = 2**64 - 1
+    path = _file(
+        tmp_path / "a.json",
+        f'{{"n": 1, "s": {{"l": [{large}, null], "d": 0.5}}, "m": {large}}}',
+        '{"m": 2.5}',
+    )
+    assert JSON.schema(LOCAL_FS, str(path)) == pa.schema(
+        [
+            ("n", pa.int64()),
+            ("s", pa.struct([("l", pa.list_(pa.decimal128(20, 0))), ("d", pa.float64())])),
+            ("m", pa.float64()),
+        ]
+    )
 
 
 def test_event_times_are_found_for_each_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,6 +263,10 @@ def test_event_times_are_found_for_each_unit(tmp_path: Path, monkeypatch: pytest
         ({"multiLine": "true"}, "'multiLine'.*each line of a file must be one JSON object"),
         ({"encoding": "UTF-16"}, "'encoding': 'UTF-16'"),
         ({"timestampFormat": "EEE"}, "'timestampFormat': 'EEE'. Allowed letters, each once: yyyy"),
+        (
+            {"timestampFormat": "yyyy[ HH]"},
+            "'timestampFormat': 'yyyy. HH.'.*optional parts are not supported",
+        ),
         ({"header": "true"}, "Option 'header' is for 'files.format' csv, but option 'files.format' is json"),
     ],
 )
