@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from flip27_stream.event_time.json_pointer import JsonPointer
 from tests.event_time.support.extracted import NOW, times
 from watermark_alignment.event_time_checks import no_event_time
+from watermark_alignment.planner import END_OF_TIME
 
 
 def _json(spec: str, *documents: Any) -> list[int | None]:
@@ -29,6 +30,14 @@ def _json(spec: str, *documents: Any) -> list[int | None]:
 def test_a_json_pointer_finds_milliseconds_and_iso_8601() -> None:
     documents = [{"event": {"time": NOW}}, {"event": {"time": "2023-11-14T22:13:20.5Z"}}, {"event": {}}, {}]
     assert _json("/event/time", *documents) == [NOW, NOW + 500, None, None]
+
+
+def test_the_greatest_number_is_not_the_greatest_event_time() -> None:
+    """``Long.MAX_VALUE`` is the horizon above all event times. A record at that time would never be read."""
+    documents = [b'{"t": 9223372036854775807}', b'{"t": 9223372036854775806}']
+    pointer = JsonPointer("/t")
+    assert pointer.times(pa.array(documents)).to_pylist() == [END_OF_TIME - 1] * 2
+    assert [pointer.time(document) for document in documents] == [END_OF_TIME - 1] * 2
 
 
 def test_the_column_value_may_be_a_string() -> None:

@@ -26,15 +26,15 @@ def without_escapes(data: bytes, separator: str, quote: str, escape: str, *, lin
     doubled = _doubled(data, separator, quote, escape)
     if doubled is not None:
         return doubled
-    field, pair = _expressions(separator, quote, escape, line_breaks)
-    one, two, sign = quote.encode(), 2 * quote.encode(), escape.encode()
+    one, sign = quote.encode(), escape.encode()
 
     def unescaped(match: re.Match[bytes]) -> bytes:
         if sign not in match[0]:
             return match[0]
-        return one + pair.sub(lambda found: two if found[1] == one else sign, match[1]) + match[2]
+        parts = (part.replace(sign + one, one + one) for part in match[1].split(sign + sign))
+        return one + sign.join(parts) + match[2]
 
-    return field.sub(unescaped, data)
+    return _quoted(separator, quote, escape, line_breaks).sub(unescaped, data)
 
 
 def _doubled(data: bytes, separator: str, quote: str, escape: str) -> bytes | None:
@@ -60,17 +60,14 @@ def _doubled(data: bytes, separator: str, quote: str, escape: str) -> bytes | No
 
 
 @lru_cache
-def _expressions(
-    separator: str, quote: str, escape: str, line_breaks: bool
-) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
-    """Returns expressions for a value in quotes, and for an escape character in it with the sign that it escapes.
+def _quoted(separator: str, quote: str, escape: str, line_breaks: bool) -> re.Pattern[bytes]:
+    """Returns an expression for a value in quotes, with two groups: the signs after its first quote, and its last one.
 
-    The last quote of a value can be missing, at the end of a line, or of the data if values can have line breaks.
+    The last quote can be missing at the end of a line, or of the data if values can have line breaks.
     """
     s, q, e = (re.escape(sign.encode()) for sign in (separator, quote, escape))
     end = b"" if line_breaks else rb"\n"
     plain = rb"[^%b%b%b]*" % (q, e, end)
     value = rb"%b(?:(?:%b[^%b]|%b%b)%b)*" % (plain, e, end or b"\0", q, q, plain)
     missing = rb"(?=\n?\Z)" if line_breaks else rb"(?=\n|\Z)"
-    field = rb"(?<![^%b\r\n])%b(%b)(%b(?=[%b\r\n]|\Z)|%b)" % (s, q, value, q, s, missing)
-    return re.compile(field), re.compile(rb"%b([%b%b])" % (e, q, e))
+    return re.compile(rb"(?<![^%b\r\n])%b(%b)(%b(?=[%b\r\n]|\Z)|%b)" % (s, q, value, q, s, missing))
