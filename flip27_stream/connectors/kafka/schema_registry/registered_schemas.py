@@ -117,7 +117,12 @@ def _collect(
     within: tuple[tuple[str, str], ...],
 ) -> None:
     """Adds the schemas that an answer refers to, at any depth."""
-    for reference in answer.get("references") or ():
+    references = answer.get("references") or []
+    if not isinstance(references, list):
+        raise ConnectorError(
+            f"An answer of the schema registry {registry.urls[0]} has 'references' that are not a list."
+        )
+    for reference in references:
         try:
             key = str(reference["subject"]), str(reference["version"])
         except (LookupError, TypeError):

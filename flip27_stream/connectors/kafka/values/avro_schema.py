@@ -171,6 +171,8 @@ def _value(default: Any, schema: Any, named: Mapping[str, Any]) -> Any:
         raise TypeError
     if kind in ("bytes", "fixed"):
         return _bytes(default, schema)
+    if kind == "enum" and default not in schema["symbols"]:
+        raise ValueError
     if kind in ("float", "double"):
         return float(default)
     if kind == "array":

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from fastavro.read import SchemaResolutionError
 
-from flip27_stream.connectors.kafka.values.avro_resolution import with_read_decimals
+from flip27_stream.connectors.kafka.values.avro_guards import guarded
+from flip27_stream.connectors.kafka.values.avro_resolution import readable
 from flip27_stream.connectors.kafka.values.avro_schema import with_read_defaults, writer_schema
 from flip27_stream.connectors.kafka.values.avro_types import as_written, field_types, fits
 from flip27_stream.connectors.kafka.values.avro_walk import RecordWalk
@@ -22,7 +23,7 @@ from flip27_stream.connectors.kafka.values.value_decoder import DecodedValues, V
 from flip27_stream.errors import OptionError, listed, shortened
 
 _FRAME = 5
-_NAMED = "__named_schemas"  # The key of the definitions in a schema that fastavro has parsed.
+_BEHIND = b"\0"  # Follows each value. If fastavro reads it, the value is cut.
 _LONGEST = 10  # The greatest number of bytes of an encoded number.
 _DAMAGE = (
     ArithmeticError,
@@ -43,8 +44,12 @@ class AvroDecoder(ValueDecoder):
     With a reader's schema, fastavro resolves the two (Avro's specification, Schema Resolution): fields may be in
     another order, removed, or added with a default; numbers may be promoted, and types may get a union with null.
 
-    fastavro reads the records. It accepts three kinds of damage, so values with these are removed first: negative
-    indexes (:func:`_guarded`), and numbers of more than 64 bits and endless nesting (:class:`RecordWalk`).
+    fastavro reads the records, with schemas of :func:`readable`. Fields that are not wanted may have any content.
+
+    fastavro accepts damage of four kinds. It gets a schema that has no negative indexes (:func:`guarded`). Values with
+    numbers of more than 64 bits and endless nesting are removed first (:class:`RecordWalk`). When it skips a field, it
+    does not notice that the bytes end or that a length is negative. So a byte follows each value, which must not be
+    read: a read of too many bytes, or of a negative number of bytes, goes to the end.
 
     Args:
         fields: The wanted columns, each of which is a field of the record.
@@ -64,7 +69,6 @@ class AvroDecoder(ValueDecoder):
         self._fields, self._text, self._framed, self._reader_text = fields, schema, framed, reader
         parsed = writer_schema(schema)
         resolved = parsed if reader is None else with_read_defaults(writer_schema(reader))
-        self._reader = None if reader is None else resolved
         written = field_types(resolved)
         for field in fields:
             kind = written.get(field.name)
@@ -75,8 +79,9 @@ class AvroDecoder(ValueDecoder):
                     f"'{resolved['name']}'. Its fields: {listed(kinds, field.name)}."
                 )
         self._wanted = pa.struct([(field.name, field.type) for field in fields])
-        used = parsed if reader is None else with_read_decimals(parsed, resolved, self._wanted)
-        self._schema = _guarded(used)
+        writing, reading, may_go_on = readable(parsed, resolved, self._wanted)
+        self._schema, self._reader = guarded(writing), None if reader is None else reading
+        self._bytes = _CheckedBytes if may_go_on and reader is not None else BytesIO
         self._walk = RecordWalk(parsed)
         self._written = pa.struct([(f.name, as_written(f.type, written[f.name])) for f in fields])
 
@@ -147,10 +152,12 @@ class AvroDecoder(ValueDecoder):
             return None
 
     def _record(self, value: bytes) -> dict[str, Any]:
-        data = BytesIO(value)
+        data = self._bytes(value + _BEHIND)
         data.seek(self._start(value))
         record: Any = fastavro.schemaless_reader(data, self._schema, self._reader)
-        if data.tell() != len(value):
+        if data.tell() > len(value):
+            raise EOFError
+        if data.tell() < len(value):
             raise ValueError(f"the record ends before byte {data.tell()} of {len(value)}")
         return record  # type: ignore[no-any-return]
 
@@ -162,43 +169,14 @@ class AvroDecoder(ValueDecoder):
         return _FRAME
 
 
-def _guarded(schema: Any, made: dict[int, Any] | None = None) -> Any:
-    """Returns a copy of a parsed schema with which fastavro accepts no negative index.
+class _CheckedBytes(BytesIO):
+    """Bytes of which each read beyond the end fails. It is slower than its base class."""
 
-    For Python a negative index of a list counts from its end, so lists are replaced by mappings, which have no such
-    index.
-    All logical types except decimals are removed. Arrow converts the numbers of dates and times, also for years that
-    Python does not support. Fields that are not wanted are then not converted.
-
-    Args:
-        schema: The schema, or a type in it.
-        made: The copies that were made before, by the identities of what they are copies of.
-    """
-    made = {} if made is None else made
-    if isinstance(schema, (list, dict)) and id(schema) not in made:
-        made[id(schema)] = _union(schema, made) if isinstance(schema, list) else _definition(schema, made)
-    return made.get(id(schema), schema)
-
-
-def _union(members: list[Any], made: dict[int, Any]) -> Any:
-    """Returns a union. To fastavro it is a list, and it adds the length of the list to a negative index."""
-    guarded = [_guarded(member, made) for member in members]
-    lookup = {"__getitem__": dict(enumerate(guarded)).__getitem__, "__len__": lambda _: 0}
-    return type("Union", (list,), lookup)(guarded)
-
-
-def _definition(schema: dict[str, Any], made: dict[int, Any]) -> dict[str, Any]:
-    copy = {key: value for key, value in schema.items() if key != "logicalType" or value == "decimal"}
-    if "symbols" in copy:
-        copy["symbols"] = dict(enumerate(copy["symbols"]))
-    for inner in ("type", "items", "values"):
-        if inner in copy:
-            copy[inner] = _guarded(copy[inner], made)
-    if "fields" in copy:
-        copy["fields"] = [field | {"type": _guarded(field["type"], made)} for field in copy["fields"]]
-    if _NAMED in copy:
-        copy[_NAMED] = {name: _guarded(kind, made) for name, kind in copy[_NAMED].items()}
-    return copy
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = super().read(size)
+        if size is None or len(data) != size:
+            raise EOFError
+        return data
 
 
 def _rows_with_long_runs(values: pa.BinaryArray) -> npt.NDArray[np.int64]:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from flip27_stream.connectors.files.formats.file_format import FileFormat, MalformedRecord
 from flip27_stream.connectors.files.options.format_options import file_format
-from flip27_stream.errors import CorruptRecordError, OptionError, RecordFormatError
+from flip27_stream.errors import OptionError, RecordFormatError
 from tests.connectors.files.support.reading import INSTANT, LOCAL_FS, pieces_of, read_rows, units_of
 
 JSON = file_format("json", {})

@@ -181,6 +181,10 @@ def test_malformed_and_circular_references_are_refused(server: RegistryServer) -
     server.schemas[1]["references"] = [{"name": "x"}]
     with pytest.raises(ConnectorError, match="without 'subject' and 'version'"):
         latest_schema(registry(server), "a-value")
+    for wrong in (5, True, "x", {"name": "x"}):
+        server.schemas[1]["references"] = wrong
+        with pytest.raises(ConnectorError, match=f"{server.url} has 'references' that are not a list"):
+            latest_schema(registry(server), "a-value")
 
 
 @pytest.fixture(scope="module")

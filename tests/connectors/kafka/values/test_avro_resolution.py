@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime, timezone
 from decimal import Decimal
 from io import BytesIO
@@ -162,11 +163,15 @@ def test_a_default_of_a_field_of_a_record_that_was_written() -> None:
         (PAIR, "\u00ff", BINARY),
         (inner(of("t", "int")), {}, pa.struct([("t", pa.int32())])),
         (["null", MILLIS], "now", TIME),
+        ({"type": "enum", "name": "E", "symbols": ["A", "B"]}, "NOPE", pa.string()),
     ],
-    ids=["character", "size", "field", "text"],
+    ids=["character", "size", "field", "text", "symbol"],
 )
 def test_a_default_of_another_type_is_refused(kind: Any, default: Any, wanted: pa.DataType) -> None:
-    with pytest.raises(ValueError, match="field 'a' of the reader's schema has a default"):
+    text = re.escape(json.dumps(default))
+    with pytest.raises(
+        ValueError, match=f"field 'a' of the reader's schema has a default of another type: {text}"
+    ):
         decoder(record(of("b", "int")), record(of("a", kind, default=default)), wanted)
 
 
