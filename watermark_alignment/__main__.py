@@ -175,8 +175,10 @@ def _console() -> Console:
 
 
 def _read(reader: StatusReader, options: argparse.Namespace) -> Status:
-    status = reader.read(now_ms())
-    since = max((split.recorded_at for split in status.splits), default=0) - _SILENCE_MS
+    now = now_ms()
+    status = reader.read(now)
+    # A source whose clock is ahead must not hide the others.
+    since = min(now, max((split.recorded_at for split in status.splits), default=0)) - _SILENCE_MS
     shown = status.only(
         lambda split: options.group in (None, split.group) and (options.all or split.recorded_at >= since)
     )

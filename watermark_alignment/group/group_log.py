@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from itertools import takewhile
 
 from deltalake.exceptions import TableNotFoundError
-from pyarrow.fs import FileSelector, FileType, PyFileSystem
+from pyarrow.fs import FileSelector, FileSystem, FileType
 
 from flip27_stream.errors import AlignmentError
 from flip27_stream.threads import of_each
@@ -59,7 +59,7 @@ class GroupLog:
         self._group = group
         self._horizon_s = horizon_ms / 1000
         self._most = sys.maxsize if most_at_once is None else most_at_once
-        self._files: PyFileSystem | None = None
+        self._files: FileSystem | None = None
         self._next: int | None = None
         self._found: tuple[int, ...] = ()
         self._published = -1
@@ -106,7 +106,7 @@ class GroupLog:
             (self._next, self._found), self.is_behind = before, False
             raise
 
-    def _commits(self, files: PyFileSystem) -> list[tuple[int, str]]:
+    def _commits(self, files: FileSystem) -> list[tuple[int, str]]:
         """Returns the next commits, each as its version and its text."""
         if self._found:
             return self._listed(files)
@@ -116,7 +116,7 @@ class GroupLog:
         self._list(files)
         return self._listed(files)
 
-    def _is_at_end(self, files: PyFileSystem) -> bool:
+    def _is_at_end(self, files: FileSystem) -> bool:
         """Returns whether the last commit that was read still exists, and this process has written none after it.
 
         Otherwise the log was cleaned up past that commit while this process was suspended, or the table was deleted or
@@ -126,9 +126,9 @@ class GroupLog:
             return False
         return files.get_file_info(_path(self._next - 1)).type is not FileType.NotFound
 
-    def _list(self, files: PyFileSystem) -> None:
+    def _list(self, files: FileSystem) -> None:
         """Lists the log, and stores the list of the commits to read. The commit after the newest is read next."""
-        found = files.get_file_info(FileSelector(_LOG))
+        found = files.get_file_info(FileSelector(_LOG, allow_not_found=True))
         commits = {
             int(info.base_name[:20]): info.mtime.timestamp()
             for info in found
@@ -145,7 +145,7 @@ class GroupLog:
         )
         self._next = max(commits) + 1
 
-    def _listed(self, files: PyFileSystem) -> list[tuple[int, str]]:
+    def _listed(self, files: FileSystem) -> list[tuple[int, str]]:
         """Returns some of the listed commits; after the last of them also the commits that follow."""
         versions, self._found = self._found[: self._most], self._found[self._most :]
         self.is_behind = bool(self._found)
@@ -154,7 +154,7 @@ class GroupLog:
         assert self._next is not None
         return read if self.is_behind else read + self._following(files, self._next)
 
-    def _following(self, files: PyFileSystem, version: int) -> list[tuple[int, str]]:
+    def _following(self, files: FileSystem, version: int) -> list[tuple[int, str]]:
         """Returns the commits from ``version`` on.
 
         One commit is requested first, then twice as many at a time as long as all of them exist.
@@ -191,7 +191,7 @@ def _path(version: int) -> str:
     return f"{_LOG}/{version:020d}.json"
 
 
-def _read(files: PyFileSystem, version: int) -> str | None:
+def _read(files: FileSystem, version: int) -> str | None:
     try:
         with files.open_input_stream(_path(version)) as stream:
             return bytes(stream.read()).decode(errors="replace")

@@ -8,7 +8,7 @@ FLIP-182 (class ``MetricNames``). :mod:`watermark_alignment.monitoring.dashboard
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -33,9 +33,6 @@ from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 BATCHES = 10
 """The number of a source's newest batches over which rates are taken."""
-
-_CLOCKS_APART = 600_000_000
-"""The greatest difference (microseconds) between the clocks of two sources. A later commit can have an earlier time."""
 
 _SECOND = 1_000_000
 
@@ -178,6 +175,7 @@ class StatusReader:
         self._rows: dict[Member, pa.Table] = {}
         self._members: dict[Member, MemberInfo] = {}
         self._groups: dict[str, str] = {}
+        self._files: Set[str] = frozenset()
         self._is_behind = False
 
     def read(self, now: int) -> Status:
@@ -189,6 +187,7 @@ class StatusReader:
         look = self._recordings.look()
         if look.is_another:
             self._newest, self._rows, self._members, self._groups = {}, {}, {}, {}
+            self._files = frozenset()
         self._groups |= groups_in(look.commits)
         for member, info in members_in(look.commits).items():
             self._members[member] = info.or_else(self._members.get(member, MemberInfo()))
@@ -219,16 +218,21 @@ class StatusReader:
         return replace(split, status=SplitStatus.PAUSED) if waits else split
 
     def _take_in_rows(self) -> None:
-        """Loads the batches that rates need, of each source that has recorded further batches since the last read."""
-        latest = max((recording.at for recording in self._newest.values()), default=None)
-        found = self._recordings.newest(None if latest is None else latest - _CLOCKS_APART)
+        """Loads the batches that rates need, of each source that has recorded further batches since the last read.
+
+        Such batches are in files that the table did not have at the last read.
+        """
+        files = self._recordings.files()
+        spans = [span for path, span in files.items() if path not in self._files]
+        found = self._recordings.newest(self._newest, spans if self._files else None) if spans else {}
         changed = {member: newest for member, newest in found.items() if self._newest.get(member) != newest}
         batches = {m: range(newest.batch - BATCHES, newest.batch + 1) for m, newest in changed.items()}
-        rows = _times_as_numbers(self._recordings.rows(batches))
+        rows = _times_as_numbers(self._recordings.rows(batches, changed))
         for member in changed:
             mine = pc.and_(pc.equal(rows["group"], member.group), pc.equal(rows["source"], member.source))
             self._rows[member] = rows.filter(mine)
         self._newest |= changed
+        self._files = files.keys()
 
 
 def _holder(member: Member, held_by: str | None, splits: Iterable[SplitMetrics]) -> SplitMetrics | None:

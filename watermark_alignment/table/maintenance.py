@@ -23,10 +23,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import CommitProperties
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
-from pyarrow.fs import PyFileSystem
+from pyarrow.fs import FileSystem
 
 from flip27_stream.errors import AlignmentError
 from flip27_stream.options.durations import parse_duration
@@ -34,6 +33,9 @@ from flip27_stream.parquet_rows import row_batches
 from flip27_stream.wall_clock import now_ms
 from watermark_alignment.table.split_rows import SCHEMA
 from watermark_alignment.table.split_watermark_table import NO_HOOKS, SplitWatermarkTable
+from watermark_alignment.table.storage.lost_commits import put_lost_checkpoint_aside
+from watermark_alignment.table.storage.table_files import whole_file
+from watermark_alignment.table.storage.unfinished_files import remove_unfinished
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +49,7 @@ ROW_RETENTION_DEFAULT = "interval 7 days"
 CHECKPOINT_EVERY = 20
 ROUND_EVERY = 5 * CHECKPOINT_EVERY
 
+_FILE_RETENTION = "delta.deletedFileRetentionDuration"
 _TARGET_BYTES = 16 << 20
 _GROUP_ROWS = 1 << 17  # About 30 MB in memory.
 _ATTEMPTS = 10
@@ -118,12 +121,20 @@ class Maintenance:
             _Step("expiry of rows", self._expire_rows),
             _Step("compaction", self._compact),
             _Step("vacuum", self._vacuum),
+            _Step("removal of unfinished files", self._remove_unfinished),
             self._checkpoint_step(),
             _Step("clean-up of the log", lambda: self._table.delta.cleanup_metadata()),
         )
 
     def _checkpoint_step(self) -> _Step:
-        return _Step("checkpoint of the log", lambda: self._table.delta.create_checkpoint())
+        return _Step("checkpoint of the log", self._checkpoint)
+
+    def _checkpoint(self) -> None:
+        """Writes a checkpoint of the newest version: one of a table that was deleted would hide a new table."""
+        self._table.reload()
+        self._table.delta.create_checkpoint()
+        if put_lost_checkpoint_aside(self._table.files(), self._table.delta.version()):
+            raise TableNotFoundError("the table was deleted before the checkpoint was written")
 
     def _attempt(self, *steps: _Step) -> bool:
         """Runs each step. A step that fails is tried again in the next round, and the steps after it still run.
@@ -159,7 +170,11 @@ class Maintenance:
         overdue = _utc(keep_from - retention_ms // 8)
         if any(file.oldest is not None and file.oldest < overdue for file in self._files()):
             limit = _utc(keep_from).isoformat()
-            self._table.delta.delete(f"recorded_at < '{limit}'", post_commithook_properties=NO_HOOKS)
+            self._table.delta.delete(
+                f"recorded_at < '{limit}'",
+                post_commithook_properties=NO_HOOKS,
+                commit_properties=self._table.commit_properties({}),
+            )
 
     def _compact(self) -> None:
         """Merges small files into one.
@@ -189,14 +204,19 @@ class Maintenance:
         store, path = self._table.files(), f"part-{uuid.uuid4()}.zstd.parquet"
         described: list[pa.Table] = []
         with (
-            store.open_output_stream(path) as out,
-            pq.ParquetWriter(out, SCHEMA, compression="zstd") as writer,
+            whole_file(store, path) as out,
+            pq.ParquetWriter(out, self._schema, compression="zstd") as writer,
         ):
-            for rows in _row_groups(store, files):
+            for rows in _row_groups(store, files, self._schema):
                 writer.write_table(rows)
                 described.append(rows.select(["batch", "recorded_at"]))
         size, statistics = store.get_file_info(path).size, _statistics(pa.concat_tables(described))
         return AddAction(path, size, {}, now_ms(), data_change=False, stats=json.dumps(statistics))
+
+    @property
+    def _schema(self) -> pa.Schema:
+        """The columns in the order in which the table has them, which another program may have changed."""
+        return pa.schema([SCHEMA.field(column.name) for column in self._table.delta.schema().fields])
 
     def _replace(self, files: Sequence[_File], merged: AddAction) -> bool:
         """Commits the replacement only as the next version, so that no other process can have removed ``files``."""
@@ -206,8 +226,8 @@ class Maintenance:
             self._table.delta.create_write_transaction(
                 [merged, *removed],
                 "append",
-                SCHEMA,
-                commit_properties=CommitProperties(max_commit_retries=0),
+                self._schema,
+                commit_properties=self._table.commit_properties({}, retries=0),
                 post_commithook_properties=NO_HOOKS,
             )
         except CommitFailedError:
@@ -223,11 +243,19 @@ class Maintenance:
         of a query. Neither step deletes files younger than the retention, because others may be writing them.
         """
         delta, store = self._table.delta, self._table.files()
-        delta.vacuum(dry_run=False, full=False, post_commithook_properties=NO_HOOKS)
+        properties = self._table.commit_properties({})
+        delta.vacuum(
+            dry_run=False, full=False, post_commithook_properties=NO_HOOKS, commit_properties=properties
+        )
         for path in delta.vacuum(dry_run=True, full=True):
             if _OWN_FILE.fullmatch(path) and _has_own_schema(store, path):
                 with suppress(FileNotFoundError):
                     store.delete_file(path)
+
+    def _remove_unfinished(self) -> None:
+        properties = self._table.delta.metadata().configuration
+        retention_ms = parse_duration(properties.get(_FILE_RETENTION, "interval 7 days"), _FILE_RETENTION)
+        remove_unfinished(self._table.files(), _utc(now_ms() - retention_ms))
 
     def _files(self) -> list[_File]:
         """Returns the active files, in the order in which they were written."""
@@ -259,23 +287,29 @@ def _worth_merging(files: Sequence[_File]) -> list[_File]:
     return chosen
 
 
-def _has_own_schema(store: PyFileSystem, path: str) -> bool:
+def _has_own_schema(store: FileSystem, path: str) -> bool:
     """Returns whether a file is a whole Parquet file with the columns of a split-watermark table."""
     try:
         with store.open_input_file(path) as data:
-            return bool(pq.read_schema(data).names == SCHEMA.names)
+            return bool(sorted(pq.read_schema(data).names) == sorted(SCHEMA.names))
     except (OSError, pa.ArrowInvalid):
         return False
 
 
-def _row_groups(store: PyFileSystem, files: Sequence[_File]) -> Iterator[pa.Table]:
-    """Yields the rows of the files in tables of about :data:`_GROUP_ROWS` rows; one table at least."""
-    waiting: list[pa.Table] = [pa.Table.from_batches([], SCHEMA)]
+def _row_groups(store: FileSystem, files: Sequence[_File], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yields the rows of the files in tables of about :data:`_GROUP_ROWS` rows; one table at least.
+
+    Args:
+        store: The file system of the table.
+        files: The files, whose columns may have any order.
+        schema: The columns of the tables.
+    """
+    waiting: list[pa.Table] = [pa.Table.from_batches([], schema)]
     for file in files:
         with store.open_input_file(file.path) as data:
             parquet = pq.ParquetFile(data, coerce_int96_timestamp_unit="us")
             for batch in row_batches(parquet, range(parquet.num_row_groups), _GROUP_ROWS):
-                waiting.append(pa.Table.from_batches([batch]).cast(SCHEMA))
+                waiting.append(pa.Table.from_batches([batch]).select(schema.names).cast(schema))
                 if sum(len(rows) for rows in waiting) >= _GROUP_ROWS:
                     yield pa.concat_tables(waiting)
                     waiting = []

@@ -24,16 +24,17 @@ from watermark_alignment.table.split_watermark_table import SplitWatermarkTable,
 _FEWEST_COMMITS = 200
 LOG_REACH_MS = 900_000
 """The age (ms) up to which commits in the log of a table are read: tables of this project keep them as long."""
-_NEWEST = (
-    'SELECT "group", source, max(recorded_at) AS at, last_value(batch ORDER BY recorded_at, batch) AS batch '
-    "FROM recordings"
+_LATEST = (
+    'SELECT "group", source, max(recorded_at) AS at, last_value(batch ORDER BY recorded_at, batch) AS batch, '
+    'max(batch) AS greatest FROM recordings {where} GROUP BY "group", source'
 )
-_BY_MEMBER = 'GROUP BY "group", source'
-_SPLITS = (
-    f'SELECT r."group", r.source, r.split FROM recordings r JOIN ({_NEWEST} {_BY_MEMBER}) n '
-    'ON r."group" = n."group" AND r.source = n.source AND r.recorded_at = n.at AND r.batch = n.batch '
-    "WHERE r.recorded_at >= '{since}'"
+_COUNTS = (
+    'SELECT "group", source, batch, count(DISTINCT recorded_at) AS times FROM recordings WHERE {where} '
+    'GROUP BY "group", source, batch'
 )
+_SPLITS = 'SELECT "group", source, split FROM recordings WHERE {where}'
+_NEAR = 600_000_000
+"""Spans with less than this time (microseconds) between them are read as one."""
 _NEVER_NULL = ("group", "source", "split", "batch", "rows", "status", "recorded_at")
 _ORDER = [(column, "ascending") for column in ("recorded_at", "batch", "group", "source", "split")]
 
@@ -50,6 +51,20 @@ class Recording(NamedTuple):
 
     at: int
     batch: int
+
+
+class Span(NamedTuple):
+    """The times between which rows were recorded (microseconds since the epoch), both included."""
+
+    first: int
+    last: int
+
+
+class _Latest(NamedTuple):
+    """The recording of a member with the greatest time, and the greatest number of a batch of it."""
+
+    recording: Recording
+    greatest: int
 
 
 class NothingToShowError(AlignmentError):
@@ -115,28 +130,82 @@ class Recordings:
         self._delta = delta
         return TableChanges(commits, delta.version() > seen, is_another)
 
-    def newest(self, since: int | None = None) -> dict[Member, Recording]:
-        """Returns the newest recording of each member.
+    def files(self) -> dict[str, Span | None]:
+        """Returns the data files of the table by their paths, with the span of their rows; ``None`` if unknown."""
+        with self._table.failing("cannot be read"):
+            actions = pa.table(self._open.get_add_actions(flatten=True))
+        bounds = [_micros(actions, f"{bound}.recorded_at") for bound in ("min", "max")]
+        return {
+            path: None if first is None or last is None else Span(first, last + 999)  # Spark writes whole ms.
+            for path, first, last in zip(actions["path"].to_pylist(), *bounds, strict=True)
+        }
 
-        With ``since`` (microseconds since the epoch) only recordings from then on count.
+    def newest(
+        self, known: Mapping[Member, Recording] | None = None, within: Sequence[Span | None] | None = None
+    ) -> dict[Member, Recording]:
+        """Returns the newest recording of each member that has recordings ``within`` these spans.
+
+        The times of two members are not compared, because their clocks may differ. Of one member the recording with
+        the latest time is the newest one, unless the member's clock was set back after it; see :meth:`_set_back`.
+
+        Args:
+            known: The newest recordings so far. They stay the newest ones if only older ones are found.
+            within: The spans to read. By default, and if one of them is unknown, all of the table.
         """
-        where = f"WHERE recorded_at >= '{_iso(since)}'" if since is not None else ""
-        rows = self._query(f"{_NEWEST} {where} {_BY_MEMBER}", "group", "source", "at", "batch")
-        for row in rows:
-            if None in row or row[-1] < 0:
+        during = None if within is None or None in within else _during([span for span in within if span])
+        found = latest = self._latest(known or {}, during, {})
+        while set_back := self._set_back(latest):
+            latest = self._latest(known or {}, during, set_back)
+            found = found | latest
+        return {member: newest.recording for member, newest in found.items()}
+
+    def _latest(
+        self, known: Mapping[Member, Recording], during: str | None, after: Mapping[Member, int]
+    ) -> dict[Member, _Latest]:
+        """Returns the latest recording of each member, or of the members ``after`` only in later batches than these."""
+        later = " OR ".join(f"({_of(member)} AND batch > {batch})" for member, batch in after.items())
+        terms = [f"({term})" for term in (during, later) if term]
+        where = f"WHERE {' AND '.join(terms)}" if terms else ""
+        found = {}
+        for row in self._query(_LATEST.format(where=where), "group", "source", "at", "batch", "greatest"):
+            group, source, at, batch, greatest = row
+            if None in row or batch < 0:
                 raise self._not_ours(
-                    f"group {row[0]!r}, source {row[1]!r}, recorded_at {row[2]!r}, batch {row[3]!r}"
+                    f"group {group!r}, source {source!r}, recorded_at {at!r}, batch {batch!r}"
                 )
-        return {Member(group, source): Recording(at, batch) for group, source, at, batch in rows}
+            member, newest = Member(group, source), Recording(at, batch)
+            before = known.get(member)
+            if before is not None and before.batch > after.get(member, -1):
+                newest, greatest = max(newest, before), max(greatest, before.batch)
+            found[member] = _Latest(newest, greatest)
+        return found
+
+    def _set_back(self, latest: Mapping[Member, _Latest]) -> dict[Member, int]:
+        """Returns the members whose clocks were set back after their latest recording, with its batch.
+
+        A batch with a greater number and an earlier time is either later, because the clock was set back, or of a run
+        before the latest one, which was started without the checkpoint and counts from 0 again. In the second case the
+        next number after the latest recording was recorded less often than its own number.
+        """
+        batches = {m: one.recording.batch for m, one in latest.items() if one.greatest > one.recording.batch}
+        if not batches:
+            return {}
+        where = " OR ".join(f"({_of(m)} AND batch IN ({n}, {n + 1}))" for m, n in batches.items())
+        rows = self._query(_COUNTS.format(where=where), "group", "source", "batch", "times")
+        times = {(Member(group, source), batch): count for group, source, batch, count in rows}
+        return {m: n for m, n in batches.items() if times.get((m, n), 0) <= times.get((m, n + 1), -1)}
 
     def splits(self, newest: Mapping[Member, Recording]) -> dict[Member, list[str]]:
-        """Returns the ids of the splits of these recordings, which are the newest ones of their members."""
+        """Returns the ids of the splits of these recordings."""
         found: dict[Member, list[str]] = {member: [] for member in newest}
         if not newest:
             return found
-        sql = _SPLITS.format(since=_iso(min(recording.at for recording in newest.values())))
-        for group, source, split in self._query(sql, "group", "source", "split"):
-            if Member(group, source) in found and split is not None:
+        where = " OR ".join(
+            f"({_of(member)} AND batch = {batch} AND recorded_at = '{_iso(at)}')"
+            for member, (at, batch) in newest.items()
+        )
+        for group, source, split in self._query(_SPLITS.format(where=where), "group", "source", "split"):
+            if split is not None:
                 found[Member(group, source)].append(split)
         return found
 
@@ -148,14 +217,19 @@ class Recordings:
         numbers = (c.cast(pa.int64()) if pa.types.is_timestamp(c.type) else c for c in whole)
         return list(zip(*(column.to_pylist() for column in numbers), strict=True))
 
-    def rows(self, batches: Mapping[Member, range]) -> pa.Table:
+    def rows(self, batches: Mapping[Member, range], newest: Mapping[Member, Recording]) -> pa.Table:
         """Returns the rows of these batches, in the order in which they were recorded.
 
-        If a source was started again without its checkpoint, the rows of its earlier runs are included.
+        If a source was started again without its checkpoint, the rows of its earlier runs are included. Rows with a
+        later time than the newest recording are left out: they were recorded before the clock was set back.
+
+        Args:
+            batches: The batches to read, by member.
+            newest: The newest recordings of these members.
         """
         if not batches:
             return SCHEMA.empty_table()
-        predicate = " OR ".join(_is_in(member, numbers) for member, numbers in batches.items())
+        predicate = " OR ".join(_is_in(m, numbers, newest[m].at) for m, numbers in batches.items())
         with self._table.failing("cannot be read"):
             found = pa.table(self._open.scan(SCHEMA.names, predicate)).cast(SCHEMA)
         self._check(found)
@@ -211,12 +285,41 @@ def natural(name: str) -> list[tuple[int, str]]:
     return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"(\d+)", name)]
 
 
-def _is_in(member: Member, batches: range) -> str:
-    terms = [equals("group", member.group), equals("source", member.source)]
-    terms += [f"batch >= {batches[0]}", f"batch <= {batches[-1]}"]
+def _of(member: Member) -> str:
+    return f"{equals('group', member.group)} AND {equals('source', member.source)}"
+
+
+def _is_in(member: Member, batches: range, until: int) -> str:
+    terms = [
+        _of(member),
+        f"batch >= {batches[0]}",
+        f"batch <= {batches[-1]}",
+        f"recorded_at <= '{_iso(until)}'",
+    ]
     if batches.step > 1:
         terms.append(f"(batch - {batches[0]}) % {batches.step} = 0")
     return f"({' AND '.join(terms)})"
+
+
+def _during(spans: Sequence[Span]) -> str:
+    """Returns a condition on the times of spans, one at least, of which those near each other are one."""
+    joined: list[Span] = []
+    for span in sorted(spans):
+        if joined and span.first - joined[-1].last < _NEAR:
+            joined[-1] = Span(joined[-1].first, max(joined[-1].last, span.last))
+        else:
+            joined.append(span)
+    return " OR ".join(
+        f"(recorded_at >= '{_iso(span.first)}' AND recorded_at <= '{_iso(span.last)}')" for span in joined
+    )
+
+
+def _micros(actions: pa.Table, column: str) -> list[int | None]:
+    """Returns times in microseconds since the epoch; ``None`` for files without this statistic."""
+    if column not in actions.column_names:
+        return [None] * len(actions)
+    times: list[int | None] = actions[column].cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist()
+    return times
 
 
 def _iso(micros: int) -> str:

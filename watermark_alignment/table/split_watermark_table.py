@@ -25,19 +25,27 @@ from deltalake import (
     write_deltalake,
 )
 from deltalake.exceptions import DeltaError, TableNotFoundError
-from deltalake.fs import DeltaStorageHandler
-from pyarrow.fs import FileSelector, PyFileSystem
+from pyarrow.fs import FileSelector, FileSystem
 
 from flip27_stream.errors import AlignmentError
 from watermark_alignment.table.delta_rs_remedies import RENAME, is_unknown_scheme, remedy
-from watermark_alignment.table.location_checks import (
+from watermark_alignment.table.split_rows import SCHEMA, SplitRow, as_table
+from watermark_alignment.table.storage.location_checks import (
+    PROBE,
     check_is_location,
     check_place,
     has_hard_links,
     on_disk_of_driver,
     renames_instead,
 )
-from watermark_alignment.table.split_rows import SCHEMA, SplitRow, as_table
+from watermark_alignment.table.storage.lost_commits import (
+    ASIDE,
+    MARK,
+    LostCommits,
+    is_in_log,
+    put_commit_aside,
+)
+from watermark_alignment.table.storage.table_files import files_at
 from watermark_alignment.table_location import TABLE_OPTION, for_delta_rs, shown
 
 PROPERTIES: Mapping[str, str] = {
@@ -52,10 +60,11 @@ NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_log
 # empty_table() would import pandas, which takes a third of a second.
 _NO_ROWS = pa.Table.from_batches([], SCHEMA)
 _ATTEMPTS = 5
-_LOG_FOLDER = re.compile(r"_delta_log")
 _DETAILS = re.compile(r"\.? Known schemes:|\n\s*0: |: ParsedLogPath ")
 """Parts of messages of delta-rs that do not help a user: a list of some fifty schemes, a stack of calls, an object."""
-_DATA_FILE = re.compile(rf"{_LOG_FOLDER.pattern}|part-.*\.parquet")
+_OWN = re.compile(rf"_delta_log|{PROBE.pattern}|{ASIDE.pattern}")
+"""The names of files in the folder of a table that are not of another use."""
+_DATA_FILE = re.compile(r"part-.*\.parquet.*")
 
 _T = TypeVar("_T")
 
@@ -94,6 +103,7 @@ class SplitWatermarkTable:
         self._renames = False
         self._delta: DeltaTable | None = None
         self._batches: dict[str, int] = {}
+        self._lost = LostCommits()
 
     def __repr__(self) -> str:
         return f"SplitWatermarkTable({shown(self.uri)!r})"
@@ -106,7 +116,7 @@ class SplitWatermarkTable:
         """
         with self.failing("cannot be opened"):
             self._choose_how_to_commit()
-            delta = self._load() or self._create()
+            delta = self._load_or_repair() or self._create()
         self._check_schema(delta)
         self._delta = delta
         self._batches.clear()
@@ -128,9 +138,9 @@ class SplitWatermarkTable:
             assert self._delta is not None
         return self._delta
 
-    def files(self) -> PyFileSystem:
+    def files(self) -> FileSystem:
         """Returns a file system rooted in the folder of the table, with data files under the paths in its log."""
-        return PyFileSystem(DeltaStorageHandler(self.uri, self._options))
+        return files_at(self.uri, self._options)
 
     def append(
         self, app_id: str, batch: int, rows: Sequence[SplitRow] | pa.Table, metadata: Mapping[str, str]
@@ -150,14 +160,12 @@ class SplitWatermarkTable:
             AlignmentError: The commit failed, also after the newest version of the table was loaded.
         """
         data = rows if isinstance(rows, pa.Table) else as_table(rows)
-        properties = CommitProperties(
-            custom_metadata=dict(metadata), app_transactions=[Transaction(app_id, version=batch)]
-        )
 
         def once() -> bool:
             if batch <= self._last_batch(app_id):
                 return False
-            self._commit(data, properties, f"did not take the rows of batch {batch}")
+            what = f"did not take the rows of batch {batch}"
+            self._commit(data, metadata, what, [Transaction(app_id, version=batch)])
             self._batches[app_id] = batch
             return True
 
@@ -169,8 +177,7 @@ class SplitWatermarkTable:
         Raises:
             AlignmentError: The commit failed, also after the newest version of the table was loaded.
         """
-        properties = CommitProperties(custom_metadata=dict(metadata))
-        self._retried(lambda: self._commit(_NO_ROWS, properties, "did not take a commit"))
+        self._retried(lambda: self._commit(_NO_ROWS, metadata, "did not take a commit"))
         return int(self.delta.version())
 
     def rows(self, *, group: str | None = None, source: str | None = None) -> pa.Table:
@@ -252,6 +259,15 @@ class SplitWatermarkTable:
                 raise
             return None
 
+    def _load_or_repair(self) -> DeltaTable | None:
+        """Loads the table, also if commits of members are left in the log of a table that was deleted."""
+        try:
+            return self._load()
+        except DeltaError:
+            if not self._lost.put_aside(self.files()):
+                raise
+            return self._load()
+
     def _create(self) -> DeltaTable:
         held = self._contents()
         if held:
@@ -275,16 +291,14 @@ class SplitWatermarkTable:
     def _contents(self) -> str:
         """Returns the name of a file which shows that the path is in use, or an empty text.
 
-        If the table was deleted while this process used it, a data file of the failed commit may be left. That file
-        does not count.
+        If the table was deleted while this process used it, or a commit was put aside, data files of failed commits may
+        be left. Those do not count.
         """
-        try:
-            held = self.files().get_file_info(FileSelector(""))
-        except TableNotFoundError:
-            return ""
-        ours = _DATA_FILE if self._delta is not None else _LOG_FOLDER
+        held = self.files().get_file_info(FileSelector("", allow_not_found=True))
         names = sorted(info.base_name for info in held)
-        return next((f"'{name}'" for name in names if not ours.fullmatch(name)), "")
+        was_deleted = self._delta is not None or any(ASIDE.fullmatch(name) for name in names)
+        others = (name for name in names if not _OWN.fullmatch(name))
+        return next((f"'{name}'" for name in others if not was_deleted or not _DATA_FILE.fullmatch(name)), "")
 
     def _check_schema(self, delta: DeltaTable) -> None:
         if delta.metadata().partition_columns:
@@ -327,15 +341,32 @@ class SplitWatermarkTable:
             self.open()
         return attempt()
 
-    def _commit(self, data: pa.Table, properties: CommitProperties, what: str) -> None:
+    def commit_properties(
+        self,
+        metadata: Mapping[str, str],
+        transactions: Sequence[Transaction] = (),
+        *,
+        retries: int | None = None,
+    ) -> CommitProperties:
+        """Returns the properties of a commit, with the mark by which :mod:`lost_commits` knows it."""
+        marked = {MARK: str(self.delta.metadata().id), **metadata}
+        return CommitProperties(marked, max_commit_retries=retries, app_transactions=list(transactions))
+
+    def _commit(
+        self, data: pa.Table, metadata: Mapping[str, str], what: str, transactions: Sequence[Transaction] = ()
+    ) -> None:
         with self.failing(what):
             write_deltalake(
                 self.delta,
                 data,
                 mode="append",
-                commit_properties=properties,
+                commit_properties=self.commit_properties(metadata, transactions),
                 post_commithook_properties=NO_HOOKS,
             )
+            files, version = self.files(), self.delta.version()
+            if not is_in_log(files, version):
+                put_commit_aside(files, version)
+                raise TableNotFoundError("the table was deleted or replaced during the commit")
 
 
 def _warn_once(text: str | None) -> None:

@@ -20,7 +20,7 @@ from watermark_alignment.monitoring.plotting.runs import read_runs
 from watermark_alignment.monitoring.source_names import source_names
 from watermark_alignment.table import recordings
 from watermark_alignment.table.batch_note import KEY, BatchNote
-from watermark_alignment.table.recordings import Member, Recordings
+from watermark_alignment.table.recordings import Member, Recording, Recordings
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 OLD, NEW = (f"0123456{n}-0123456789abcde{n}" for n in range(2))
@@ -112,9 +112,11 @@ def test_a_picture_reads_the_rows_of_its_sources_only(
     asked: list[Member] = []
     rows = Recordings.rows
 
-    def spied(self: Recordings, batches: Mapping[Member, range]) -> pa.Table:
+    def spied(
+        self: Recordings, batches: Mapping[Member, range], newest: Mapping[Member, Recording]
+    ) -> pa.Table:
         asked.extend(batches)
-        return rows(self, batches)
+        return rows(self, batches, newest)
 
     monkeypatch.setattr(Recordings, "rows", spied)
     [run] = read_runs(table, None, ["clicks"], 10)

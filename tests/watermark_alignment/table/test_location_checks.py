@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,9 +15,10 @@ import pytest
 
 from flip27_stream.errors import AlignmentError
 from tests.watermark_alignment.support.no_hard_links import CALLS, COMPILER, links_refused_in
-from watermark_alignment.table import location_checks, split_watermark_table
-from watermark_alignment.table.location_checks import check_place, has_hard_links, on_disk_of_driver
+from watermark_alignment.table import split_watermark_table
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+from watermark_alignment.table.storage import location_checks
+from watermark_alignment.table.storage.location_checks import check_place, has_hard_links, on_disk_of_driver
 
 ROOT = Path(__file__).parents[3]
 OPTION = "scan.watermark.alignment.table"
@@ -110,6 +112,18 @@ def test_other_paths_need_no_mount(tmp_path: Path) -> None:
 def test_the_trial_of_hard_links_leaves_no_file(tmp_path: Path) -> None:
     assert has_hard_links(str(tmp_path / "not" / "there"), {})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_trials_of_other_members_are_no_other_use_of_the_path(tmp_path: Path) -> None:
+    """Members that open a table at once in an empty folder see each other's trials. A killed one leaves its files."""
+    begun, killed = (tmp_path / f".flip27-probe-{digit * 16}" for digit in "ab")
+    for file in (begun, killed, killed.with_suffix(".link")):
+        file.touch()
+    long_ago = time.time() - 3600
+    for file in (killed, killed.with_suffix(".link")):
+        os.utime(file, (long_ago, long_ago))
+    SplitWatermarkTable(str(tmp_path), {}).open()
+    assert sorted(file.name for file in tmp_path.iterdir()) == [begun.name, "_delta_log"]
 
 
 @pytest.mark.parametrize("error", [errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP])

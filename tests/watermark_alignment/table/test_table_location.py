@@ -9,8 +9,8 @@ import pytest
 
 from flip27_stream.errors import AlignmentError, OptionError
 from tests.watermark_alignment.support.table_rows import split_rows
-from watermark_alignment.table.location_checks import local_folder
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+from watermark_alignment.table.storage.location_checks import local_folder
 from watermark_alignment.table_location import for_delta_rs, parse_location, shown, why_no_place
 
 OPTION = "scan.watermark.alignment.table"

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyarrow.fs import PyFileSystem
+from pyarrow.fs import FileSystem
 
 from tests.watermark_alignment.support.table_rows import START_MS, split_rows
 from watermark_alignment.table import maintenance as maintenance_module
 from watermark_alignment.table.maintenance import Maintenance
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+from watermark_alignment.table.storage.table_files import files_at, whole_file
 
 
 @pytest.fixture
@@ -43,7 +45,7 @@ def test_two_rounds_may_delete_the_same_forgotten_file(path: Path, monkeypatch: 
     shutil.copy(next(path.glob("part-*.parquet")), forgotten)
     _make_old(forgotten)
 
-    def deleted_by_another(store: PyFileSystem, name: str) -> bool:
+    def deleted_by_another(store: FileSystem, name: str) -> bool:
         forgotten.unlink()
         return True
 
@@ -75,6 +77,53 @@ def test_files_of_others_in_the_folder_of_the_table_are_kept(path: Path, name: s
     _make_old(other)
     assert Maintenance(table, clock=lambda: START_MS).run()
     assert other.exists()
+
+
+UNFINISHED = (
+    "part-00000-0e5ca0de.c000.snappy.parquet#1",
+    "part-0e5ca0de.zstd.parquet#12",
+    ".flip27-probe-0123456789abcdef",
+    ".flip27-probe-0123456789abcdef.link",
+    "_delta_log/00000000000000000007.json#1",
+    "_delta_log/00000000000000000007.checkpoint.parquet#1",
+    "_delta_log/_last_checkpoint#1",
+    "_delta_log/_commit_0e5ca0de-8b9c-4d8c-9d0a-3a4f5b6c7d8e.json.tmp",
+)
+
+
+def test_unfinished_files_of_killed_processes_are_removed_when_they_are_old(path: Path) -> None:
+    table = SplitWatermarkTable(str(path), {})
+    table.append("clicks/1", 0, split_rows(0), {})
+    others = [
+        path / "notes.txt#1",
+        path / "_delta_log" / "notes.txt",
+        path / "part-of-a-sink" / "part-0.parquet#1",
+    ]
+    others[-1].parent.mkdir()
+    old = [path / name for name in UNFINISHED]
+    young = [path / name.replace("0e5ca0de", "1e5ca0de").replace("7.", "8.") for name in UNFINISHED]
+    young = [file for file in young if file not in old]
+    for file in (*old, *young, *others):
+        file.touch()
+    for file in (*old, *others):
+        _make_old(file)
+    assert Maintenance(table, clock=lambda: START_MS).run()
+    assert [file.name for file in old if file.exists()] == []
+    assert len(young) == 5
+    assert all(file.exists() for file in (*young, *others))
+
+
+def test_a_file_of_a_compaction_that_is_killed_has_no_name_of_a_data_file(path: Path) -> None:
+    """Otherwise no round would remove it: its columns cannot be read."""
+    path.mkdir()
+    files = files_at(str(path), {})
+    with suppress(KeyboardInterrupt), whole_file(files, "part-1.parquet") as out:
+        out.write(b"PAR1")
+        raise KeyboardInterrupt
+    assert [file.name for file in path.iterdir()] == ["part-1.parquet#1"]
+    with whole_file(files, "part-1.parquet") as out:
+        out.write(b"PAR1")
+    assert [file.name for file in path.iterdir()] == ["part-1.parquet"]
 
 
 def _make_old(path: Path) -> None:

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MOST_COLUMNS = 2000
+_AHEAD = 600_000_000
+"""A recording this much later (microseconds) than now is of a machine whose clock is ahead."""
 STATES = tuple(SplitStatus)
 """The states, in the order of their numbers in :attr:`Run.states`."""
 
@@ -196,7 +198,7 @@ def read_runs(
     newest = {m: r for m, r in there.items() if group in (None, m.group)}
     if sources is None:
         members = sorted(
-            _overlapping(newest, batches, recordings, infos), key=lambda member: natural(names[member])
+            _overlapping(newest, batches, recordings, infos, now), key=lambda member: natural(names[member])
         )
     else:
         members = _named(newest, sources, names)
@@ -205,7 +207,7 @@ def read_runs(
         whose = f"source {min(missing)!r}" if missing else "any source"
         where = f" in group {group!r}" if group is not None else ""
         raise NothingToShowError.of(table, whose + where, {m: names[m] for m in there})
-    rows = recordings.rows({m: _range(newest[m], batches) for m in members})
+    rows = recordings.rows({m: _range(newest[m], batches) for m in members}, newest)
     runs = [_run(member, names[member], _of(rows, member), infos.get(member)) for member in members]
     return [
         _informed(run, source_times(commits, run.member, run.splits, run.batches.tolist(), now), infos, now)
@@ -238,12 +240,17 @@ def _overlapping(
     batches: int,
     recordings: Recordings,
     infos: Mapping[Member, MemberInfo],
+    now: int,
 ) -> list[Member]:
-    """Returns the sources that ran at the same time as the newest one, also if they recorded no batch then."""
+    """Returns the sources that ran at the same time as the newest one, also if they recorded no batch then.
+
+    Sources whose clocks are ahead of ``now`` (ms since the epoch) hide no others.
+    """
     if not newest:
         return []
-    latest = max(newest, key=lambda member: newest[member].at)
-    rows = _latest(recordings.rows({latest: _range(newest[latest], batches)}))
+    ahead = {member for member, recording in newest.items() if recording.at > now * 1000 + _AHEAD}
+    latest = max(newest.keys() - ahead or newest, key=lambda member: newest[member].at)
+    rows = _latest(recordings.rows({latest: _range(newest[latest], batches)}, newest))
     begin = rows["recorded_at"][0].cast(pa.int64()).as_py()
     last = {m: max(r.at, infos.get(m, MemberInfo()).known_until * 1000) for m, r in newest.items()}
     return [member for member, at in last.items() if at >= begin]

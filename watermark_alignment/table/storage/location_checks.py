@@ -27,6 +27,10 @@ _WITHOUT_LINKS: Final = (errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP, errno.EMLI
 _MOUNTS: Final = ("/dbfs", "/Volumes")
 _MISSPELT_MOUNT: Final = re.compile(r"/(?!Volumes/)(?i:volumes?)(?=/)")
 _DBFS_MOUNTS: Final = Path("/dbfs/mnt")
+PROBE: Final = re.compile(r"\.flip27-probe-[0-9a-f]{16}(?:\.link)?")
+"""The names of the files with which :func:`has_hard_links` tries hard links."""
+_OLD_S: Final = 60
+"""The age (s) from which on a probe is of a process that was killed: a living one removes it within milliseconds."""
 
 
 def local_folder(location: str) -> Path | None:
@@ -129,6 +133,8 @@ def check_is_location(text: str) -> None:
 def has_hard_links(location: str, options: Mapping[str, str]) -> bool:
     """Returns whether delta-rs can commit safely at a location: it needs hard links for that.
 
+    Files that are left of former trials are removed.
+
     Args:
         location: A path or URI. For an object store, or a folder that is not writable, the result is true.
         options: The storage options. If :data:`RENAME` is among them, nothing is tried and the result is true.
@@ -140,6 +146,7 @@ def has_hard_links(location: str, options: Mapping[str, str]) -> bool:
     probe = folder / f".flip27-probe-{secrets.token_hex(8)}"
     try:
         probe.touch()
+        _remove_old_probes(folder, probe.stat().st_mtime)
         os.link(probe, probe.with_suffix(".link"))
     except OSError as error:
         return not probe.exists() or error.errno not in _WITHOUT_LINKS
@@ -148,6 +155,15 @@ def has_hard_links(location: str, options: Mapping[str, str]) -> bool:
             with suppress(OSError):
                 path.unlink()
     return True
+
+
+def _remove_old_probes(folder: Path, now: float) -> None:
+    """Removes probes of processes that were killed. The time ``now`` is by the clock of the file system."""
+    # Another process may have removed one, or the folder cannot be listed.
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if PROBE.fullmatch(entry.name) and now - entry.stat().st_mtime > _OLD_S:
+                os.unlink(entry)
 
 
 def renames_instead(location: str) -> str:

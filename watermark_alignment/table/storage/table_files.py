@@ -1,0 +1,55 @@
+"""The file system in which the files of a split-watermark table are read and written beside delta-rs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from deltalake.fs import DeltaStorageHandler
+from pyarrow import NativeFile
+from pyarrow.fs import FileSystem, LocalFileSystem, PyFileSystem, SubTreeFileSystem
+
+from watermark_alignment.table.storage.location_checks import local_folder
+
+UNFINISHED: Final = "#1"
+"""The end of the name of a file on this machine while it is written."""
+
+_BOUNDS: Final = {"connect_timeout": "5s", "timeout": "15s", "retry_timeout": "15s"}
+"""Storage options with which a call to a store that does not answer ends after 15 s, and not after 3 minutes.
+
+delta-rs (1.6) holds Python's global lock while it reads, lists, writes or deletes a file of a store. So these calls
+stop all threads of the process for as long.
+"""
+
+
+def files_at(location: str, options: Mapping[str, str]) -> FileSystem:
+    """Returns a file system rooted in the folder of a table. Nothing is read or written yet.
+
+    Files of this machine are used through Arrow, which does not hold Python's global lock: a mount that hangs stops
+    only the thread that uses it.
+
+    Args:
+        location: A path or URI, as delta-rs takes it.
+        options: The storage options.
+    """
+    folder = local_folder(location)
+    if folder is not None:
+        return SubTreeFileSystem(str(folder), LocalFileSystem())
+    given = {name.lower() for name in options}
+    bounds = {name: value for name, value in _BOUNDS.items() if name not in given}
+    return PyFileSystem(DeltaStorageHandler(location, {**bounds, **options}))
+
+
+@contextmanager
+def whole_file(files: FileSystem, path: str) -> Iterator[NativeFile]:
+    """Yields a file to write, which has its name only when it is complete, as the files of delta-rs.
+
+    Until then it has the name of delta-rs's unfinished files on this machine. Stores have no unfinished files.
+    """
+    is_local = isinstance(files, SubTreeFileSystem)
+    written = f"{path}{UNFINISHED}" if is_local else path
+    with files.open_output_stream(written) as out:
+        yield out
+    if is_local:
+        files.move(written, path)
