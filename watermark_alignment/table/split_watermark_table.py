@@ -264,9 +264,10 @@ class SplitWatermarkTable:
         try:
             return self._load()
         except DeltaError:
-            if not self._lost.put_aside(self.files()):
-                raise
-            return self._load()
+            with suppress(DeltaError, OSError):  # The first error says more.
+                if self._lost.put_aside(self.files()):
+                    return self._load()
+            raise
 
     def _create(self) -> DeltaTable:
         held = self._contents()
