@@ -97,7 +97,7 @@ def test_a_batch_that_is_too_large_when_decompressed_is_refused(
     """
     monkeypatch.setattr(compression, "LARGEST_BATCH", 1 << 20)
     monkeypatch.setattr("flip27_stream.connectors.kafka.records.record_batches.LARGEST_BATCH", 1 << 20)
-    with pytest.raises(CorruptRecordError, match="larger than 1048576 bytes"):
+    with pytest.raises(CorruptRecordError, match="more than 1048576 bytes"):
         all_rows(v2([BatchRow(0, T0, None, bytes(2 << 20))], codec))
     rows = [BatchRow(i, T0, None, bytes(700_000)) for i in range(5)]
     log = b"".join(v2([row], codec) for row in rows)

@@ -134,5 +134,5 @@ def test_most_damage_gets_past_the_checksums() -> None:
 def test_a_decompression_bomb_is_refused(codec: str) -> None:
     """A batch that is small enough for a fetch is refused if it decompresses to more than 256 MiB."""
     bomb = bombs(2 * compression.LARGEST_BATCH)[codec]
-    with pytest.raises(CorruptRecordError, match=f"offset 0 of {SOURCE}.*larger than 268435456 bytes"):
+    with pytest.raises(CorruptRecordError, match=f"offset 0 of {SOURCE}.*more than 268435456 bytes"):
         decode(bomb, 0, END, source=SOURCE)
