@@ -149,7 +149,7 @@ def _all_exist(files: FileSystem, paths: list[str]) -> bool:
 
 
 def _is_own(files: FileSystem, version: int) -> bool:
-    """Returns whether a commit is of this project, and does not create a table."""
+    """Returns whether this project wrote the commit file of ``version``, and the commit does not create a table."""
     try:
         with files.open_input_stream(f"{_LOG}/{_name(version)}") as stream:
             actions = [json.loads(line) for line in bytes(stream.read()).splitlines()]

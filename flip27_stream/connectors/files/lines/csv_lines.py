@@ -255,7 +255,7 @@ class CsvDecoder(LineDecoder):
 
 
 def _check_lines(data: bytes, table: pa.Table) -> None:
-    """Checks that values end in their lines. Arrow takes a value in open quotes on to the next lines, or to the end.
+    """Checks that no value goes on in another line. Arrow ends a value in open quotes at a later quote or at the end.
 
     Then the value has a line break, or there are fewer rows than lines; the caller compares these numbers.
 

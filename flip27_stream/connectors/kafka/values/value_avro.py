@@ -170,7 +170,7 @@ class AvroDecoder(ValueDecoder):
 
 
 class _CheckedBytes(BytesIO):
-    """Bytes of which each read beyond the end fails. It is slower than its base class."""
+    """A ``BytesIO`` that raises ``EOFError`` for a read beyond its end. It is slower than its base class."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         data = super().read(size)

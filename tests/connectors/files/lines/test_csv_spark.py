@@ -45,7 +45,7 @@ SIGNS = ["a", "\\", '"', ",", " ", "b", '\\"', '""']
 def test_what_spark_has_written_is_read_as_spark_reads_it(
     spark: SparkSession, tmp_path: Path, options: dict[str, str]
 ) -> None:
-    """Texts with quotes, escape characters and separators at all places."""
+    """The texts have quotes, escape characters and separators at all places."""
     texts = [first + second + third for first in SIGNS for second in ["", *SIGNS] for third in ["", *SIGNS]]
     rows = [(number, text, text[::-1]) for number, text in enumerate(texts)]
     schema = "n int, s string, t string"
