@@ -28,6 +28,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow.fs import FileSelector, FileSystem
 
 from flip27_stream.errors import AlignmentError
+from flip27_stream.local_calls import answered
 from watermark_alignment.table.delta_rs_remedies import RENAME, is_unknown_scheme, remedy
 from watermark_alignment.table.split_rows import SCHEMA, SplitRow, as_table
 from watermark_alignment.table.storage.location_checks import (
@@ -35,6 +36,7 @@ from watermark_alignment.table.storage.location_checks import (
     check_is_location,
     check_place,
     has_hard_links,
+    local_folder,
     on_disk_of_driver,
     renames_instead,
 )
@@ -120,6 +122,18 @@ class SplitWatermarkTable:
         self._check_schema(delta)
         self._delta = delta
         self._batches.clear()
+
+    def open_in_time(self) -> None:
+        """Opens the table as :meth:`open` does, with a time limit if it is on a file system of this machine.
+
+        Raises:
+            AlignmentError: See :meth:`open`.
+            UnreachableError: The file system does not answer.
+        """
+        if local_folder(self.uri) is None:  # The client of a store has a time limit.
+            self.open()
+        else:
+            answered(self.open, f"Opening the split-watermark table at '{self._shown}'")
 
     def reload(self) -> None:
         """Loads the newest version of a table that exists, even if it was created again. Creates nothing.

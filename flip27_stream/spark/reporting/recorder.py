@@ -74,6 +74,7 @@ class BatchRecorder:
 
         Raises:
             AlignmentError: The table cannot be opened or created, or no session writes it.
+            UnreachableError: The file system of the table does not answer.
         """
         source = self._alignment.name_of_source(fingerprint, lineage)
         table = self._open_table(source)
@@ -86,7 +87,7 @@ class BatchRecorder:
             self._spool.open(self._alignment.group, source, self._reads)
             return self._spool
         table = SplitWatermarkTable(self._alignment.table, self._alignment.storage_options)
-        table.open()
+        table.open_in_time()
         return table
 
     def newest_note(self) -> str:

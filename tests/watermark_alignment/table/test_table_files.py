@@ -13,6 +13,10 @@ import pytest
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileType, SubTreeFileSystem
 
+from flip27_stream.errors import UnreachableError
+from flip27_stream.local_calls import LocalCall
+from tests.spark.support.driven_query import DrivenQuery
+from tests.spark.support.sources.memory_source import MemoryWorld
 from tests.watermark_alignment.support.table_rows import split_rows
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 from watermark_alignment.table.storage import table_files
@@ -47,6 +51,29 @@ def test_a_file_system_that_hangs_stops_only_the_thread_that_reads(tmp_path: Pat
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
     assert (done.returncode, done.stdout) == (0, "this thread runs\n"), done.stderr
+
+
+def test_a_query_whose_table_hangs_as_it_starts_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last checkpoint of the table is a pipe without a writer. Once it answers, the query starts."""
+    monkeypatch.setattr(LocalCall, "time_limit_s", 0.5)
+    table = tmp_path / "table"
+    SplitWatermarkTable(table, {}).open()
+    pipe = table / "_delta_log" / "_last_checkpoint"
+    os.mkfifo(pipe)
+    query = DrivenQuery(MemoryWorld({"a": [1, 2, 3]}), table)
+    try:
+        with pytest.raises(
+            UnreachableError, match=r"Opening the split-watermark table at '.*/table' hangs: no .* for 0\.5 s"
+        ):
+            query.step()
+    finally:
+        os.close(os.open(pipe, os.O_RDWR))
+        pipe.unlink()
+    query.restart()
+    assert query.step() == [("a", 1), ("a", 2), ("a", 3)]
+    query.coordinator.close()
 
 
 @pytest.mark.parametrize("name", ["plain", "with blank", "a=b#c?d", "ü"])

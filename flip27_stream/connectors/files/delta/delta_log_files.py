@@ -9,7 +9,7 @@ from typing import Final
 from pyarrow import NativeFile
 from pyarrow.fs import FileInfo, FileSelector, FileType
 
-from flip27_stream.connectors.files.local_calls import open_file
+from flip27_stream.connectors.files.local_files import open_file
 from flip27_stream.connectors.files.storage.filesystem import Storage
 from flip27_stream.connectors.files.storage.storage_errors import storage_error
 

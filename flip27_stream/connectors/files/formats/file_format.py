@@ -16,7 +16,7 @@ from flip27_stream.arrays import Int64s
 from flip27_stream.connectors.files.formats.event_times import TimeRange, event_time_columns
 from flip27_stream.connectors.files.formats.file_units import FileUnits
 from flip27_stream.connectors.files.layout.file_layout import FileLayout
-from flip27_stream.connectors.files.local_calls import open_file
+from flip27_stream.connectors.files.local_files import open_file
 from flip27_stream.errors import (
     ConnectorError,
     ContractError,

@@ -25,7 +25,7 @@ from flip27_stream.connectors.files.formats.spark_types import refuse_in_parquet
 from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping
 from flip27_stream.connectors.files.layout.columns import find_column, is_list
 from flip27_stream.connectors.files.layout.file_layout import FileLayout
-from flip27_stream.connectors.files.local_calls import open_file
+from flip27_stream.connectors.files.local_files import open_file
 from flip27_stream.decoding.datetime_text import INSTANT
 from flip27_stream.parquet_rows import check_row_count, row_batches
 from flip27_stream.reader import Records

@@ -18,7 +18,7 @@ from pyroaring import BitMap64
 
 from flip27_stream.api import JsonValue
 from flip27_stream.arrays import Int64s
-from flip27_stream.connectors.files.local_calls import open_file
+from flip27_stream.connectors.files.local_files import open_file
 from flip27_stream.errors import ConnectorError, CorruptRecordError, DataLossError, UnreachableError
 
 _MAGIC: Final = (1681511377).to_bytes(4, "little")

@@ -46,7 +46,7 @@ from flip27_stream.connectors.files.lines.line_blocks import (
     starts_of_lines,
     whole_lines,
 )
-from flip27_stream.connectors.files.local_calls import open_file
+from flip27_stream.connectors.files.local_files import open_file
 from flip27_stream.errors import RecordFormatError
 from flip27_stream.reader import Records
 

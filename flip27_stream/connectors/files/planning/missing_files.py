@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import time
 
-from flip27_stream.connectors.files.local_calls import LocalCall
 from flip27_stream.connectors.files.storage.retries import Retries
 from flip27_stream.errors import DataLossError, UnreachableError
+from flip27_stream.local_calls import LocalCall
 
 log = logging.getLogger(__name__)
 

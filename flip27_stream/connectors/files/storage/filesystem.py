@@ -13,10 +13,10 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
-from flip27_stream.connectors.files.local_calls import answered
 from flip27_stream.connectors.files.storage.storage_errors import storage_error
 from flip27_stream.connectors.files.storage.store_parameters import OPTION_PREFIX, S3_NAMES, typed
 from flip27_stream.errors import OptionError
+from flip27_stream.local_calls import answered
 from flip27_stream.options.dbfs import on_driver
 
 T = TypeVar("T")

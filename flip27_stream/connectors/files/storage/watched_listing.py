@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from flip27_stream.connectors.files.local_calls import LocalCall, blocked
 from flip27_stream.connectors.files.storage.found_file import FoundFile
 from flip27_stream.connectors.files.storage.listing import FileListing
+from flip27_stream.local_calls import LocalCall, blocked
 
 FilesByPath = dict[str, list[FoundFile]]
 

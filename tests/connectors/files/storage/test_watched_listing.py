@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from flip27_stream.connectors.files import FileSource
-from flip27_stream.connectors.files.local_calls import LocalCall
 from flip27_stream.connectors.files.storage.filesystem import Storage
 from flip27_stream.connectors.files.storage.found_file import FoundFile
 from flip27_stream.connectors.files.storage.listing import FileListing
 from flip27_stream.connectors.files.storage.local_listing import LocalWalk
 from flip27_stream.connectors.files.storage.watched_listing import WatchedListing
 from flip27_stream.errors import UnreachableError
+from flip27_stream.local_calls import LocalCall
 from flip27_stream.testing.source_query import SourceQuery
 from tests.connectors.files.support.file_query import write
 
@@ -56,7 +56,7 @@ def listing(tmp_path: Path) -> WatchedListing:
 
 
 def threads() -> set[threading.Thread]:
-    return {thread for thread in threading.enumerate() if thread.name == "flip27-files"}
+    return {thread for thread in threading.enumerate() if thread.name == "flip27-local-call"}
 
 
 def test_a_listing_that_hangs_is_an_error_and_keeps_one_thread(

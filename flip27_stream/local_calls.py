@@ -10,14 +10,9 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import partial
+from collections.abc import Callable
 from queue import SimpleQueue
 from typing import ClassVar, Generic, NoReturn, TypeVar
-
-from pyarrow import NativeFile
-from pyarrow.fs import FileSystem, LocalFileSystem
 
 from flip27_stream.errors import ConnectorError, UnreachableError
 from flip27_stream.running_time import turns
@@ -29,7 +24,7 @@ Note = Callable[[object], None]
 """The type of a function that is called with anything that a call finds, as a sign that the call is not blocked."""
 
 
-_NO_ANSWER = "no answer came"
+NO_ANSWER = "no answer came"
 _MOST_IDLE = 8
 _idle: deque[SimpleQueue[Callable[[], None]]] = deque()
 """The queues of threads that wait for work."""
@@ -78,9 +73,9 @@ class LocalCall(Generic[T]):
     def _run(self) -> None:
         outcome: Callable[[], T]
         try:
-            outcome = _returning(self._work(self._note))
+            outcome = returning(self._work(self._note))
         except BaseException as error:  # noqa: BLE001 - the caller raises it
-            outcome = _raising(error)
+            outcome = raising(error)
         with self._changed:
             self._outcome = outcome
             self._changed.notify_all()
@@ -99,7 +94,7 @@ def _idle_thread() -> SimpleQueue[Callable[[], None]]:
         return _idle.pop()
     except IndexError:
         queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        start(threading.Thread(target=_serve, args=(queue,), name="flip27-files", daemon=True))
+        start(threading.Thread(target=_serve, args=(queue,), name="flip27-local-call", daemon=True))
         return queue
 
 
@@ -128,7 +123,7 @@ def answered(work: Callable[[], T], what: str) -> T:
         return work()
     outcome = call.wait()
     if outcome is None:
-        raise blocked(what, _NO_ANSWER)
+        raise blocked(what, NO_ANSWER)
     return outcome()
 
 
@@ -144,83 +139,14 @@ def blocked(what: str, how: str) -> UnreachableError:
     )
 
 
-def open_file(fs: FileSystem, path: str) -> NativeFile:
-    """Returns the opened file. The last byte of a local file is read, too, to check that the mount answers.
-
-    Raises:
-        UnreachableError: The local file system does not answer.
-        OSError: The file cannot be opened.
-    """
-    if not isinstance(fs, LocalFileSystem):
-        return fs.open_input_file(path)
-    if (ahead := _ahead.files.pop(path, None)) is not None:
-        return ahead()
-    return answered(partial(_opened, fs, path), f"Opening {path}")
-
-
-@contextmanager
-def opened_ahead(fs: FileSystem, paths: Sequence[str]) -> Iterator[None]:
-    """Opens many files of the local file system in one call. Within the context, :func:`open_file` returns them.
-
-    To pass each file to another thread takes longer than to open it. Only calls of this thread get the files. A file
-    that was not opened, because it cannot be or comes after one that hangs, is opened by :func:`open_file` as usual.
-    """
-    before = _ahead.files
-    _ahead.files = _opened_together(fs, paths) if paths and isinstance(fs, LocalFileSystem) else {}
-    try:
-        yield
-    finally:
-        _ahead.files = before
-
-
-class _Ahead(threading.local):
-    """The files that :func:`opened_ahead` has opened for this thread by path, or the error of one that hangs."""
-
-    def __init__(self) -> None:
-        self.files: dict[str, Callable[[], NativeFile]] = {}
-
-
-_ahead = _Ahead()
-
-
-def _opened_together(fs: FileSystem, paths: Sequence[str]) -> dict[str, Callable[[], NativeFile]]:
-    opened: dict[str, Callable[[], NativeFile]] = {}
-    tried: list[str] = []
-    given_up = threading.Event()
-
-    def open_all(note: Note) -> None:
-        for path in paths:
-            if given_up.is_set():
-                return
-            tried.append(path)
-            with suppress(Exception):  # It is raised again where the file is needed.
-                opened[path] = _returning(_opened(fs, path))
-            note(path)
-
-    try:
-        ended = LocalCall(open_all).wait()
-    except ConnectorError:
-        return {}
-    finally:
-        given_up.set()
-    found = dict(opened)
-    if ended is None:
-        found.update((path, _raising(blocked(f"Opening {path}", _NO_ANSWER))) for path in tried[-1:])
-    return found
-
-
-def _opened(fs: FileSystem, path: str) -> NativeFile:
-    file = fs.open_input_file(path)
-    file.read_at(1, max(file.size() - 1, 0))
-    file.seek(0)
-    return file
-
-
-def _returning(found: T) -> Callable[[], T]:
+def returning(found: T) -> Callable[[], T]:
+    """Returns a function that returns ``found``."""
     return lambda: found
 
 
-def _raising(error: BaseException) -> Callable[[], NoReturn]:
+def raising(error: BaseException) -> Callable[[], NoReturn]:
+    """Returns a function that raises ``error``."""
+
     def fail() -> NoReturn:
         raise error
 

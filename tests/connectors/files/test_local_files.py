@@ -20,17 +20,17 @@ from deltalake import DeltaTable
 from pyarrow import NativeFile
 from pyarrow.fs import FileSystem
 
-from flip27_stream import running_time
-from flip27_stream.connectors.files import FileSource, local_calls
+from flip27_stream import local_calls, running_time
+from flip27_stream.connectors.files import FileSource, local_files
 from flip27_stream.connectors.files.delta import delta_log, delta_log_files
 from flip27_stream.connectors.files.formats import statistics
 from flip27_stream.connectors.files.formats.parquet import ParquetFormat
 from flip27_stream.connectors.files.formats.statistics import FileStatistics
 from flip27_stream.connectors.files.layout.file_layout import FileLayout
-from flip27_stream.connectors.files.local_calls import LocalCall
 from flip27_stream.connectors.files.storage.filesystem import Storage
 from flip27_stream.connectors.files.storage.retries import Retries
 from flip27_stream.errors import ConnectorError, UnreachableError
+from flip27_stream.local_calls import LocalCall
 from tests.connectors.files.support.delta_tables import append, fails, query, running
 from tests.connectors.files.support.file_query import FileQuery, write
 from tests.connectors.files.support.reading import LOCAL_FS
@@ -120,23 +120,23 @@ def test_many_files_are_opened_by_one_thread(tmp_path: Path, monkeypatch: pytest
         Path(path).write_text(path)
     Path(paths[1]).unlink()
     threads = []
-    opened = local_calls._opened
+    opened = local_files._opened
 
     def opening(fs: FileSystem, path: str) -> NativeFile:
         threads.append(threading.get_ident())
         return opened(fs, path)
 
-    monkeypatch.setattr(local_calls, "_opened", opening)
-    with local_calls.opened_ahead(LOCAL_FS, paths[:3]):
+    monkeypatch.setattr(local_files, "_opened", opening)
+    with local_files.opened_ahead(LOCAL_FS, paths[:3]):
         assert len(threads) == 3
         assert len({*threads, threading.get_ident()}) == 2
         for path in paths[::2] * 2:
-            assert local_calls.open_file(LOCAL_FS, path).read() == path.encode()
+            assert local_files.open_file(LOCAL_FS, path).read() == path.encode()
         with pytest.raises(FileNotFoundError):
-            local_calls.open_file(LOCAL_FS, paths[1])
+            local_files.open_file(LOCAL_FS, paths[1])
         assert len(threads) == 6  # The second opening of two files, and the missing one.
-        with local_calls.opened_ahead(LOCAL_FS, paths[3:]):
-            assert local_calls.open_file(LOCAL_FS, paths[3]).read() == paths[3].encode()
+        with local_files.opened_ahead(LOCAL_FS, paths[3:]):
+            assert local_files.open_file(LOCAL_FS, paths[3]).read() == paths[3].encode()
         assert len(threads) == 7
 
 
@@ -146,12 +146,12 @@ def test_a_file_that_hangs_among_many_is_named(tmp_path: Path) -> None:
     for path in paths:
         Path(path).write_text(path)
     hang(Path(paths[1]))
-    with local_calls.opened_ahead(LOCAL_FS, paths):
-        assert local_calls.open_file(LOCAL_FS, paths[0]).read() == paths[0].encode()
+    with local_files.opened_ahead(LOCAL_FS, paths):
+        assert local_files.open_file(LOCAL_FS, paths[0]).read() == paths[0].encode()
         with pytest.raises(UnreachableError, match=r"Opening .*/b hangs: no answer came for 0\.5 s"):
-            local_calls.open_file(LOCAL_FS, paths[1])
-        assert list(local_calls._ahead.files) == []
-        assert local_calls.open_file(LOCAL_FS, paths[2]).read() == paths[2].encode()
+            local_files.open_file(LOCAL_FS, paths[1])
+        assert list(local_files._ahead.files) == []
+        assert local_files.open_file(LOCAL_FS, paths[2]).read() == paths[2].encode()
     release(Path(paths[1]))
 
 
@@ -175,9 +175,9 @@ def test_an_interrupted_look_at_many_files_opens_no_further_one(
             super()._run()
             ended.set()
 
-    monkeypatch.setattr(local_calls, "_opened", opening)
-    monkeypatch.setattr(local_calls, "LocalCall", Interrupted)
-    with pytest.raises(error), local_calls.opened_ahead(LOCAL_FS, ["a", "b", "c"]):
+    monkeypatch.setattr(local_files, "_opened", opening)
+    monkeypatch.setattr(local_files, "LocalCall", Interrupted)
+    with pytest.raises(error), local_files.opened_ahead(LOCAL_FS, ["a", "b", "c"]):
         pass
     answers.set()
     assert ended.wait(60)
@@ -208,7 +208,7 @@ def test_files_of_a_slow_mount_are_opened_one_by_one(tmp_path: Path, monkeypatch
         opened.append(together)
         return {}
 
-    monkeypatch.setattr(local_calls, "_opened_together", opening)
+    monkeypatch.setattr(local_files, "_opened_together", opening)
     looked = FileStatistics(Storage(), ParquetFormat(), pa.schema({"ts": pa.timestamp("us", "UTC")}))
     for ratio, expected in [(-1, []), (1e9, [paths[1:]])]:
         monkeypatch.setattr(statistics, "_WAITING", ratio)
@@ -238,11 +238,11 @@ def test_without_another_thread_it_is_opened_all_the_same(
     write(tmp_path / "a.parquet", 1)
     monkeypatch.setattr(local_calls, "start", start)
     monkeypatch.setattr(local_calls, "_idle", deque())
-    with local_calls.opened_ahead(LOCAL_FS, [str(tmp_path / "a.parquet")]):
-        assert not local_calls._ahead.files
+    with local_files.opened_ahead(LOCAL_FS, [str(tmp_path / "a.parquet")]):
+        assert not local_files._ahead.files
     assert ParquetFormat().units(LOCAL_FS, str(tmp_path / "a.parquet")).end == 100
     (tmp_path / "empty").touch()
-    assert local_calls.open_file(LOCAL_FS, str(tmp_path / "empty")).size() == 0
+    assert local_files.open_file(LOCAL_FS, str(tmp_path / "empty")).size() == 0
 
 
 def test_a_delta_log_that_hangs_fails_the_query(
