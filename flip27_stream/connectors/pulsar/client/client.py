@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from flip27_stream.connectors.pulsar.client.certificates import not_trusted, why_untrusted
+from flip27_stream.connectors.pulsar.client.looks import Tip, VisibleMessages
 from flip27_stream.connectors.pulsar.client.session import shared_client
 from flip27_stream.connectors.pulsar.options.connection_options import PulsarConnectionOptions
 from flip27_stream.connectors.pulsar.positions import (
@@ -29,39 +29,10 @@ T = TypeVar("T")
 _QUEUE = 100
 _MOST_BYTES = 4 << 20
 _PAUSE_S = 0.2
-_SEEN_MS = 5000
+SEEN_MS = 5000
 """The time (ms) to wait for a message after the broker has answered that a message exists."""
-_HIDDEN_MS = 500
-"""The same time if the broker is known to count entries that it does not send."""
-
-
-@dataclass(frozen=True)
-class Tip:
-    """The end of a partition.
-
-    Attributes:
-        message: The last message; ``None`` if the partition has no message, or if the last message is not known.
-        is_hidden: Whether the broker does not send the last entry, because it belongs to a transaction that is open or
-            was aborted, or is the marker of a transaction. Brokers before Pulsar 3.1 count such entries as messages.
-        goes_on: Whether further messages came while ``message`` was read.
-    """
-
-    message: Any | None
-    is_hidden: bool = False
-    goes_on: bool = False
-
-
-@dataclass(frozen=True)
-class VisibleMessages:
-    """Messages of a partition whose last entry is hidden; see :class:`Tip`.
-
-    Attributes:
-        messages: The messages, without a gap.
-        goes_on: Whether reading ended because of the number or the size of the messages; otherwise no message followed.
-    """
-
-    messages: Sequence[Any]
-    goes_on: bool
+_SLACK = 4
+"""How many times as long as the first message took may each later one take."""
 
 
 class PulsarClient:
@@ -89,24 +60,34 @@ class PulsarClient:
 
         return self._retried(look)
 
-    def read(self, topic: str, position: int, most: int) -> Sequence[Any]:
+    @property
+    def longest_ms(self) -> int:
+        """The time (ms) after which a server that sends nothing counts as one that does not answer."""
+        return self._options.operation_timeout_ms
+
+    def read(self, topic: str, position: int, most: int, until: int | None = None) -> Sequence[Any]:
         """Returns up to ``most`` messages that exist now at or after ``position``.
 
-        The last entry of the partition must not be hidden; see :class:`Tip`.
+        Args:
+            topic: The partition.
+            position: The first position to read.
+            most: The greatest number of messages.
+            until: The position after an existing message, at which reading ends. It must be given if so many messages
+                may not exist: the last entry of the partition may be hidden by now; see :class:`Tip`.
         """
-        return self._read(topic, position, most).messages
+        return self._read(topic, position, most, until=until).messages
 
-    def read_visible(self, topic: str, position: int, most: int, *, waits_long: bool) -> VisibleMessages:
+    def read_visible(self, topic: str, position: int, most: int, *, silence_ms: int) -> VisibleMessages:
         """Returns up to ``most`` messages at or after ``position`` of a partition whose last entry is hidden.
 
         Args:
             topic: The partition.
             position: The first position to read.
             most: The greatest number of messages.
-            waits_long: Whether to wait some seconds for a further message, and not only a part of a second. The first
-                read of an old ledger can take so long.
+            silence_ms: The time (ms) without a message after which no further message is expected. Once one has come,
+                it is at most four times the time of that one, or 5 s.
         """
-        return self._read(topic, position, most, _SEEN_MS if waits_long else _HIDDEN_MS)
+        return self._read(topic, position, most, silence_ms)
 
     def has_ledger(self, topic: str, ledger: int, *, is_hidden: bool = False) -> bool:
         """Returns whether a ledger of a partition exists and has messages.
@@ -118,19 +99,21 @@ class PulsarClient:
         found = self._read(topic, position_at(ledger, 0), 1, silence_ms).messages
         return len(found) > 0 and found[0].message_id().ledger_id() == ledger
 
-    def _read(self, topic: str, position: int, most: int, silence_ms: int | None = None) -> VisibleMessages:
+    def _read(
+        self, topic: str, position: int, most: int, silence_ms: int | None = None, until: int | None = None
+    ) -> VisibleMessages:
         def look() -> VisibleMessages:
             with self._reader(topic, _entry_at(position), min(most, _QUEUE)) as reader:
-                return self._available(reader, most, position, silence_ms)
+                return self._available(reader, most, position, silence_ms, until)
 
         return self._retried(look)
 
-    def tip(self, topic: str, *, was_hidden: bool = False) -> Tip:
+    def tip(self, topic: str, silence_ms: int = SEEN_MS) -> Tip:
         """Returns the end of a partition.
 
         Args:
             topic: The partition.
-            was_hidden: The value of :attr:`Tip.is_hidden` at the last look.
+            silence_ms: The time (ms) without a message after which the last entry counts as hidden.
         """
 
         def look() -> Tip:
@@ -140,7 +123,7 @@ class PulsarClient:
                 message, last = None, -1
                 try:
                     while self._has_more(reader):
-                        message = reader.read_next(_HIDDEN_MS if was_hidden else _SEEN_MS)
+                        message = reader.read_next(silence_ms)
                         entry = position_of(message.message_id()) // ENTRY
                         # The first entry was the last one at the beginning. Reading all messages that arrive meanwhile
                         # would never end if a producer is faster than this reader.
@@ -175,7 +158,7 @@ class PulsarClient:
         return self._retried(look)
 
     def at_publish_time(
-        self, topic: str, moment: int, most: int = 1, *, is_hidden: bool = False
+        self, topic: str, moment: int, most: int = 1, *, until: int | None = None, is_hidden: bool = False
     ) -> Sequence[Any]:
         """Returns up to ``most`` messages, beginning with the first that was published at ``moment`` (ms) or later.
 
@@ -185,7 +168,9 @@ class PulsarClient:
             topic: The partition.
             moment: The publish time.
             most: The greatest number of messages.
-            is_hidden: Whether the last entry of the partition is hidden; see :class:`Tip`.
+            until: The position after an existing message, at which reading ends; see :meth:`read`.
+            is_hidden: Whether the last entry of the partition is hidden; see :class:`Tip`. Then no message within the
+                time limit of an operation counts as no message.
         """
 
         def look() -> Sequence[Any]:
@@ -193,7 +178,8 @@ class PulsarClient:
 
             with self._reader(topic, pulsar.MessageId.latest, min(most, _QUEUE)) as reader:
                 reader.seek(max(moment, 0))
-                return self._available(reader, most, EARLIEST, _SEEN_MS if is_hidden else None).messages
+                silence_ms = self.longest_ms if is_hidden else None
+                return self._available(reader, most, EARLIEST, silence_ms, until).messages
 
         return self._retried(look)
 
@@ -253,33 +239,42 @@ class PulsarClient:
             raise getattr(pulsar, result.name, pulsar.ConnectError)(result.name)
         return is_there
 
-    def _available(self, reader: Any, most: int, position: int, silence_ms: int | None) -> VisibleMessages:
+    def _available(
+        self, reader: Any, most: int, position: int, silence_ms: int | None, until: int | None
+    ) -> VisibleMessages:
         """Returns the messages that exist now at or after ``position``, up to ``most``, and up to some megabytes.
 
         Args:
             reader: Reads the partition.
             most: The greatest number of messages.
             position: The first position to read.
-            silence_ms: The time (ms) without a message after which no further message is expected; ``None`` if the
-                broker sends all messages that it counts, so that a missing message is an error.
+            silence_ms: See :meth:`read_visible`; ``None`` if the broker sends all messages that it counts, so that a
+                missing message is an error.
+            until: See :meth:`read`.
         """
         import pulsar
 
         found: list[Any] = []
-        size = 0
+        size, at, first_ms = 0, EARLIEST, 0
+        wait_ms = int(self._options.attempt_s * 1000) if silence_ms is None else silence_ms
+        began = time.monotonic()
         try:
-            while len(found) < most and size < _MOST_BYTES:
+            while len(found) < most and size < _MOST_BYTES and (until is None or at < until - 1):
                 if not self._has_more(reader):
-                    return VisibleMessages(found, goes_on=False)
-                message = reader.read_next(_SEEN_MS if silence_ms is None else silence_ms)
-                if position_of(message.message_id()) >= position:
+                    return VisibleMessages(found, goes_on=False, first_ms=first_ms)
+                message = reader.read_next(wait_ms)
+                if silence_ms is not None and at == EARLIEST:
+                    first_ms = int((time.monotonic() - began) * 1000)
+                    wait_ms = min(silence_ms, max(_SLACK * first_ms, SEEN_MS))
+                at = position_of(message.message_id())
+                if at >= position:
                     found.append(message)
                     size += len(message.data())
         except pulsar.Timeout:
             if silence_ms is None:
                 raise
-            return VisibleMessages(found, goes_on=False)
-        return VisibleMessages(found, goes_on=True)
+            return VisibleMessages(found, goes_on=False, first_ms=first_ms)
+        return VisibleMessages(found, goes_on=True, first_ms=first_ms)
 
     def consumer(self, topic: str, subscription: str) -> Any:
         """Returns a consumer of a subscription; :meth:`acknowledge` moves the cursor of this subscription."""

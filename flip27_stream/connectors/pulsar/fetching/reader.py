@@ -11,6 +11,7 @@ from typing import Any
 from flip27_stream.api import InputStatus, ReaderOutput, SourceReader, SourceReaderContext
 from flip27_stream.connector_base.data_loss import report_data_loss
 from flip27_stream.connectors.pulsar.client.client import PulsarClient
+from flip27_stream.connectors.pulsar.fetching.gaps import count_without_gap, existing
 from flip27_stream.connectors.pulsar.options.source_options import PulsarOptions
 from flip27_stream.connectors.pulsar.positions import EARLIEST, described, ledger_of, position_of
 from flip27_stream.connectors.pulsar.records.columns import rows_of
@@ -24,16 +25,27 @@ _ROWS = 4096
 _BYTES = 4 << 20
 _WAIT_MS = 1000
 _PAUSE_S = 0.2
+_SILENT_TURNS = 5
+"""After so many seconds without a message the reader is opened again; then after three times as many, and so on."""
 
 
 @dataclass
 class _PartitionReading:
-    """A partition that is being read from ``position`` on."""
+    """A partition that is being read from ``position`` on.
+
+    Attributes:
+        split: The split, which is bounded.
+        end: The end of its range.
+        position: The next position to read.
+        is_ended: Whether the range is read.
+        last: The position of the last message that was read; ``None`` before the first one.
+    """
 
     split: PulsarPartitionSplit
     end: int
     position: int
     is_ended: bool = False
+    last: int | None = None
 
 
 class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
@@ -100,7 +112,8 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
         messages: list[Any] = []
         ids: list[Any] = []
         data: list[bytes] = []
-        size = 0
+        came: list[int] = []
+        size, before = 0, reading.last
         while not reading.is_ended and len(messages) < _ROWS and size < _BYTES:
             try:
                 message = self._next_message(reading)
@@ -113,34 +126,84 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
                 break
             message_id = message.message_id()
             at = position_of(message_id)
-            if reading.position > reading.split.start and ledger_of(at) > ledger_of(reading.position):
-                self._check_ledger(reading)
-            reading.is_ended = at >= reading.end - 1
-            if reading.position <= at < reading.end:
+            if at < reading.position:  # A reader begins with the whole batch of an entry.
+                continue
+            if reading.last is None:
+                self._check_first(reading, at)
+            came.append(at)
+            reading.last, reading.is_ended = at, at >= reading.end - 1
+            if at < reading.end:
                 messages.append(message)
                 ids.append(message_id)
                 data.append(message.data())
                 size += len(data[-1])
                 reading.position = at + 1
-        return messages, ids, data
+        count = self._proven(reading, came, before)
+        return messages[:count], ids[:count], data[:count]
+
+    def _proven(self, reading: _PartitionReading, came: list[int], before: int | None) -> int:
+        """Returns how many of the messages that came follow each other with no missing message between them.
+
+        If the broker has moved the reader forward, the messages after the gap are read again by another reader.
+
+        Args:
+            reading: The partition.
+            came: The positions of the messages that came.
+            before: The position of the last message before them; ``None`` if they are the first ones of the range.
+        """
+        count = count_without_gap(came, reading.split.start - 1 if before is None else before)
+        if count == len(came):
+            return count
+        last = came[count - 1] if count else before
+        start = reading.split.start if last is None else last
+        found = existing(self._client, reading.split.topic, start, came[-1])
+        if last is not None and found[:1] != [last]:
+            # Brokers delete the oldest ledgers first: if this one existed, none after it would be deleted.
+            self._lose(reading, f"ledger {ledger_of(last)} was deleted")
+        elif found[last is not None :] != came[count:]:
+            log.warning(
+                "The broker has moved a reader of %s from %s to %s, though messages between them exist: they "
+                "expired (time to live), or the backlog was cleared or skipped. They are read all the same.",
+                reading.split.topic,
+                described(start),
+                described(came[count]),
+            )
+            reading.last, reading.is_ended = last, False
+            reading.position = start if last is None else last + 1
+            self._close_reader()
+            return count
+        return len(came)
+
+    def _check_first(self, reading: _PartitionReading, at: int) -> None:
+        """Checks that the first message of a range is in the ledger where the range starts."""
+        if reading.position != EARLIEST and ledger_of(at) != ledger_of(reading.position):
+            self._lose(reading, f"the first existing message is at {described(at)}")
 
     def _next_message(self, reading: _PartitionReading) -> Any | None:
         """Returns the next message; ``None`` if the partition has no further message."""
         if self._reader is None:
-            return self._first_message(reading)
+            self._open_reader(reading)
         if (message := self._polled()) is not None:
             return message
-        for _ in turns(self._options.poll_timeout_ms / 1000):
+        silent_turns = _SILENT_TURNS
+        for turn, _ in enumerate(turns(self._options.poll_timeout_ms / 1000), 1):
             if not self._is_available():
                 return None
             if (message := self._polled()) is not None:
                 return message
+            if turn >= silent_turns:  # The broker may have moved the reader behind the last message.
+                self._close_reader()
+                self._open_reader(reading)
+                silent_turns *= 3
         raise UnreachableError(
             f"No message of {reading.split.topic} came within option 'pollTimeoutMs' "
             f"({self._options.poll_timeout_ms} ms), and the next wanted message is at "
             f"{described(reading.position)} or after it. Check that the broker works, and that no "
             "transaction is open and no message is chunked; or raise the option."
         )
+
+    def _open_reader(self, reading: _PartitionReading) -> None:
+        self._reader = self._client.open(reading.split.topic, reading.position, self._options.receiver_queue)
 
     def _polled(self) -> Any | None:
         try:
@@ -160,26 +223,6 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
             return self._client.has_more(self._reader)
         except UnreachableError:
             return True
-
-    def _first_message(self, reading: _PartitionReading) -> Any | None:
-        """Opens the reader and returns its first message, which must be in the ledger where the range starts."""
-        self._reader = self._client.open(reading.split.topic, reading.position, self._options.receiver_queue)
-        message = self._next_message(reading)
-        if message is None:
-            return None
-        found = position_of(message.message_id())
-        if reading.position != EARLIEST and ledger_of(found) != ledger_of(reading.position):
-            self._lose(reading, f"the first existing message is at {described(found)}")
-        return message
-
-    def _check_ledger(self, reading: _PartitionReading) -> None:
-        """Checks that the ledger that was read last exists.
-
-        Brokers delete the oldest ledgers first, so if it exists, the reader has skipped no message after it.
-        """
-        ledger = ledger_of(reading.position)
-        if not self._client.has_ledger(reading.split.topic, ledger):
-            self._lose(reading, f"ledger {ledger} was deleted")
 
     def _lose(self, reading: _PartitionReading, why: str) -> None:
         what = (

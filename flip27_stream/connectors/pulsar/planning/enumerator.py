@@ -141,9 +141,10 @@ class PulsarSourceEnumerator(
         self._cursors.processed(positions)
 
     def split_ranges(self, positions: Mapping[PulsarPartitionSplit, int | None]) -> Mapping[str, SplitRange]:
-        self._ranges = self._pool.results(
+        found = self._pool.results(
             {split.split_id: partial(self._look, split, at) for split, at in positions.items()}
         )
+        self._ranges = {name: r for name, r in found.items() if r is not None}
         self._begun |= self._ranges.keys()
         self._cursors.follow({name: self._logs[name] for name in self._ranges})
         if self._limits.max_bytes is not None:
@@ -151,20 +152,21 @@ class PulsarSourceEnumerator(
             self._ranges = within_bytes(self._ranges, self._limits.max_bytes, sizes, self._cut_after)
         return self._ranges
 
-    def _look(self, split: PulsarPartitionSplit, position: int | None) -> SplitRange:
+    def _look(self, split: PulsarPartitionSplit, position: int | None) -> SplitRange | None:
+        """Returns the range of a partition; ``None`` if its topic was deleted before it was begun."""
         found = self._logs.get(split.topic)
         if found is None:
             lose = partial(self._lose, split.topic)
             found = self._logs[split.topic] = PartitionLog(self._client, split.topic, lose)
-        if position is None:
-            position = found.begin(self._options.start.of(split.topic)) if split.initial else EARLIEST
         try:
+            if position is None:
+                position = found.begin(self._options.start.of(split.topic)) if split.initial else EARLIEST
             return found.look(position, self._limits.max_rows)
         except MissingTopicError:
             if not isinstance(self._options.topics, TopicPattern):
                 raise
             # The next discovery reports that the topic was deleted.
-            return SplitRange(position, position, drained=True, rows=0)
+            return None if position is None else SplitRange(position, position, drained=True, rows=0)
 
     def _lose(self, topic: str, lost: LostLedger) -> None:
         if lost.was_end:

@@ -112,7 +112,7 @@ class SplitEventTimes:
         at = max(self._below(event_time - self._request.max_out_of_orderness_ms), self._behind)
         most = 0
         while at < self._end and most < _MOST_READ:
-            messages = list(self._log.client.read(self._log.topic, at, _PAGE))
+            messages = list(self._log.client.read(self._log.topic, at, _PAGE, self._end))
             if not messages:
                 return self._end
             reached = np.flatnonzero(self._times_of(messages) >= event_time)
@@ -127,10 +127,12 @@ class SplitEventTimes:
         It assumes that the event times of the partition never decrease.
         """
         client, topic = self._log.client, self._log.topic
+        last = self._log.last
         if is_publish_time(self._request.timestamp_assigner):
+            if last is not None and event_time > last.publish_timestamp():
+                return self._end
             found = client.at_publish_time(topic, event_time)
             return position_of(found[0].message_id()) if found else self._end
-        last = self._log.last
         low, high = self._log.scan.last_published, 0 if last is None else last.publish_timestamp()
         below = self._behind
         while high - low > 1:
@@ -149,7 +151,8 @@ class SplitEventTimes:
         none of the first messages has an event time.
         """
         if published not in self._samples:
-            messages = list(self._log.client.at_publish_time(self._log.topic, published, _SAMPLE))
+            log = self._log
+            messages = list(log.client.at_publish_time(log.topic, published, _SAMPLE, until=self._end))
             times = self._times_of(messages) if messages else np.empty(0, np.int64)
             known = np.flatnonzero(times >= 0)
             self._samples[published] = (

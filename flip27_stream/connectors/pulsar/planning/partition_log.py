@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from flip27_stream.api import SplitRange
-from flip27_stream.connectors.pulsar.client.client import PulsarClient, Tip
+from flip27_stream.connectors.pulsar.client.client import SEEN_MS, PulsarClient
+from flip27_stream.connectors.pulsar.client.looks import Tip
 from flip27_stream.connectors.pulsar.options.start import AtTime, Begin, StartKind
 from flip27_stream.connectors.pulsar.planning.ledgers import Ledgers
 from flip27_stream.connectors.pulsar.planning.scan import Scan
@@ -24,6 +25,12 @@ from flip27_stream.connectors.pulsar.positions import (
 
 _HEAD = 100
 _VISIBLE = 5000
+_QUICK_MS = 500
+"""The time (ms) to wait for a message of a partition that is known to have a hidden last entry."""
+_SLACK = 4
+"""How many times as long as the first message of the last look may the next message take."""
+_PATIENT_EVERY = 20
+"""After so many looks that found nothing, one look waits for some seconds: the broker may have become slower."""
 _MOST_COUNTED = 1000
 """The greatest row limit that is kept exactly, by counting. A greater limit is kept by estimates."""
 
@@ -68,6 +75,9 @@ class PartitionLog:
         self._told: int | None = None
         self._is_hidden = False
         self._goes_on = False
+        self._has_looked = False
+        self._wait_ms = _QUICK_MS
+        self._silent_looks = 0
         self._goal: int | None = None
         self._ledgers = Ledgers(self._first_at)
 
@@ -97,15 +107,16 @@ class PartitionLog:
         """
         self._ledgers.begin_plan()
         was_hidden = self._is_hidden
-        tip = self.client.tip(self.topic, was_hidden=was_hidden)
+        tip = self.client.tip(self.topic, self._wait_ms if was_hidden else SEEN_MS)
         self.last, self._is_hidden = tip.message, tip.is_hidden
         if tip == Tip(None):
             self.scan = Scan()
         self.scan.advance(position)
         if self._is_hidden:
-            end = self._visible_end(position, waits_long=self._goes_on or not was_hidden)
+            end = self._visible_end(position, self._silence_ms(was_hidden=was_hidden))
         else:
-            end, self._goes_on = self._end(position), False
+            end, self._goes_on, self._silent_looks = self._end(position), False, 0
+        self._has_looked = True
         start, is_limited = position, self._is_limited(end)
         if end > position:
             start = self._checked_start(position)
@@ -127,19 +138,34 @@ class PartitionLog:
         if self.last is None:
             return position
         end = position_of(self.last.message_id()) + 1
-        if end > position and not self.extend_scan(_HEAD, position):
+        if end > position and not self.extend_scan(_HEAD, end, position):
             # They were trimmed since the last message was read.
             self._seen_end = end
             return position
         return max(end, position)
 
-    def _visible_end(self, position: int, *, waits_long: bool) -> int:
+    def _visible_end(self, position: int, silence_ms: int) -> int:
         """Returns the position after the last message that the broker sends, reading some thousand messages at most."""
         at = self.scan.behind if len(self.scan) else position
-        found = self.client.read_visible(self.topic, at, _VISIBLE, waits_long=waits_long)
+        found = self.client.read_visible(self.topic, at, _VISIBLE, silence_ms=silence_ms)
         self.scan.add(found.messages)
         self._goes_on = found.goes_on
+        if found.messages:
+            self._wait_ms = min(max(_SLACK * found.first_ms, _QUICK_MS), SEEN_MS)
+            self._silent_looks = 0
         return self.scan.behind if len(self.scan) else position
+
+    def _silence_ms(self, *, was_hidden: bool) -> int:
+        """Returns how long (ms) this look waits for a message, since the last entry is hidden.
+
+        The first look waits as long as for a server that does not answer. A run of ``AvailableNow`` ends at what that
+        look finds, so a server that is only slow must not look like the end of the partition.
+        """
+        if not self._has_looked:
+            return self.client.longest_ms
+        self._silent_looks += was_hidden
+        is_patient = self._goes_on or self._silent_looks % _PATIENT_EVERY == 0
+        return SEEN_MS if is_patient else self._wait_ms
 
     def _is_limited(self, end: int) -> bool:
         """Returns whether planning reached its limit before the goal, so that the run has further batches.
@@ -199,22 +225,22 @@ class PartitionLog:
 
     # ---- numbers of rows ------------------------------------------------------------------------------------------
 
-    def extend_scan(self, count: int, position: int | None = None) -> bool:
-        """Reads up to ``count`` further messages into the scan. Returns whether the scan has messages.
+    def extend_scan(self, count: int, end: int, position: int | None = None) -> bool:
+        """Reads up to ``count`` further messages before ``end`` into the scan. Returns whether the scan has messages.
 
         If ``position`` is given, messages are read from there, and only if the scan is empty.
         """
         at = self.scan.behind if len(self.scan) else position
         assert at is not None
         if position is None or not len(self.scan):
-            self.scan.add(self.client.read(self.topic, at, count))
+            self.scan.add(self.client.read(self.topic, at, count, end))
         return len(self.scan) > 0
 
     def scan_to(self, count: int, end: int) -> None:
         """Adds messages to the scan until it has ``count`` messages, or reaches ``end``."""
         while len(self.scan) < count and self.scan.behind < end:
             before = len(self.scan)
-            self.extend_scan(count - before)
+            self.extend_scan(count - before, end)
             if len(self.scan) == before:
                 return
 

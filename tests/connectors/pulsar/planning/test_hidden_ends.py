@@ -87,11 +87,29 @@ def test_an_entry_that_is_hidden_during_a_run_loses_nothing(
 def test_a_short_silence_is_the_end_only_where_a_long_one_was_before(
     enumerator: PulsarSourceEnumerator, partition: MemoryPartition
 ) -> None:
-    """The first message of an old ledger can come late."""
+    """The first message of an old ledger can come late, and a server can be slow. A run with ``Trigger.AvailableNow``
+    ends where its first look ends, so that one waits as long as for a server that does not answer.
+    """
     run(enumerator, FrozenEnds([NAME]))
-    for _ in range(2):
+    for _ in range(20):
         enumerator.split_ranges({SPLIT: END})
-    assert partition.waits_long == [True, True, True, False, False]
+    assert partition.silences_ms == [30_000, 5000, 5000, *[500] * 19, 5000]
+
+
+def test_a_broker_that_became_slower_is_read_on(
+    enumerator: PulsarSourceEnumerator, partition: MemoryPartition
+) -> None:
+    """Short silences end looks at the hidden entry until one look waits longer; then all looks wait longer."""
+    ends = [enumerator.split_ranges({SPLIT: END})[NAME].end]
+    partition.first_ms = 800
+    partition.messages.append(MessageAsId(10, COUNT + 1))
+    while ends[-1] == END:
+        ends.append(enumerator.split_ranges({SPLIT: END})[NAME].end)
+    assert ends[-1] == position_at(10, COUNT + 1) + 1
+    assert partition.silences_ms == [30_000, *[500] * 19, 5000]
+    partition.messages.append(MessageAsId(10, COUNT + 2))
+    assert enumerator.split_ranges({SPLIT: ends[-1]})[NAME].rows == 1
+    assert partition.silences_ms[-1] == 3200
 
 
 @pytest.mark.parametrize("restarts", [False, True])

@@ -1,4 +1,4 @@
-"""Partitions that were deleted and made again begin at their first message. No test here needs a server."""
+"""Partitions that were deleted, and those that were made again. No test here needs a server."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from flip27_stream.connectors.pulsar import PulsarSource
+from flip27_stream.connectors.pulsar.client.looks import Tip
 from flip27_stream.connectors.pulsar.planning.enumerator import PulsarSourceEnumerator
 from flip27_stream.connectors.pulsar.positions import position_at
 from flip27_stream.connectors.pulsar.split import PulsarPartitionSplit
+from flip27_stream.errors import MissingTopicError
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
-from tests.connectors.pulsar.support.memory_partition import MemoryPartition, MessageAsId
+from tests.connectors.pulsar.support.memory_partition import MemoryPartition, MessageAsId, enumerators
 
 KEPT, DELETED = (f"persistent://public/default/clicks-partition-{number}" for number in range(2))
 OPTIONS = {"service.url": "pulsar://localhost:1", "topic": "clicks", "failOnDataLoss": "false"}
@@ -78,3 +80,19 @@ def test_a_partition_that_is_made_again_at_once_comes_back_at_a_later_discovery(
     assert plan(enumerator, context).keys() == {KEPT}
     enumerator._take_in(frozenset({KEPT, DELETED}))
     assert plan(enumerator, context).keys() == {KEPT, DELETED}
+
+
+class Deleted(MemoryPartition):
+    def tip(self, topic: str, silence_ms: int = 0) -> Tip:
+        raise MissingTopicError(f"{topic} does not exist")
+
+
+def test_a_topic_of_a_pattern_that_is_deleted_before_it_is_begun_is_left_out() -> None:
+    """The next discovery finds that it was deleted. A topic that is given by its name must exist."""
+    split = PulsarPartitionSplit(KEPT)
+    pattern = {"topicsPattern": "clicks.*", "admin.url": "http://localhost:1"}
+    for enumerator in enumerators(Deleted(), **pattern):
+        assert enumerator.split_ranges({split: None}) == {}
+    for enumerator in enumerators(Deleted()):
+        with pytest.raises(MissingTopicError):
+            enumerator.split_ranges({split: None})

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flip27_stream.connectors.pulsar import PulsarSource
-from flip27_stream.connectors.pulsar.client.client import Tip, VisibleMessages
+from flip27_stream.connectors.pulsar.client.client import SEEN_MS
+from flip27_stream.connectors.pulsar.client.looks import Tip, VisibleMessages
 from flip27_stream.connectors.pulsar.planning.enumerator import PulsarSourceEnumerator
 from flip27_stream.connectors.pulsar.positions import position_of
 from flip27_stream.connectors.pulsar.split import PulsarPartitionSplit
@@ -71,15 +72,19 @@ class MemoryPartition:
         messages: The existing messages.
         hidden: The last entry, if it is of a transaction.
         trims: Whether all messages are trimmed after the next call that finds the last message.
-        waits_long: For each look at a partition whose last entry is hidden, whether it waited long.
+        silences_ms: How long (ms) each look waits for a message, while the last entry is hidden.
+        first_ms: The time (ms) after which the first message of a look comes.
+        longest_ms: The time limit (ms) of an operation.
     """
 
     messages: list[MessageAsId] = field(default_factory=list)
     hidden: MessageAsId | None = None
     trims: bool = False
-    waits_long: list[bool] = field(default_factory=list)
+    silences_ms: list[int] = field(default_factory=list)
+    first_ms: int = 1
+    longest_ms: int = 30_000
 
-    def tip(self, topic: str, *, was_hidden: bool = False) -> Tip:
+    def tip(self, topic: str, silence_ms: int = SEEN_MS) -> Tip:
         found = (
             Tip(None, is_hidden=True) if self.hidden else Tip(self.messages[-1] if self.messages else None)
         )
@@ -87,13 +92,16 @@ class MemoryPartition:
             self.messages.clear()
         return found
 
-    def read(self, topic: str, position: int, most: int) -> Sequence[MessageAsId]:
-        return [m for m in self.messages if position_of(m) >= position][:most]
+    def read(self, topic: str, position: int, most: int, until: int | None = None) -> Sequence[MessageAsId]:
+        end = until or position_of(MessageAsId(1 << 62, 0))
+        return [m for m in self.messages if position <= position_of(m) < end][:most]
 
-    def read_visible(self, topic: str, position: int, most: int, *, waits_long: bool) -> VisibleMessages:
-        self.waits_long.append(waits_long)
+    def read_visible(self, topic: str, position: int, most: int, *, silence_ms: int) -> VisibleMessages:
+        self.silences_ms.append(silence_ms)
+        if silence_ms < self.first_ms:
+            return VisibleMessages([], goes_on=False)
         found = self.read(topic, position, most)
-        return VisibleMessages(found, goes_on=len(found) == most)
+        return VisibleMessages(found, len(found) == most, self.first_ms if found else 0)
 
     def has_ledger(self, topic: str, ledger: int, *, is_hidden: bool = False) -> bool:
         first = next((m for m in self.messages if m.ledger >= ledger), None)
@@ -111,7 +119,8 @@ class MemoryPartition:
 
 def enumerators(partition: MemoryPartition, **more: str) -> Iterator[PulsarSourceEnumerator]:
     """Yields an enumerator whose partitions are all ``partition``, and closes it."""
-    options = {"service.url": "pulsar://localhost:1", "topic": "clicks", **more}
+    topic = {} if "topicsPattern" in more else {"topic": "clicks"}
+    options = {"service.url": "pulsar://localhost:1", **topic, **more}
     enumerator = PulsarSource(options).create_enumerator(CoordinatorContext(1, "localhost"))
     assert isinstance(enumerator, PulsarSourceEnumerator)
     enumerator._client = enumerator._cursors._client = partition  # type: ignore[assignment]
