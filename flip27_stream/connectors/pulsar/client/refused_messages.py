@@ -1,8 +1,8 @@
-"""The check for messages that cannot be read exactly: encrypted and chunked messages are refused."""
+"""Messages that are refused: encrypted and chunked ones, and those with text that is not UTF-8."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from flip27_stream.connectors.pulsar.positions import described, position_of
@@ -26,23 +26,51 @@ def check_readable(messages: Sequence[Any], ids: Sequence[Any]) -> list[bytes]:
     if encrypted := [m for m in messages if m.encryption_context() is not None]:
         raise _refused(
             encrypted[0],
-            "encrypted",
+            "is encrypted",
             "Publish it without encryption, or read this topic with another client.",
         )
     for number in [n for n, text in enumerate(serialized) if _FIRST_CHUNK in text]:
         if ids[number].batch_index() < 0 and _has_first_chunk(serialized[number]):
             raise _refused(
                 messages[number],
-                "chunked",
+                "is chunked",
                 "A range could begin between two of its chunks. Publish smaller messages, without chunking.",
             )
     return serialized
 
 
+def not_utf8(messages: Sequence[Any]) -> RecordFormatError:
+    """Returns the error about the first message whose key or properties are not UTF-8, which pulsar-client refuses.
+
+    Args:
+        messages: Messages of pulsar-client, with at least one such message.
+    """
+    message, what = next(
+        (message, what)
+        for message in messages
+        for what, read in (("a key", message.partition_key), ("properties", message.properties))
+        if not _is_utf8(read)
+    )
+    return _refused(
+        message,
+        f"has {what} with bytes that are not UTF-8",
+        "Correct its producer. To read the messages after it, begin a new query behind it with option "
+        "'startingOffsets'.",
+    )
+
+
+def _is_utf8(read: Callable[[], object]) -> bool:
+    try:
+        read()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _refused(message: Any, what: str, remedy: str) -> RecordFormatError:
     where = described(position_of(message.message_id()))
     return RecordFormatError(
-        f"The message at {where} of {message.topic_name()} is {what}, which flip27_pulsar cannot read. {remedy}"
+        f"The message at {where} of {message.topic_name()} {what}, which flip27_pulsar cannot read. {remedy}"
     )
 
 
