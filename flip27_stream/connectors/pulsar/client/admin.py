@@ -29,6 +29,7 @@ def topics_of(options: PulsarConnectionOptions, namespace: str) -> list[str]:
     Raises:
         UnreachableError: The server does not answer.
         AuthenticationError: The server refuses the token, or its certificate is not trusted.
+        OptionError: The file of the token or that of trusted certificates cannot be used.
         ConnectorError: The namespace does not exist, or the request was refused.
     """
     found = {_PARTITION.sub("", topic) for topic in _get(options, f"persistent/{namespace}")}
@@ -42,8 +43,8 @@ def _get(options: PulsarConnectionOptions, path: str) -> list[str]:
         headers["Authorization"] = f"Bearer {token_of(options.auth_params)}"
     what = f"The topics of {path.removeprefix('persistent/')} could not be listed at {url}"
     request = urllib.request.Request(url, headers=headers)
+    tls = admin_context(options) if url.startswith("https:") else None
     try:
-        tls = admin_context(options) if url.startswith("https:") else None
         found = json.loads(call(request, options.operation_timeout_ms / 1000, _MOST_BYTES, tls))
     except HttpRefusal as refusal:
         raise _refused(what, refusal) from refusal

@@ -6,10 +6,20 @@ import socket
 import ssl
 
 from flip27_stream.connectors.pulsar.options.connection_options import PulsarConnectionOptions
-from flip27_stream.errors import AuthenticationError
+from flip27_stream.errors import AuthenticationError, OptionError
 
 _TLS = "pulsar+ssl://"
 _PORT = 6651
+
+
+def check_trusted_certificates(options: PulsarConnectionOptions) -> None:
+    """Checks the file of trusted certificates, of which pulsar-client only reports that authentication failed.
+
+    Raises:
+        OptionError: The brokers are reached with TLS, and the file cannot be read or has no certificate.
+    """
+    if options.service_url.startswith(_TLS) and not options.tls_allow_insecure:
+        _add_trusted(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), options)
 
 
 def why_untrusted(options: PulsarConnectionOptions) -> str | None:
@@ -49,12 +59,23 @@ def admin_context(options: PulsarConnectionOptions) -> ssl.SSLContext:
     """Returns the TLS of the admin API. Authorities of the system are trusted as well, and host names are checked.
 
     Raises:
-        OSError: The file of certificates cannot be read, or has none.
+        OptionError: The file of certificates cannot be read, or has none.
     """
     context = ssl.create_default_context()
-    if options.tls_trust_certs is not None:
-        context.load_verify_locations(options.tls_trust_certs)
+    _add_trusted(context, options)
     if options.tls_allow_insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def _add_trusted(context: ssl.SSLContext, options: PulsarConnectionOptions) -> None:
+    if options.tls_trust_certs is None:
+        return
+    try:
+        context.load_verify_locations(options.tls_trust_certs)
+    except OSError as error:
+        raise OptionError(
+            f"File {options.tls_trust_certs!r} of option 'pulsar.client.tlsTrustCertsFilePath' cannot be read as "
+            f"certificates in PEM: {error}. It must be on the driver and on the executors."
+        ) from error

@@ -6,12 +6,15 @@ import functools
 import json
 import os
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+from flip27_stream.connectors.pulsar.client.certificates import check_trusted_certificates
+from flip27_stream.connectors.pulsar.options.auth_params import check_private_key, pairs_of, path_of
 from flip27_stream.connectors.pulsar.options.connection_options import PulsarConnectionOptions
+from flip27_stream.connectors.pulsar.options.option_list import AUTH_PARAMS
 from flip27_stream.errors import ConnectorError, OptionError
 
-AUTH_PARAMS = "pulsar.client.authParams"
 _OAUTH2_NAMES = {"issuerUrl": "issuer_url", "privateKey": "private_key"}
 """The names of parameters in pulsar-client, by their names in the Java client."""
 
@@ -22,7 +25,7 @@ def shared_client(options: PulsarConnectionOptions) -> Any:
 
     Raises:
         ConnectorError: The package pulsar-client is not installed.
-        OptionError: The package cannot create a client with these options.
+        OptionError: The package cannot create a client with these options, or a file in them cannot be used.
     """
     try:
         import pulsar
@@ -30,10 +33,12 @@ def shared_client(options: PulsarConnectionOptions) -> Any:
         raise ConnectorError(
             "Format 'flip27_pulsar' needs pulsar-client. Install flip27-stream[pulsar] on the driver and the executors."
         ) from error
+    check_trusted_certificates(options)
+    authentication = _authentication(options)
     try:
         return pulsar.Client(
             options.service_url,
-            authentication=_authentication(options),
+            authentication=authentication,
             operation_timeout_seconds=max(round(options.attempt_s), 1),
             connection_timeout_ms=options.connection_timeout_ms,
             io_threads=options.io_threads,
@@ -57,13 +62,17 @@ def _authentication(options: PulsarConnectionOptions) -> Any:
 
     params = options.auth_params
     if options.auth_method == "token":
-        return pulsar.AuthenticationToken(_TokenFile(params) if _is_file(params) else token_of(params))
+        return pulsar.AuthenticationToken(token_of(params) if path_of(params) is None else _TokenFile(params))
     if options.auth_method == "tls":
         given = pairs_of(params)
         return pulsar.AuthenticationTLS(given["tlsCertFile"], given["tlsKeyFile"])
     if options.auth_method == "oauth2":
-        given = {_OAUTH2_NAMES.get(name, name): value for name, value in pairs_of(params).items()}
-        return pulsar.AuthenticationOauth2(json.dumps(given))
+        given = pairs_of(params)
+        if not given["privateKey"].startswith("data:"):
+            check_private_key(_content(path_of(given["privateKey"]) or given["privateKey"]))
+        return pulsar.AuthenticationOauth2(
+            json.dumps({_OAUTH2_NAMES.get(name, name): value for name, value in given.items()})
+        )
     if options.auth_method == "basic":
         given = pairs_of(params)
         return pulsar.AuthenticationBasic(given["userId"], given["password"])
@@ -82,34 +91,33 @@ class _TokenFile:
         self._last = token_of(params)
 
     def __call__(self) -> str:
-        with suppress(OptionError, ValueError):
+        with suppress(OptionError):
             self._last = token_of(self._params)
         return self._last
-
-
-def _is_file(params: str) -> bool:
-    return params.startswith("file:")
 
 
 def token_of(params: str) -> str:
     """Returns the token in a text of the form ``token:...`` or ``file:...``; any other text is the token itself.
 
     Raises:
-        OptionError: The file cannot be read.
+        OptionError: The file cannot be read, or is empty.
     """
-    if _is_file(params):
-        path = params.removeprefix("file:").removeprefix("//")
-        try:
-            with open(path) as file:
-                return file.read().strip()
-        except OSError as error:
-            raise OptionError(f"The token file of option '{AUTH_PARAMS}' cannot be read: {error}.") from error
-    return params.removeprefix("token:")
+    path = path_of(params)
+    return params.removeprefix("token:") if path is None else _content(path)
 
 
-def pairs_of(params: str) -> dict[str, str]:
-    """Returns the parameters in a JSON object, or in ``name:value,name:value``."""
-    if params.lstrip().startswith("{"):
-        found = json.loads(params)
-        return {str(name): str(value) for name, value in found.items()}
-    return dict(part.strip().split(":", 1) for part in params.split(",") if ":" in part)
+def _content(path: str) -> str:
+    """Returns the text of a file with credentials, without white space around it."""
+    try:
+        content = Path(path).read_text().strip()
+    except OSError as error:
+        raise OptionError(f"A file of option '{AUTH_PARAMS.name}' cannot be read: {error}.") from error
+    except ValueError as error:
+        raise OptionError(
+            f"File {path!r} of option '{AUTH_PARAMS.name}' is not text. Name the file with the credentials."
+        ) from error
+    if not content:
+        raise OptionError(
+            f"File {path!r} of option '{AUTH_PARAMS.name}' is empty. Name the file with the credentials."
+        )
+    return content

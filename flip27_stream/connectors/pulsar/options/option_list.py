@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from flip27_stream.connectors.pulsar.options.start import (
@@ -12,7 +12,7 @@ from flip27_stream.connectors.pulsar.options.start import (
     parse_starting_time,
 )
 from flip27_stream.errors import OptionError
-from flip27_stream.options.kinds import BOOLEAN, DURATION_OR_NEVER, TEXT, whole
+from flip27_stream.options.kinds import BOOLEAN, DURATION_OR_NEVER, MOST_INT, TEXT, whole
 from flip27_stream.options.option import Kind, Option, canonical_names
 
 AUTH_PLUGINS: Final[Mapping[str, str]] = {
@@ -24,28 +24,37 @@ AUTH_PLUGINS: Final[Mapping[str, str]] = {
 """The names of authentication methods in pulsar-client, by the names of the classes in the Java client."""
 
 
-def _service_url(text: str, option: str) -> str:
-    if not re.fullmatch(r"pulsar(\+ssl)?://[^\s/]+/?", text.strip()):
-        raise OptionError.of(option, text, "Allowed: pulsar://host:port,host:port or pulsar+ssl://host:port.")
-    return text.strip()
+def _url(schemes: str, allowed: str) -> Callable[[str, str], str]:
+    """Returns the parser of a URL of servers. Its errors show no user information, query and fragment of a URL."""
 
+    def parse(text: str, option: str) -> str:
+        if re.search("[@?#]", text):
+            raise OptionError(
+                f"Invalid value for option '{option}' (it has @, ? or #, and is not shown, because it may have a "
+                f"secret). Allowed: {allowed}. Credentials are given in option 'pulsar.client.authParams'."
+            )
+        if not re.fullmatch(rf"{schemes}://[^\s/]+/?", text.strip()):
+            raise OptionError.of(option, text, f"Allowed: {allowed}.")
+        return text.strip()
 
-def _admin_url(text: str, option: str) -> str:
-    if not re.fullmatch(r"https?://[^\s/]+/?", text.strip()):
-        raise OptionError.of(option, text, "Allowed: http://host:port or https://host:port.")
-    return text.strip()
+    return parse
 
 
 def _plugin(text: str, option: str) -> str:
     word = text.strip()
     method = AUTH_PLUGINS.get(word, word.lower())
     if method not in AUTH_PLUGINS.values():
-        raise OptionError.of(option, text, f"Allowed: {', '.join((*AUTH_PLUGINS.values(), *AUTH_PLUGINS))}.")
+        raise OptionError(
+            f"Invalid value for option '{option}' (it is not shown, because it may be a secret, which belongs into "
+            f"option 'pulsar.client.authParams'). Allowed: {', '.join((*AUTH_PLUGINS.values(), *AUTH_PLUGINS))}."
+        )
     return method
 
 
-_SERVICE_URL: Final = Kind("URL", _service_url)
-_ADMIN_URL: Final = Kind("URL", _admin_url)
+_SERVICE_URL: Final = Kind(
+    "URL", _url(r"pulsar(\+ssl)?", "pulsar://host:port,host:port or pulsar+ssl://host:port")
+)
+_ADMIN_URL: Final = Kind("URL", _url("https?", "http://host:port or https://host:port"))
 _PLUGIN: Final = Kind("`token`, `tls`, `oauth2`, `basic`, or the Java client's class", _plugin)
 _OFFSETS: Final[Kind[StartPosition]] = Kind("`earliest`, `latest`, or JSON", parse_starting_offsets)
 _TIME: Final[Kind[StartPosition]] = Kind("ms since 1970, or JSON of ms by topic", parse_starting_time)
@@ -127,20 +136,20 @@ AUTH_PARAMS: Final = Option(
 )
 OPERATION_TIMEOUT: Final = Option(
     "pulsar.client.operationTimeoutMs",
-    whole(),
+    whole(most=MOST_INT),
     "30000",
     "How long (ms) a call is tried before it fails: three attempts, each of which has a third of the time.",
 )
 CONNECTION_TIMEOUT: Final = Option(
     "pulsar.client.connectionTimeoutMs",
-    whole(),
+    whole(most=MOST_INT),
     "10000",
     "How long (ms) a connection is tried before it fails.",
 )
 IO_THREADS: Final = Option("pulsar.client.numIoThreads", whole(most=1024), "1", "Threads of the client.")
 CONCURRENT_LOOKUPS: Final = Option(
     "pulsar.client.concurrentLookupRequest",
-    whole(),
+    whole(most=MOST_INT),
     "50000",
     "How many lookups a client makes at the same time.",
 )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from flip27_stream.api import ReadLimits
 from flip27_stream.connectors.pulsar.options import option_list as names
+from flip27_stream.connectors.pulsar.options.auth_params import check_auth_params
 from flip27_stream.connectors.pulsar.options.connection_options import PulsarConnectionOptions
 from flip27_stream.connectors.pulsar.options.option_list import (
     KNOWN_OPTIONS,
@@ -17,10 +18,9 @@ from flip27_stream.connectors.pulsar.options.option_list import (
     WITHOUT_EFFECT,
 )
 from flip27_stream.connectors.pulsar.options.start import StartKind, StartPosition
-from flip27_stream.connectors.pulsar.options.topic_names import full_name
-from flip27_stream.errors import OptionError
+from flip27_stream.connectors.pulsar.options.topic_names import full_name, not_persistent, topic_of
+from flip27_stream.errors import OptionError, some_of
 from flip27_stream.options.given import given_options
-from flip27_stream.options.kinds import json_value
 from flip27_stream.options.known_options import check_known, check_supported
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,6 @@ Given = Mapping[str, str]
 """The options of a query, by their names in lower case."""
 
 _PATTERN = re.compile(r"(?:persistent://)?(?:([^/\s]+)/([^/\s]+)/)?([^/\s]+)")
-_PARAMS = {"tls": ("tlsCertFile", "tlsKeyFile"), "basic": ("userId", "password")}
 
 
 @dataclass(frozen=True)
@@ -86,17 +85,18 @@ def parse_pulsar_options(options: Mapping[str, str], *, bounded: bool = False) -
     given = given_options(options)
     check_known(given, KNOWN_OPTIONS, suggested=(SUPPORTED_OPTIONS,))
     check_supported(given, REFUSED, WITHOUT_EFFECT, log)
+    topics = _topics(given)
     limits = ReadLimits(
         max_rows=names.MAX_RECORDS_PER_TRIGGER.get(given), max_bytes=names.MAX_BYTES_PER_TRIGGER.get(given)
     )
     return PulsarOptions(
         connection=_connection(given),
-        topics=_topics(given),
-        start=_start(given, bounded=bounded),
+        topics=topics,
+        start=_start(given, topics, bounded=bounded),
         limits=ReadLimits() if bounded else limits,
         fail_on_data_loss=names.FAIL_ON_DATA_LOSS.require(given),
         subscription=names.PREDEFINED_SUBSCRIPTION.get(given),
-        role_prefix=names.SUBSCRIPTION_PREFIX.get(given) or names.ROLE_PREFIX.get(given),
+        role_prefix=_role_prefix(given),
         poll_timeout_ms=names.POLL_TIMEOUT.require(given),
         discovery_interval_ms=None if bounded else names.DISCOVERY_INTERVAL.get(given),
         receiver_queue=names.RECEIVER_QUEUE.require(given),
@@ -117,13 +117,18 @@ def _topics(given: Given) -> tuple[str, ...] | TopicPattern:
 
 
 def _pattern(text: str, given: Given) -> TopicPattern:
+    if text.startswith("non-persistent://"):
+        raise not_persistent(text, names.TOPICS_PATTERN.name)
+    allowed = (
+        "Allowed: a regular expression, or persistent://tenant/namespace/ followed by a regular expression"
+    )
     found = _PATTERN.fullmatch(text)
+    if found is None:
+        raise names.TOPICS_PATTERN.wrong(text, f"{allowed}, without white space and without a slash.")
     try:
-        re.compile(found[3] if found else "(")
+        re.compile(found[3])
     except re.error as error:
-        allowed = "Allowed: a regular expression, or persistent://tenant/namespace/ followed by a regular expression"
         raise names.TOPICS_PATTERN.wrong(text, f"{allowed} ({error}).") from error
-    assert found is not None
     if not names.ADMIN_URL.is_given(given):
         raise OptionError(
             "Option 'topicsPattern' needs option 'admin.url': pulsar-client cannot list topics, only the admin API can."
@@ -131,17 +136,41 @@ def _pattern(text: str, given: Given) -> TopicPattern:
     return TopicPattern(f"{found[1] or 'public'}/{found[2] or 'default'}", found[3])
 
 
-def _start(given: Given, *, bounded: bool) -> StartPosition:
+def _role_prefix(given: Given) -> str | None:
+    prefixes = {o.require(given) for o in (names.SUBSCRIPTION_PREFIX, names.ROLE_PREFIX) if o.is_given(given)}
+    if len(prefixes) > 1:
+        raise OptionError(
+            "Options 'subscriptionPrefix' and 'pulsar.reader.subscriptionRolePrefix' are two names of one option, and "
+            f"have different values: {', '.join(sorted(prefixes))}. Give one of them."
+        )
+    return next(iter(prefixes), None)
+
+
+def _start(given: Given, topics: tuple[str, ...] | TopicPattern, *, bounded: bool) -> StartPosition:
     if names.STARTING_OFFSETS.is_given(given) and names.STARTING_TIME.is_given(given):
         raise OptionError("Set one of the options 'startingOffsets' and 'startingTime', not both.")
-    start = names.STARTING_OFFSETS.get(given) or names.STARTING_TIME.get(given)
+    option = names.STARTING_TIME if names.STARTING_TIME.is_given(given) else names.STARTING_OFFSETS
+    start = option.get(given)
     if start is None:
         return StartPosition(StartKind.EARLIEST if bounded else StartKind.LATEST)
+    if not isinstance(topics, TopicPattern):
+        _check_topics(option.name, start, topics)
     if bounded and start.otherwise is StartKind.LATEST and not start.by_topic:
         raise names.STARTING_OFFSETS.wrong(
             "latest", "A batch read has nothing to read then. Allowed: earliest, JSON."
         )
     return start
+
+
+def _check_topics(option: str, start: StartPosition, topics: tuple[str, ...]) -> None:
+    """Checks that the start positions of an option are of topics that are read, or of partitions of these."""
+    read = {*topics, *map(topic_of, topics)}
+    for name in start.by_topic:
+        if name not in read and topic_of(name) not in topics:
+            raise OptionError(
+                f"Option '{option}' names {name}, which is not read: option 'topic' or 'topics' names "
+                f"{some_of(topics)}. Correct the name, or leave it out."
+            )
 
 
 def _connection(given: Given) -> PulsarConnectionOptions:
@@ -152,7 +181,7 @@ def _connection(given: Given) -> PulsarConnectionOptions:
             "neither."
         )
     if method is not None:
-        _check_params(method, params)
+        check_auth_params(method, params)
     if method not in (None, "token") and names.TOPICS_PATTERN.is_given(given):
         raise OptionError(
             "Option 'topicsPattern' asks the admin API, which is reached with a token or without authentication. Name "
@@ -172,18 +201,3 @@ def _connection(given: Given) -> PulsarConnectionOptions:
         tls_validate_hostname=names.TLS_HOSTNAME.require(given),
         listener_name=names.LISTENER_NAME.get(given),
     )
-
-
-def _check_params(method: str, params: str) -> None:
-    """Checks ``pulsar.client.authParams``. The errors have no part of the value, which is secret."""
-    if not params:
-        raise OptionError(
-            f"Option 'pulsar.client.authPluginClassName' ({method}) needs option 'pulsar.client.authParams'. "
-            "Give both, or neither."
-        )
-    is_json = params.lstrip().startswith("{") or method == "oauth2"
-    if is_json and not isinstance(json_value(params), dict):
-        raise names.AUTH_PARAMS.wrong(params, "It must be a JSON object.")
-    missing = [name for name in _PARAMS.get(method, ()) if name not in params]
-    if missing:
-        raise names.AUTH_PARAMS.wrong(params, f"It must have {' and '.join(missing)}.")

@@ -17,6 +17,7 @@ from flip27_stream.connectors.pulsar.options.start import AtTime, StartKind
 from flip27_stream.connectors.pulsar.positions import position_at
 from flip27_stream.errors import OptionError
 from flip27_stream.spark.session.redaction import SECRETS
+from flip27_stream.wall_clock import now_ms
 from tests.connectors.support.refused_options import refusal_by
 from tests.documentation.options_page import row
 
@@ -36,7 +37,8 @@ def test_topics_are_parsed() -> None:
     assert parse_pulsar_options(several).topics == ("persistent://public/default/a", "persistent://t/n/b")
     assert "'topic', 'topics' and 'topicsPattern'" in refusal(topics="b")
     assert "not persistent" in refusal(topic="non-persistent://public/default/clicks")
-    assert "persistent://tenant/namespace/topic" in refusal(topic="a/b")
+    for wrong in ("a/b", "a,", "a,b"):
+        assert "persistent://tenant/namespace/topic" in refusal(topic=wrong)
     with pytest.raises(OptionError, match=r"'service\.url'"):
         parse_pulsar_options({"topic": "clicks"})
     assert "pulsar+ssl://" in refusal(**{"service.url": "http://localhost"})
@@ -51,8 +53,22 @@ def test_topics_by_pattern_need_the_admin_api() -> None:
     assert isinstance(found, TopicPattern)
     assert found.matches("persistent://t/n/clicks")
     assert not found.matches("persistent://t/n/views")
-    with pytest.raises(OptionError, match="regular expression"):
-        parse_pulsar_options({**pattern, "topicsPattern": "cl(", "admin.url": "http://localhost:8080"})
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("cl(", "unterminated"),
+        ("a b", "without white space"),
+        ("public/default/a/b", "without a slash"),
+        ("non-persistent://public/default/a.*", "not persistent"),
+    ],
+)
+def test_an_error_says_what_is_wrong_with_a_pattern_of_topics(pattern: str, why: str) -> None:
+    given = {"service.url": "pulsar://localhost:6650", "admin.url": "http://localhost:8080"}
+    with pytest.raises(OptionError, match=why) as refused:
+        parse_pulsar_options({**given, "topicsPattern": pattern})
+    assert ("unterminated" in str(refused.value)) == (why == "unterminated")
 
 
 @pytest.mark.parametrize(
@@ -92,6 +108,43 @@ def test_starting_positions_are_parsed() -> None:
     found = [begin(f"{FULL}-partition-{i}", startingOffsets=offsets) for i in range(3)]
     assert found == [StartKind.EARLIEST, position_at(12, 5), position_at(12, 5, 3)]
     assert begin("persistent://public/default/other", startingOffsets=offsets) is StartKind.LATEST
+    last = 2**63 - 1
+    assert begin(startingOffsets=f'{{"clicks": "{last}:{last}"}}') == position_at(last, last)
+
+
+@pytest.mark.parametrize("name", ["startingOffsets", "startingTime"])
+def test_start_positions_are_of_topics_that_are_read(name: str) -> None:
+    """A position of another topic would have no effect, and of two positions of a topic one would have none."""
+    value = {"startingOffsets": '"earliest"', "startingTime": "5"}[name]
+    for twice in ("clicks", FULL):
+        assert f"names {FULL} twice" in refusal(**{name: f'{{"clicks": {value}, "{twice}": {value}}}'})
+    for other in ("klicks", "klicks-partition-0"):
+        assert f"'{name}' names persistent://public/default/{other}," in refusal(
+            **{name: f'{{"{other}": {value}}}'}
+        )
+    assert f"'{name}'" in refusal(**{name: "{}"})
+    partition = {**GIVEN, "topic": "clicks-partition-0"}
+    for read in ("clicks", "clicks-partition-0"):
+        begin = parse_pulsar_options({**partition, name: f'{{"{read}": {value}}}'}).start.of(
+            f"{FULL}-partition-0"
+        )
+        assert begin in (StartKind.EARLIEST, AtTime(5))
+    assert f"{FULL}-partition-1" in refusal(
+        topic="clicks-partition-0", **{name: f'{{"clicks-partition-1": {value}}}'}
+    )
+
+
+def test_a_query_does_not_begin_in_the_future() -> None:
+    """Clocks may differ a little. A query with a stored position does not ask where it begins."""
+    for ahead_ms, is_refused in ((30_000, False), (3_600_000, True)):
+        moment = now_ms() + ahead_ms
+        for text in (str(moment), f'{{"clicks": {moment}}}'):
+            start = parse_pulsar_options({**GIVEN, "startingTime": text}).start
+            if not is_refused:
+                assert start.of(FULL) == AtTime(moment)
+                continue
+            with pytest.raises(OptionError, match=f"'startingTime': {moment}"):
+                start.of(FULL)
 
 
 def test_message_ids_of_the_client_are_parsed() -> None:
@@ -108,7 +161,12 @@ def test_message_ids_of_the_client_are_parsed() -> None:
         {"startingOffsets": "first"},
         {"startingOffsets": '{"clicks": 5}'},
         {"startingOffsets": '{"clicks": [8]}'},
+        {"startingOffsets": '{"clicks": "9999999999999999999:0"}'},
+        {"startingOffsets": '{"clicks": "1:9999999999999999999"}'},
+        {"startingOffsets": '{"clicks": [8, 1, 16, 2, 32, 128, 128, 128, 128, 16]}'},  # the index 2**32
+        {"startingOffsets": '{"clicks": ' + 100_000 * "["},
         {"startingTime": "yesterday"},
+        {"startingTime": '{"clicks": 10000000000000000000000000}'},
         {"startingTime": '{"clicks": "1"}'},
         {"startingOffsets": "earliest", "startingTime": "1"},
         {"pulsar.client.authParams": "token:abc"},
@@ -116,6 +174,10 @@ def test_message_ids_of_the_client_are_parsed() -> None:
         {"pulsar.client.authPluginClassName": "kerberos", "pulsar.client.authParams": "a"},
         {"maxBytesPerTrigger": "0"},
         {"pollTimeout": "1"},
+        {"pulsar.client.connectionTimeoutMs": "3000000000"},
+        {"pulsar.client.operationTimeoutMs": "99999999999999"},
+        {"pulsar.client.concurrentLookupRequest": "3000000000"},
+        {"subscriptionPrefix": "a", "pulsar.reader.subscriptionRolePrefix": "b"},
     ],
 )
 def test_wrong_values_are_named(given: dict[str, str]) -> None:
@@ -154,6 +216,47 @@ def test_secrets_are_not_shown(method: str, params: str) -> None:
     with pytest.raises(OptionError, match=r"'pulsar\.client\.authParams'") as refused:
         parse_pulsar_options(given)
     assert "s3cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("service.url", "pulsar://me:s3cret@localhost:6650"),
+        ("service.url", "http://localhost?token=s3cret"),
+        ("admin.url", "https://me:s3cret@localhost:8080"),
+        ("admin.url", "https://localhost#s3cret"),
+        ("pulsar.client.authPluginClassName", "token:s3cret"),
+    ],
+)
+def test_secrets_in_a_wrong_option_are_not_shown(name: str, value: str) -> None:
+    """The message names the option where they belong."""
+    message = refusal(**{name: value})
+    assert f"'{name}'" in message
+    assert "'pulsar.client.authParams'" in message
+    assert "s3cret" not in message
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "why"),
+    [
+        ("tls", "tlsCertFileX:/c,tlsKeyFileY:/k", "tlsCertFile and tlsKeyFile"),
+        ("basic", '{"userIdX": "me", "passwordY": "s3cret"}', "userId and password"),
+        ("oauth2", '{"privateKey": "file:///k"}', "issuerUrl"),
+        (
+            "oauth2",
+            '{"issuerUrl": "https://i", "privateKey": "data:application/json;base64,czNjcmV0"}',
+            "client_id",
+        ),
+        ("oauth2", '{"issuerUrl": "https://i", "privateKey": "data:s3cret"}', "client_id"),
+        ("token", "token: ", "empty"),
+    ],
+)
+def test_missing_parameters_of_a_method_are_named(method: str, params: str, why: str) -> None:
+    message = refusal(**{"pulsar.client.authPluginClassName": method, "pulsar.client.authParams": params})
+    assert "'pulsar.client.authParams'" in message
+    assert why in message
+    assert "s3cret" not in message
+    assert "czNjcmV0" not in message
 
 
 def test_spark_hides_the_secret_options() -> None:
