@@ -65,6 +65,8 @@ def _authentication(options: PulsarConnectionOptions) -> Any:
         return pulsar.AuthenticationToken(token_of(params) if path_of(params) is None else _TokenFile(params))
     if options.auth_method == "tls":
         given = pairs_of(params)
+        for name in ("tlsCertFile", "tlsKeyFile"):
+            _content(given[name])
         return pulsar.AuthenticationTLS(given["tlsCertFile"], given["tlsKeyFile"])
     if options.auth_method == "oauth2":
         given = pairs_of(params)

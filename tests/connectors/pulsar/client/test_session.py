@@ -24,11 +24,13 @@ def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return found
 
 
-@pytest.mark.parametrize("method", ["token", "oauth2"])
+@pytest.mark.parametrize("method", ["token", "oauth2", "tls"])
 def test_a_file_with_credentials_is_named(file: Path, method: str) -> None:
     params = f"file://{file}"
     if method == "oauth2":
         params = json.dumps({"issuerUrl": "https://issuer", "privateKey": params})
+    if method == "tls":
+        params = f"tlsCertFile:{file},tlsKeyFile:{file}"
     options = PulsarConnectionOptions("pulsar://localhost:1", auth_method=method, auth_params=params)
     with pytest.raises(OptionError, match=rf"^(?!No client).*{file}") as refused:
         shared_client(options)

@@ -5,8 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from flip27_stream.connectors.pulsar.client.client import PulsarClient
+from flip27_stream.connectors.pulsar.options.connection_options import PulsarConnectionOptions
+from flip27_stream.connectors.pulsar.positions import EARLIEST
+from flip27_stream.connectors.pulsar.records.columns import rows_of
 from flip27_stream.errors import RecordFormatError
 from flip27_stream.testing import PulsarServer, wait_until
 from flip27_stream.testing.source_query import SourceQuery
@@ -61,6 +66,24 @@ def test_a_chunked_message_is_refused(pulsar_server: PulsarServer, topic: str, *
         pytest.raises(RecordFormatError, match=rf"{name}:0 of .*{topic}-partition-0 is chunked"),
     ):
         query.run(2)
+
+
+def test_times_and_text_of_other_clients_are_as_the_stand_ins_have_them(
+    pulsar_server: PulsarServer, topic: str
+) -> None:
+    """pulsar-client returns times without a sign, and no text that is not UTF-8, as in ``test_columns.py``."""
+    pulsar_server.create_topic(topic, 1)
+    partition = f"{topic}-partition-0"
+    pulsar_server.put(partition, [b"late"], event_timestamp=2**64 - 1)
+    ((ledger, entry, _),) = pulsar_server.put(partition, [b"bytes"], properties={"unit": b"\xff"})
+    client = PulsarClient(PulsarConnectionOptions(pulsar_server.service_url))
+    messages = client.read(f"persistent://public/default/{partition}", EARLIEST, 2)
+    rows, _ = rows_of(messages[:1])
+    assert rows.column("__eventTime").cast(pa.int64()).to_pylist() == [(2**63 - 1) // 1000 * 1000]
+    with pytest.raises(
+        RecordFormatError, match=rf"{ledger}:{entry}:0 of .*{partition} has properties with bytes"
+    ):
+        rows_of(messages)
 
 
 def test_a_compacted_topic_is_read_as_it_was_written(pulsar_server: PulsarServer, topic: str) -> None:
