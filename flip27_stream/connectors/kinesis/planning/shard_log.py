@@ -338,13 +338,16 @@ class ShardLog:
     def cut_at(self, moment: int, end: int) -> int:
         """Returns the position of the first record that arrived at ``moment`` (ms) or later, or ``end``.
 
-        If the service does not answer, it is an earlier position, after the last known record before ``moment``.
+        An earlier position would not do: other shards are read up to ``moment``.
+
+        Raises:
+            UnreachableError: The service does not name or return the record within ``requestTimeout``.
         """
         found = self._known.first_at_or_after(moment, end)
         if found is None:
-            self._probe(moment, is_there=True)
+            self._probe(moment, is_there=True, is_needed=True)
             found = self._known.first_at_or_after(moment, end)
-        self._cut = self._rough_cut(self._known_before(moment), end) if found is None else found
+        self._cut = min(self._first_since(moment), end) if found is None else found
         return self._cut
 
     def rows_before(self, moment: int, end: int) -> int:

@@ -87,8 +87,20 @@ def test_a_first_record_behind_too_many_others_fails_with_a_remedy() -> None:
     )
 
 
-def test_a_running_query_goes_on_where_times_are_always_refused() -> None:
-    """Other readers use up the calls for iterators of a shard. Planning asks twice, then reads pages instead."""
+@pytest.mark.parametrize("fault", [refusing(5, "ProvisionedThroughputExceededException", 400), silent])
+def test_a_cut_is_at_the_horizon_also_where_times_are_refused_or_not_answered(fault: Any) -> None:
+    """An earlier cut would let the other shards, which are read up to the horizon, get too far ahead."""
+    records = busy_records()
+    with MemoryService(a=MemoryShard(records)).running() as service:
+        log = service.log_of("a")
+        busy = log.look(0, frozen=False)
+        service.fault = fault
+        middle, moment = records[len(records) // 2]
+        assert log.cut_at(moment, busy.end) == before(middle)
+
+
+def test_the_end_is_looked_for_by_pages_where_times_are_always_refused() -> None:
+    """Other readers use up the calls for iterators of a shard. Planning asks twice for the end, then reads a page."""
     records = busy_records()
     with MemoryService(a=MemoryShard(records)).running(requestTimeout="300 ms") as service:
         log = service.log_of("a", requestTimeout="300 ms")
@@ -99,7 +111,8 @@ def test_a_running_query_goes_on_where_times_are_always_refused() -> None:
         assert refused.end > busy.end
         assert len(service.times_asked()) == 2
         middle, moment = records[len(records) // 2]
-        assert busy.position < log.cut_at(moment, refused.end) < before(middle)
+        with pytest.raises(UnreachableError, match=r"AT_TIMESTAMP.*requestTimeout"):
+            log.cut_at(moment, refused.end)
         service.fault = lambda operation, asked: None
         assert log.cut_at(moment, refused.end) == before(middle)
 
