@@ -34,7 +34,6 @@ from flip27_stream.connectors.kinesis.split import KinesisShardSplit
 log = logging.getLogger(__name__)
 
 _THREADS = 8
-_EMPTY_PAGES = 200
 _POLL_S = 30.0
 
 
@@ -58,7 +57,6 @@ class _ShardReading:
     rows: int = 0
     first_time: int = 0
     last_time: int = 0
-    empty_pages: int = 0
     has_gap: bool = False
     is_begun: bool = field(default=False)
 
@@ -162,7 +160,18 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
         def make_iterator() -> str:
             return self._client.iterator(split.stream, split.shard_id, reading.position)
 
-        return self._client.page(split.split_id, reading.iterator, self._page_size, make_iterator)
+        page = self._client.page(split.split_id, reading.iterator, self._page_size, make_iterator)
+        is_before_end = page.at_tip and not page.records and page.next_iterator is not None
+        return replace(page, next_iterator=None) if is_before_end and not self._has_end(reading) else page
+
+    def _has_end(self, reading: _ShardReading) -> bool:
+        """Returns whether the record that the end of the range names still exists."""
+        end = reading.end // 10 * 10
+        try:
+            page = ShardPages(self._client, reading.split).from_new_iterator(end, 1)
+        except NotThereError:
+            return False
+        return bool(page.records) and before(page.records[0]["SequenceNumber"]) == end
 
     def _take(self, future: Future[Page], reading: _ShardReading, output: ReaderOutput) -> None:
         try:
@@ -180,11 +189,12 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
             self._emit(reading, records, page.size, output)
         if page.records and before(page.records[-1]["SequenceNumber"]) >= reading.end - 1:
             self._end(reading)
-        elif page.next_iterator is None or self._has_only_empty_pages(reading, page):
-            self._lose(reading, "the shard ends before")
+        elif page.next_iterator is None:
+            self._lose(reading, f"sequence number {reading.end // 10} does not exist")
             self._end(reading)
         else:
-            reading.iterator = page.next_iterator
+            # Records up to the end of the range exist, so an iterator that has come to the tip is not used again.
+            reading.iterator = None if page.at_tip else page.next_iterator
             self._waiting.append(reading)
             self._fetch()
 
@@ -211,11 +221,6 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
                 self._lose(reading, f"sequence number {end // 10} does not exist")
         elif first > end:
             self._lose(reading, f"the next existing record has sequence number {first // 10}")
-
-    def _has_only_empty_pages(self, reading: _ShardReading, page: Page) -> bool:
-        """Returns whether too many pages in a row were empty, though the planned range is not read to its end."""
-        reading.empty_pages = 0 if page.records else reading.empty_pages + 1
-        return reading.empty_pages > _EMPTY_PAGES
 
     def _emit(
         self, reading: _ShardReading, records: Sequence[Mapping[str, Any]], size: int, output: ReaderOutput

@@ -305,6 +305,50 @@ def test_a_refusal_in_the_middle_of_a_range_reads_no_record_again(caplog: pytest
     assert caplog.text.count("were lost while they were read") == 1
 
 
+def test_any_number_of_empty_pages_within_a_range_is_passed_over() -> None:
+    """A shard had no records for hours. The service searches these hours in many steps, and answers without records."""
+    service = MemoryService(a=MemoryShard(records(0, 10)))
+    empty = iter(range(250))
+
+    def gap(operation: str, asked: dict[str, Any]) -> Any:
+        if operation != "GetRecords" or next(empty, None) is None:
+            return None
+        return 200, {"Records": [], "NextShardIterator": asked["ShardIterator"], "MillisBehindLatest": 5000}
+
+    with service.running(), SourceQuery(service.source()) as query:
+        query.planned = query.wait_for_batch()
+        service.fault = gap
+        assert numbers_of(query.step()) == list(range(10))
+    assert next(empty, None) is None
+
+
+def test_a_tip_before_the_planned_end_is_data_loss_only_if_the_last_record_is_gone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The service says once that nothing follows, but has the record. Then the records have really expired."""
+    service = MemoryService(a=MemoryShard(records(0, 10)))
+    told = [None]
+
+    def tip(operation: str, asked: dict[str, Any]) -> Any:
+        if operation != "GetRecords" or not told:
+            return None
+        told.pop()
+        return 200, {"Records": [], "NextShardIterator": asked["ShardIterator"], "MillisBehindLatest": 0}
+
+    tolerant = service.source(failOnDataLoss="false")
+    with service.running(), SourceQuery(tolerant) as query, caplog.at_level(logging.WARNING):
+        query.planned = query.wait_for_batch()
+        service.fault = tip
+        assert numbers_of(query.step()) == list(range(10))
+        assert "were lost" not in caplog.text
+        service.shards["a"].records += records(10, 5)
+        query.planned = query.wait_for_batch()
+        service.shards["a"].expire(15)
+        assert query.step() == []
+    number = records(14, 1)[0][0]
+    assert caplog.text.count(f"and sequence number {number} does not exist") == 1
+
+
 @pytest.mark.parametrize("hours", [23, 24])
 def test_records_that_expire_between_two_pages_of_a_task_are_data_loss(
     hours: int, caplog: pytest.LogCaptureFixture
