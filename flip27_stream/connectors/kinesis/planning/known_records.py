@@ -13,6 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 _MOST_KEPT = 1000
+"""The greatest number of known records, so that memory and time of a plan do not grow while a shard is held back."""
+_FIRST_KEPT = _MOST_KEPT // 4
+"""The number of next records that are all kept if there are too many, because cuts are near them."""
 _LEAST_SPAN_MS = 1000
 """The least time (ms) for which a rate is computed, because records of one PutRecords call share a millisecond."""
 
@@ -129,6 +132,7 @@ class KnownRecords:
         if after and not (known and known[-1].position == last):
             after[0] = replace(after[0], rows=None)
         self._seen = before + page + after
+        self._thin_out()
         self._note_rate(len(records), records[0][1], records[-1][1])
 
     def add_probe(self, asked: int, position: int, time: int) -> None:
@@ -143,6 +147,18 @@ class KnownRecords:
         self._seen.insert(i, KnownRecord(position, time, min(asked, time), rows))
         if i + 1 < len(self._seen):
             self._seen[i + 1] = replace(self._seen[i + 1], rows=None)
+        self._thin_out()
+
+    def _thin_out(self) -> None:
+        """Drops every second of the later records if there are too many. Counts are kept; the last record is, too."""
+        if len(self._seen) <= _MOST_KEPT:
+            return
+        later = self._seen[_FIRST_KEPT:]
+        last = later[len(later) // 2 * 2 :]
+        pairs = zip(later[::2], later[1::2], strict=False)
+        self._seen[_FIRST_KEPT:] = [
+            replace(record, rows=_sum(dropped.rows, record.rows)) for dropped, record in pairs
+        ] + last
 
     def note_rows(self, rows: int, first_time: int, last_time: int) -> None:
         """Records that ``rows`` records arrived between these times (ms)."""
@@ -211,6 +227,10 @@ class KnownRecords:
                 return record.position if count == rows else last.position if last is not None else end
             last = record
         return end
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
 
 
 def _rounded_up(count: float) -> int:

@@ -107,3 +107,28 @@ def test_large_pages_are_kept_in_part() -> None:
     gap = known.after_rows(55, known.last.behind)
     assert isinstance(gap, Gap)
     assert gap.record.position + gap.rows * STEP == 56 * STEP
+
+
+def test_a_fixed_number_of_records_is_kept_however_many_small_pages_come() -> None:
+    """A shard that is held back gets a few records in each plan. All are counted, and cuts are exact or unknown."""
+    known, count = KnownRecords(STEP), 20_000
+    for first in range(0, count, 10):
+        page = [((i + 1) * STEP, 1000 + i) for i in range(first, first + 10)]
+        known.add_page(page, at_start=not first)
+    assert known.last is not None
+    assert known.last.position == count * STEP
+    assert len(list(known.up_to(known.last.behind))) <= 1000
+    assert known.rows_to(known.last.behind) == count
+    for i in range(0, count, 7):
+        assert known.first_at_or_after(1000 + i, known.last.behind) in {None, (i + 1) * STEP}
+        assert known.rows_before(1000 + i, known.last.behind) in {i, i + 1}
+    assert known.after_rows(100, known.last.behind) == 101 * STEP
+
+
+def test_a_fixed_number_of_records_is_kept_however_many_are_looked_up() -> None:
+    known = KnownRecords(STEP)
+    for i in range(3000):
+        known.add_probe(1000 + i, (i + 1) * STEP, 1000 + i)
+    assert known.last is not None
+    assert known.last.position == 3000 * STEP
+    assert len(list(known.up_to(known.last.behind))) <= 1000
