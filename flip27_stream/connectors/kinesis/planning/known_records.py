@@ -59,12 +59,15 @@ class KnownRecords:
         start: The next position to read.
         tail: The position after the last record; ``None`` if more records may follow.
         rate: The mean number of records per millisecond, for estimates; ``None`` if it is not known.
+        counted_rows: The row limit of the micro-batch, if it must be kept: estimates then assume that more records than
+            that lie between two records if they were not counted, and count those between two records as a whole.
     """
 
     def __init__(self, start: int) -> None:
         self.start = start
         self.tail: int | None = None
         self.rate: float | None = None
+        self.counted_rows: int | None = None
         self._seen: list[KnownRecord] = []
 
     @property
@@ -193,7 +196,8 @@ class KnownRecords:
                 span = record.time - last.time if last is not None else 0
                 if last is None or last.time >= time:
                     return _rounded_up(count)
-                part = min((time - last.time) / span, 1.0) if span > 0 else 1.0
+                is_whole = span <= 0 or self.counted_rows is not None
+                part = 1.0 if is_whole else min((time - last.time) / span, 1.0)
                 return _rounded_up(count + rows * part)
             count, last = count + rows, record
         return _rounded_up(count + (1 if last is not None else 0))
@@ -212,6 +216,8 @@ class KnownRecords:
             return record.rows
         if before is None:
             return 1.0
+        if self.counted_rows is not None:
+            return self.counted_rows + 1
         return max((self.rate or 0.001) * (record.time - before.time), 1.0)
 
     def after_rows(self, rows: int, end: int) -> int | Gap:

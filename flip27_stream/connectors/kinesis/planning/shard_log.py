@@ -17,8 +17,8 @@ from flip27_stream.wall_clock import now_ms
 
 _LOOK_AHEAD = 100
 """The number of records in a page that is only read to check whether records follow."""
-_COUNTED = 1000
-"""The greatest distance (records) of a cut that is found by counting. A greater distance is estimated."""
+_COUNTED, _COUNTING_S = 1000, 5.0
+"""The greatest distance (records) of a cut that is found by counting, and the time limit of a count."""
 _TAIL_BYTES = 1 << 20
 _PAGES, _STEPS = 1, 4
 """The most pages of the search for the end of a quiet shard in one plan, and the most bisections before each page."""
@@ -64,6 +64,7 @@ class ShardLog:
         self._settling_ms = settling_ms
         self._known = KnownRecords(TRIM_HORIZON)
         self._pages = ShardPages(client, split)
+        self._counted_pages = ShardPages(client, split)
         self._busy = False
         self._probed_at = float("-inf")
         self._cut: int | None = None
@@ -103,8 +104,9 @@ class ShardLog:
         self._find_next()
         start = self._begin(position)
         end = max(self._frozen if self._frozen is not None else self._known_end(), start)
-        if limit is not None and limit <= _COUNTED:
-            self.cut_after(limit, end)
+        self._known.counted_rows = limit if limit is not None and limit <= _COUNTED else None
+        if self._known.counted_rows is not None:
+            self.cut_after(self._known.counted_rows, end)
         at_tail = end == self._known.tail or (start == end == self._frozen)
         self.is_cut = not at_tail and (is_behind(end) if start < end else self.is_cut)
         return SplitRange(
@@ -290,8 +292,9 @@ class ShardLog:
             self._known.tail = None
         return page.at_tip
 
-    def _take(self, page: Page, *, at_start: bool) -> None:
-        self._known.add_page([*map(position_and_time, page.records)], at_start=at_start)
+    def _take(self, page: Page, *, at_start: bool, after: KnownRecord | None = None) -> None:
+        known = [] if after is None else [(after.position, after.time)]
+        self._known.add_page([*known, *map(position_and_time, page.records)], at_start=at_start)
         if page.records:
             self.bytes_per_row = page.size / len(page.records)
 
@@ -359,21 +362,20 @@ class ShardLog:
         return self._known.rows_to(end)
 
     def cut_after(self, rows: int, end: int) -> int:
-        """Returns the position ``rows`` records after the start, at most ``end``. A distant position is estimated."""
-        for _ in range(_STEPS):
-            found = self._known.after_rows(rows, end)
-            if not isinstance(found, Gap):
-                return found
+        """Returns the position ``rows`` records after the start, at most ``end``.
+
+        It is an earlier position if counting takes too long. A distant position is estimated.
+        """
+        deadline, pages = time.monotonic() + _COUNTING_S, 0
+        while isinstance(found := self._known.after_rows(rows, end), Gap):
             if found.rows > _COUNTED and self._jump(found, end):
                 return min(self._position_behind(found.record, end), end)
-            self._count(found)
-        found = self._known.after_rows(rows, end)
-        return self._rough_cut(found.record.behind, end) if isinstance(found, Gap) else found
-
-    def _rough_cut(self, position: int, end: int) -> int:
-        """Returns an estimated position of a cut, at most ``end``, where the next record is not known."""
-        self.is_cut = self.is_cut or self._known.start < position < end
-        return min(position, end)
+            is_late = time.monotonic() > deadline if rows <= _COUNTED else pages >= _STEPS
+            if is_late or not self._count(found):
+                self.is_cut = self.is_cut or found.record.behind < end
+                return min(found.record.behind, end)
+            pages += 1
+        return found
 
     def _jump(self, gap: Gap, end: int) -> bool:
         """Looks for a record near the end of ``gap``, which is estimated. Returns whether one follows its record."""
@@ -388,9 +390,11 @@ class ShardLog:
         later = (known.position for known in self._known.up_to(end) if known.position > record.position)
         return next(later, end)
 
-    def _count(self, gap: Gap) -> None:
-        page = self._pages.from_new_iterator(gap.record.position, min(gap.rows, _COUNTED) + 1)
-        self._take(page, at_start=False)
+    def _count(self, gap: Gap) -> bool:
+        """Reads a page after the last counted record. Returns whether it has records."""
+        page = self._counted_pages.at(gap.record.behind, min(gap.rows, _COUNTED))
+        self._take(page, at_start=False, after=gap.record)
+        return bool(page.records)
 
     def note_rows(self, rows: int, first_time: int, last_time: int) -> None:
         """Records that a task read ``rows`` records, which arrived between these times (ms)."""

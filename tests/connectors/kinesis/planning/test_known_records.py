@@ -83,6 +83,20 @@ def test_estimates_never_fall_and_are_exact_where_all_is_known(rng: Random) -> N
 
 
 @given(seeds, st.integers(1, 40))
+def test_no_more_records_than_a_limit_are_taken_for_fewer(rng: Random, limit: int) -> None:
+    shard = ShardRecords(rng)
+    known = explored(rng, shard)
+    known.counted_rows, last = limit, known.last
+    if last is None:
+        return
+    rows = [known.rows_before(time, last.behind) for time in range(900, shard.times[-1] + 2)]
+    read = known.start // STEP - 1
+    true = [shard.first_at_or_after(time) - read for time in range(900, last.time + 1)]
+    assert rows == sorted(rows)
+    assert all(cost >= min(count, limit + 1) for cost, count in zip(rows, true, strict=False))
+
+
+@given(seeds, st.integers(1, 40))
 def test_counting_ends_at_the_record_or_at_a_gap(rng: Random, rows: int) -> None:
     shard = ShardRecords(rng)
     known = explored(rng, shard)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flip27_stream.api import PositioningRequest
-from flip27_stream.connectors.kinesis.planning import enumerator
+from flip27_stream.connectors.kinesis.planning import enumerator, shard_log
 from flip27_stream.connectors.kinesis.planning.timed_enumerator import TimedKinesisSourceEnumerator
 from flip27_stream.errors import DataLossError
 from flip27_stream.testing.source_query import SourceQuery
@@ -96,10 +96,11 @@ def test_the_time_of_the_last_look_is_renewed_once_an_hour() -> None:
         assert state["cut"] == []
 
 
-def test_a_cut_whose_next_record_is_not_known_is_remembered() -> None:
-    """Pages have one record, so planning cannot count up to the limit. Then the record before the cut expires, and
-    nobody can say whether the one behind it has expired, too.
+def test_a_cut_whose_next_record_is_not_known_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages have one record, and planning has no time to count up to the limit. Then the record before the cut expires,
+    and nobody can say whether the one behind it has expired, too.
     """
+    monkeypatch.setattr(shard_log, "_COUNTING_S", -1)
     service = MemoryService(a=MemoryShard(numbered_records(100, now_ms() - 60_000, 1000)))
 
     def short_pages(operation: str, asked: dict[str, Any]) -> Any:
