@@ -12,7 +12,6 @@ from flip27_stream.connectors.kinesis.client.shard_pages import LARGEST_PAGE, Sh
 from flip27_stream.connectors.kinesis.planning.known_records import Gap, KnownRecord, KnownRecords
 from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, is_behind
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit
-from flip27_stream.errors import UnreachableError
 from flip27_stream.wall_clock import now_ms
 
 _LOOK_AHEAD = 100
@@ -129,7 +128,7 @@ class ShardLog:
         Records that arrive during the search count, too.
 
         Raises:
-            UnreachableError: The service does not return the record within ``requestTimeout``.
+            UnreachableError: The service does not return the record within ``requestTimeout``, or no records come.
         """
         is_unknown = not self._read_page(_LOOK_AHEAD) and not self._reaches(moment)
         if is_unknown and self._probe(moment, is_needed=True) is False:
@@ -146,22 +145,7 @@ class ShardLog:
 
     def _first_since(self, moment: int) -> int:
         """Returns the position of that record by reading all records before it, if the service does not find it."""
-        position = self._known_before(moment)
-        deadline = time.monotonic() + self._client.request_timeout_s
-        while time.monotonic() < deadline:
-            page = self._pages.at(position, LARGEST_PAGE)
-            for found, arrived in map(position_and_time, page.records):
-                if arrived >= moment:
-                    return found
-                position = found + 1
-            if page.at_tip:
-                return position
-        raise UnreachableError(
-            f"The first record of {self._split.split_id} that arrived at {moment} ms or later was not found in "
-            f"{self._client.request_timeout_s:g} s: the service does not answer requests for it, and the records "
-            "before it are too many to read. Raise option 'requestTimeout', or begin at another "
-            "'initialPosition'."
-        )
+        return self._pages.first_since(self._known_before(moment), moment)
 
     def _known_before(self, moment: int) -> int:
         """Returns the position after the last known record before the first known one of ``moment`` (ms) or later."""
@@ -234,6 +218,9 @@ class ShardLog:
         Args:
             pages: The greatest number of pages.
             steps: The greatest number of bisections before a page.
+
+        Raises:
+            UnreachableError: The end must be found, and no records come, though the service says that some follow.
         """
         nothing_since = now_ms() - self._settling_ms
         for _ in range(pages):
@@ -244,6 +231,8 @@ class ShardLog:
                     nothing_since = middle
             if self._read_page(self._tail_page()):
                 return
+            if steps == _STEPS_TO_FREEZE:
+                self._pages.check_records_come()
 
     def _middle(self, nothing_since: int) -> int | None:
         """Returns the next time (ms) of the search for the end, which is before ``nothing_since``.
@@ -265,7 +254,11 @@ class ShardLog:
         return max(min(most, int(_TAIL_BYTES / self.bytes_per_row)), _LOOK_AHEAD)
 
     def _go_to_tip(self, *, is_closed: bool = False) -> None:
-        """Freezes the end after the last record. For a closed shard, waits until the service reports its end."""
+        """Freezes the end after the last record. For a closed shard, waits until the service reports its end.
+
+        Raises:
+            UnreachableError: No records come, though the service says that some follow.
+        """
         if self._busy:
             self._probe(now_ms() - self._settling_ms)
         elif self._known.last is None:

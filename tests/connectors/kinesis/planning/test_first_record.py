@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
+from flip27_stream.connectors.kinesis.client import shard_pages
 from flip27_stream.connectors.kinesis.positions import before, behind
 from flip27_stream.errors import UnreachableError
 from tests.connectors.kinesis.support.answers import error
@@ -67,6 +68,41 @@ def test_a_time_that_is_always_refused_fails_the_look() -> None:
             service.log_of("a", requestTimeout="300 ms").begin_at(BEGAN + 300)
 
 
+def read_before(failure: pytest.ExceptionInfo[UnreachableError]) -> str:
+    return str(failure.value).partition("planning read ")[2].partition(" ")[0]
+
+
+def only_empty_pages(operation: str, asked: dict[str, Any]) -> Any:
+    """Answers each request for records without records, and says that more follow."""
+    if operation == "GetRecords":
+        return 200, {"Records": [], "NextShardIterator": asked["ShardIterator"], "MillisBehindLatest": 5000}
+    return None
+
+
+def test_a_first_record_behind_empty_pages_only_fails_with_their_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shard_pages, "_EMPTY_PAGES", 3)
+    with MemoryService(a=MemoryShard()).running(requestTimeout="100 ms") as service:
+        service.fault = only_empty_pages
+        told = r"in 0\.1 s: .* planning read 0 records before it, and then \d\d+ pages without records"
+        with pytest.raises(UnreachableError, match=told):
+            service.log_of("a", requestTimeout="100 ms").begin_at(BEGAN)
+
+
+def test_an_end_behind_empty_pages_only_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an end, an AvailableNow run cannot begin; pages without records are not asked for without a pause."""
+    monkeypatch.setattr(shard_pages, "_EMPTY_PAGES", 10)
+    monkeypatch.setattr(shard_pages, "_LONGEST_EMPTY_S", 0.5)
+    with MemoryService(a=MemoryShard()).running(requestTimeout="100 ms") as service:
+        service.fault = only_empty_pages
+        with pytest.raises(
+            UnreachableError, match=r"The end of clicks/a was not found in 0\.5 s: .* \d+ pages"
+        ):
+            service.log_of("a", requestTimeout="100 ms").look(0, frozen=True)
+        assert len(service.asked) < 200
+
+
 def test_a_first_record_behind_too_many_others_fails_with_a_remedy() -> None:
     """The service does not answer for a time, and gives no end of records that arrived before it."""
     shard = MemoryShard(numbered_records(20_000, BEGAN, 0))
@@ -81,10 +117,11 @@ def test_a_first_record_behind_too_many_others_fails_with_a_remedy() -> None:
         with pytest.raises(UnreachableError) as failure:
             service.log_of("a", requestTimeout="300 ms").begin_at(BEGAN + 1)
     assert str(failure.value) == (
-        f"The first record of clicks/a that arrived at {BEGAN + 1} ms or later was not found in 0.3 s: the service "
-        "does not answer requests for it, and the records before it are too many to read. Raise "
-        "option 'requestTimeout', or begin at another 'initialPosition'."
+        f"The first record of clicks/a that arrived at {BEGAN + 1} ms or later was not found in 0.3 s: the service did "
+        f"not name it, and planning read {read_before(failure)} records before it, and then 0 pages without records. "
+        "Raise option 'requestTimeout', or begin a new query at another 'initialPosition'."
     )
+    assert int(read_before(failure)) >= 10_000
 
 
 @pytest.mark.parametrize("fault", [refusing(5, "ProvisionedThroughputExceededException", 400), silent])
