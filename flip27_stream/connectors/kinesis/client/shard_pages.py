@@ -152,12 +152,12 @@ class ShardPages:
             self.missing = position
         return page
 
-    def since(self, moment: int, *, is_there: bool = False, is_needed: bool = False) -> Page | None:
+    def since(self, moment: int, *, is_needed: bool = False) -> Page | None:
         """Returns a page with the first record that arrived at ``moment`` (ms) or later.
 
         The page has no records if there is no such record.
 
-        The result is ``None`` if the service does not answer. For ``is_there`` and ``is_needed`` see
+        The result is ``None`` if the service does not answer. For ``is_needed`` see
         :meth:`KinesisClient.iterator_at_time`.
 
         Raises:
@@ -169,7 +169,6 @@ class ShardPages:
             split.stream,
             split.shard_id,
             moment,
-            is_there=is_there,
             is_needed=is_needed,
         )
         iterator: str | None = None

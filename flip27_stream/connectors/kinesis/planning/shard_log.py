@@ -291,12 +291,12 @@ class ShardLog:
         if page.records:
             self.bytes_per_row = page.size / len(page.records)
 
-    def _probe(self, moment: int, *, is_there: bool = False, is_needed: bool = False) -> bool | None:
+    def _probe(self, moment: int, *, is_needed: bool = False) -> bool | None:
         """Looks up the first record that arrived at ``moment`` (ms) or later. Returns whether such a record exists.
 
         The result is ``None`` if the service does not answer.
         """
-        page = self._pages.since(moment, is_there=is_there, is_needed=is_needed)
+        page = self._pages.since(moment, is_needed=is_needed)
         if page is None or not page.records:
             return None if page is None else False
         position, arrived = position_and_time(page.records[0])
@@ -341,7 +341,7 @@ class ShardLog:
         """
         found = self._known.first_at_or_after(moment, end)
         if found is None:
-            self._probe(moment, is_there=True, is_needed=True)
+            self._probe(moment, is_needed=True)
             found = self._known.first_at_or_after(moment, end)
         self._cut = min(self._first_since(moment), end) if found is None else found
         return self._cut
