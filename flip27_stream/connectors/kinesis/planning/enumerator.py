@@ -28,14 +28,15 @@ from flip27_stream.connectors.kinesis.client.session import THREADS
 from flip27_stream.connectors.kinesis.client.shard_limits import ShardLimits
 from flip27_stream.connectors.kinesis.options.initial_position import Start
 from flip27_stream.connectors.kinesis.options.source_options import KinesisOptions, bytes_per_second
+from flip27_stream.connectors.kinesis.planning.ended_shards import EndedShards
 from flip27_stream.connectors.kinesis.planning.enumerator_state import KinesisEnumeratorState, StreamState
 from flip27_stream.connectors.kinesis.planning.listed_shards import DiscoveredShards, ListedShards
 from flip27_stream.connectors.kinesis.planning.losses import Loss, LossReports
+from flip27_stream.connectors.kinesis.planning.registration import keep_registered
 from flip27_stream.connectors.kinesis.planning.shard_log import ShardLog
 from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, described
 from flip27_stream.connectors.kinesis.read_event import ShardRangesRead
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit
-from flip27_stream.errors import UnreachableError
 from flip27_stream.threads import CallPool
 from flip27_stream.wall_clock import now_ms
 
@@ -77,6 +78,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
             context, self._take_in, log, "shards", failed="Failed to list shards."
         )
         self._listed = ListedShards()
+        self._ended = EndedShards(self._client)
         self._logs: dict[str, ShardLog] = {}
         self._ranges: dict[str, SplitRange] = {}
         self._processed: Mapping[str, int] = {}
@@ -93,28 +95,8 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
 
     def start(self) -> None:
         self._discovery.start(self._discover, self._options.shard_fetch_interval_ms)
-        if (fan_out := self._options.fan_out) is not None:
-            self._register(fan_out.refresh_interval_ms)
-
-    def _register(self, period_ms: int) -> None:
-        """Registers the consumers (enhanced fan-out) before the first plan, and checks them periodically."""
-        assert self._consumers is not None
-        register = self._consumers.register
-        self._context.call_async(register, self._on_first_registration)
-        self._context.call_async(
-            register, self._on_registration, initial_delay_ms=period_ms, period_ms=period_ms
-        )
-
-    def _on_first_registration(self, _: None, error: BaseException | None) -> None:
-        if error is not None:
-            raise error
-
-    def _on_registration(self, _: None, error: BaseException | None) -> None:
-        """Raises ``error`` unless it is temporary; until the next check, tasks poll shards they cannot subscribe to."""
-        if isinstance(error, UnreachableError):
-            log.warning("The registration of consumers was not checked; it is tried again: %s", error)
-        elif error is not None:
-            raise error
+        if self._consumers is not None and (fan_out := self._options.fan_out) is not None:
+            keep_registered(self._context, self._consumers, fan_out.refresh_interval_ms)
 
     # ---- discovery ------------------------------------------------------------------------------------------------
 
@@ -253,23 +235,25 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         return within_bytes(self._ranges, self._limits.max_bytes, sizes, self._cut_after)
 
     def _look(self, split: KinesisShardSplit, position: int | None) -> SplitRange | Loss:
-        begin = TRIM_HORIZON if position is None else position
-        log = self._log_of(split)
-        seen_at, was_cut = now_ms() if position is None else log.seen_at, log.is_cut
-        log.seen_at = seen_at
+        begin, is_new = TRIM_HORIZON if position is None else position, position is None
+        log, parents = self._log_of(split), self._listed.parents_of(split) if is_new else ()
+        if is_new:
+            log.seen_at = self._ended.reached_at(parents) or log.seen_at or now_ms()
+        seen_at, was_cut = log.seen_at, log.is_cut
         try:
             begin = self._begin(split) if position is None else position
             found = self._range(split, begin)
         except (LostRecordError, NotThereError) as error:
-            return Loss(split, begin, error)
+            return Loss(split, begin, error, seen_at=seen_at)
+        self._ended.note(split, log, begin, found, seen_at)
         is_missing = log.is_start_missing
-        if position != TRIM_HORIZON and not is_missing:
+        if position not in (None, TRIM_HORIZON) and not is_missing:
             return found
         # Without a record, it is unknown which records followed the position, and whether the stream was created
         # again since the position was planned.
-        is_late = seen_at is not None and self._client.is_about_to_expire(split.stream, seen_at)
+        is_late = seen_at is not None and self._ended.is_late(split.stream, seen_at, parents)
         loss = Loss(split, begin, None, found, seen_at, is_late=is_late, is_cut=is_missing and was_cut)
-        return loss if is_missing or is_late or found.end > TRIM_HORIZON else found
+        return loss if is_missing or is_late or (found.end > TRIM_HORIZON and not is_new) else found
 
     def _range(self, split: KinesisShardSplit, position: int) -> SplitRange:
         return self._log_of(split).look(
@@ -310,12 +294,14 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         self._reports.report_records(loss)
         try:
             self._log_of(split).skip_lost(position)
-            return self._range(split, position)
+            found = self._range(split, position)
         except NotThereError:
             if split.shard_id in {shard.shard_id for shard in self._client.shards(split.stream)}:
                 raise
             self._listed.forget(split)
             return SplitRange(position, position, drained=True, final=True, rows=0)
+        self._ended.note(split, self._log_of(split), position, found, loss.seen_at)
+        return found
 
     def _begin(self, split: KinesisShardSplit) -> int:
         """Returns the position where a new shard begins.
@@ -369,13 +355,10 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
     def snapshot_state(self) -> KinesisEnumeratorState:
         """Returns the state without the shards that were not planned yet; a restart discovers these again."""
         if logs := {name: self._logs[name] for name in self._ranges}:
-            ends = [
-                log.seen_at for name, log in logs.items() if self._ranges[name].drained and not log.closed
-            ]
+            drained = [name for name, log in logs.items() if self._ranges[name].drained and not log.closed]
+            ends = [at for name in drained if (at := logs[name].seen_at) is not None]
             cut = [name for name, log in logs.items() if log.is_cut]
-            self._state = self._state.with_seen_ends(
-                now_ms(), [time for time in ends if time is not None], cut
-            )
+            self._state = self._state.with_seen_ends(now_ms(), ends, self._waited_for(), cut)
         state, assigned = self._state, self._context.assigned_splits()
         for stream, known in state.streams.items():
             unplanned = {
@@ -385,6 +368,16 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
             }
             state = state.with_stream(stream, known.planned(unplanned))
         return state
+
+    def _waited_for(self) -> list[int]:
+        """Returns times (ms) before the records of shards that are not planned yet, and forgets all other ends."""
+        assigned = self._context.assigned_splits()
+        unplanned = [split for name, split in assigned.items() if name not in self._ranges]
+        unplanned += [self._split(stream, shard) for stream, shard in self._waiting()]
+        groups = [self._listed.parents_of(split) for split in unplanned]
+        groups += [(name,) for name in self._ranges]
+        self._ended.keep({name for group in groups for name in group})
+        return [at for group in groups if (at := self._ended.reached_at(group)) is not None]
 
     def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
         """Records the numbers of records that a task has read. The estimates of later plans use them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from flip27_stream.api import JsonValue, SimpleVersionedSerializer
@@ -73,8 +73,9 @@ class KinesisEnumeratorState:
         start_time: The time (ms) from which a new query reads shards, unless it reads them from the trim horizon;
             ``None`` before the initial discovery.
         seen_at: A time (ms). At this time or later planning has looked at each open shard that is planned up to its
-            end, and has found no record after that end. ``None`` if no such time is known. It is renewed only once an
-            hour, because a new time makes a new offset, and a new offset makes an empty batch.
+            end, and has found no record after that end. The records of shards that are not planned yet arrived later,
+            if their parents are planned up to their ends. ``None`` if no such time is known. It is renewed only once
+            an hour, because a new time makes a new offset, and a new offset makes an empty batch.
         cut: The ids of the splits whose planned ranges may end before the ends of their shards.
     """
 
@@ -86,19 +87,22 @@ class KinesisEnumeratorState:
     def with_stream(self, name: str, stream: StreamState) -> KinesisEnumeratorState:
         return replace(self, streams={**self.streams, name: stream})
 
-    def with_seen_ends(self, now: int, ends: Iterable[int], cut: Iterable[str]) -> KinesisEnumeratorState:
+    def with_seen_ends(
+        self, now: int, ends: Iterable[int], waited_for: Collection[int], cut: Iterable[str]
+    ) -> KinesisEnumeratorState:
         """Returns the state after planning has looked at all shards.
 
         Args:
             now: The present time (ms).
             ends: One time (ms) for each open shard that is planned up to its end: the time at which planning has found
                 no record after that end.
+            waited_for: Times (ms) before the records of shards that are not planned yet.
             cut: The ids of the splits whose planned ranges may end before the ends of their shards.
         """
         seen_at = self.seen_at
         if seen_at is None or abs(now - seen_at) >= _RENEWED_MS:
             seen_at = min(ends, default=now)
-        return replace(self, seen_at=seen_at, cut=frozenset(cut))
+        return replace(self, seen_at=min([seen_at, *waited_for]), cut=frozenset(cut))
 
     def __hash__(self) -> int:
         return hash((self.start_time, tuple(sorted(self.streams))))

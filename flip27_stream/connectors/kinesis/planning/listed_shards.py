@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flip27_stream.connectors.kinesis.client.client import Shard, StreamIdentity
 from flip27_stream.connectors.kinesis.planning.enumerator_state import StreamState
@@ -51,6 +51,12 @@ class ListedShards:
             parent for shard in self._shards[stream].values() for parent in shard.parents
         )
         self._numbers[stream] = number
+
+    def parents_of(self, split: KinesisShardSplit) -> tuple[str, ...]:
+        """Returns the ids of the splits of a shard's parents; none for a shard that is not listed."""
+        shard = self._shards.get(split.stream, {}).get(split.shard_id)
+        parents = () if shard is None else shard.parents
+        return tuple(replace(split, shard_id=parent).split_id for parent in parents)
 
     def has_children(self, split: KinesisShardSplit) -> bool:
         return split.shard_id in self._parents.get(split.stream, ())

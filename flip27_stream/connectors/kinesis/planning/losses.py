@@ -27,7 +27,8 @@ class Loss:
         position: The position.
         error: The error of the service; ``None`` if it went on at the first existing record.
         found: The range from that record on; ``None`` after an error.
-        seen_at: When planning had last seen the end of the shard (ms); ``None`` if it is not known.
+        seen_at: When planning had last seen the end of the shard (ms), or a time before all records of a shard that is
+            new; ``None`` if it is not known.
         is_late: Whether records that came after ``seen_at`` may have expired.
         is_cut: Whether the record at the position that was planned last has expired, so that records after it may be
             missing, too.
@@ -105,7 +106,7 @@ class LossReports:
         where = f"{loss.split.split_id} from {described(loss.position)} on"
         if loss.is_late and loss.seen_at is not None:
             what = (
-                f"Records of {where} may be lost: planning last read the shard at "
+                f"Records of {where} may be lost: planning has not read the shard since "
                 f"{time_text(loss.seen_at)} UTC, and records that arrived soon after that time have expired, "
                 "or are about to expire. It is unknown whether there were any. Choose a retention period that is "
                 "longer than the pauses of the query."
