@@ -6,14 +6,13 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from flip27_stream.connectors.kinesis.client.attempt import Failure, attempt, masked, reason
 from flip27_stream.connectors.kinesis.client.errors import (
-    DENIED,
-    RETRIED,
-    RETRIED_OF,
-    InUseError,
+    CredentialsError,
     IteratorExpiredError,
     NotThereError,
     SilentError,
@@ -22,7 +21,7 @@ from flip27_stream.connectors.kinesis.client.session import shared_client
 from flip27_stream.connectors.kinesis.client.shard_limits import ShardLimits
 from flip27_stream.connectors.kinesis.options.connection_options import KinesisConnectionOptions
 from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, iterator_type, sequence_number
-from flip27_stream.errors import AuthenticationError, ConnectorError, MissingTopicError, UnreachableError
+from flip27_stream.errors import MissingTopicError, UnreachableError
 from flip27_stream.exponential_backoff import doubled_pause
 from flip27_stream.wall_clock import now_ms
 
@@ -33,7 +32,7 @@ _LONGEST_WAIT_S = 5.0
 _RESERVED_BYTES = 8
 _SILENT_S, _REFUSED_S = 60.0, 1.0
 _TIME_TRIES = 2
-_ITERATORS = 6
+_ITERATORS, _LISTINGS = 6, 3
 _HOUR_MS = 3_600_000
 _LEAST_RETENTION_HOURS = 24
 """The least retention period that a stream can have."""
@@ -135,7 +134,14 @@ class KinesisClient:
 
         Raises:
             MissingTopicError: The stream does not exist.
+            IteratorExpiredError: The tokens of several listings have expired.
         """
+        for _ in range(_LISTINGS - 1):
+            with suppress(IteratorExpiredError):
+                return self._listing(stream)
+        return self._listing(stream)
+
+    def _listing(self, stream: str) -> list[Shard]:
         answer = self._stream_call("ListShards", stream, MaxResults=SHARDS_PER_CALL)
         listed = list(answer["Shards"])
         while token := answer.get("NextToken"):
@@ -252,7 +258,7 @@ class KinesisClient:
         except NotThereError as error:
             raise MissingTopicError(
                 f"Kinesis stream '{stream}' does not exist, or is not visible to these credentials in region "
-                f"'{self._options.region}': {error}"
+                f"'{self._boto.meta.region_name}': {error}"
             ) from error
 
     def call(
@@ -284,7 +290,7 @@ class KinesisClient:
             UnreachableError: No answer came within ``requestTimeout``, or in ``tries`` attempts.
             ConnectorError: The service refused the call for another reason.
         """
-        from botocore import exceptions, xform_name
+        from botocore import xform_name
 
         method = getattr(boto or self._boto, xform_name(operation))
         deadline = time.monotonic() + self.request_timeout_s
@@ -293,80 +299,43 @@ class KinesisClient:
             wait = doubled_pause(_FIRST_WAIT_S, _LONGEST_WAIT_S, tried)
             tried += 1
             self.calls[operation] = self.calls.get(operation, 0) + 1
-            failure = self._attempt(what, operation, lambda: method(**asked))
-            if not isinstance(failure, _Failure):
-                return failure
-            silent += isinstance(failure.error, exceptions.ReadTimeoutError)
+            answer = self._attempt(what, operation, lambda: method(**asked))
+            if not isinstance(answer, Failure):
+                return answer
+            silent += answer.is_silent
             if silent_tries is not None and silent >= silent_tries:
-                raise SilentError(f"{what} got no answer at {self._options.place}") from failure.error
+                raise SilentError(f"{what} got no answer at {self._place}")
             if tried == tries or time.monotonic() + wait > deadline:
-                raise self._unreachable(what, failure.why, tries) from failure.error
+                raise self._unreachable(what, answer.why, tries)
             time.sleep(random.uniform(0, wait))
             if shard:
                 self._shard_limits.wait(shard)
 
+    def _attempt(self, what: str, operation: str, call: Callable[[], Any]) -> Any:
+        try:
+            return attempt(what, operation, call, place=self._place, secrets=self._options.secrets)
+        except CredentialsError:
+            # The next query in this process must look for credentials again.
+            shared_client.cache_clear()
+            raise
+
+    @property
+    def _place(self) -> str:
+        return self._options.endpoint or f"region {self._boto.meta.region_name}"
+
+    def without_secrets(self, error: Any) -> str:
+        """Returns the text of an error of the service or of the network, for messages."""
+        from botocore.exceptions import ClientError
+
+        secrets = self._options.secrets
+        return reason(error, secrets) if isinstance(error, ClientError) else masked(str(error), secrets)
+
     def _unreachable(self, what: str, why: str, tries: int | None) -> UnreachableError:
         span = "" if tries else f" for {self.request_timeout_s:g} s"
         return UnreachableError(
-            f"{what} failed{span} at {self._options.place}: {why}. Check that the service works, and "
+            f"{what} failed{span} at {self._place}: {why}. Check that the service works, and "
             "which other programs read the stream, or raise option 'requestTimeout'."
         )
-
-    def _attempt(self, what: str, operation: str, call: Callable[[], Any]) -> Any:
-        """Returns the answer, or a :class:`_Failure` if the call can be repeated.
-
-        Raises:
-            NotThereError: The stream, shard, consumer or sequence number does not exist.
-            AuthenticationError: These credentials do not permit the call.
-            ConnectorError: The service refused for another reason.
-        """
-        from botocore import eventstream, exceptions, parsers
-        from urllib3.exceptions import HTTPError
-
-        try:
-            return call()
-        except exceptions.ClientError as error:
-            code = error.response["Error"].get("Code", "")
-            status = error.response["ResponseMetadata"].get("HTTPStatusCode", 0)
-            if code in RETRIED or (operation, code) in RETRIED_OF or status >= 500:
-                return _Failure(f"{code}: {error.response['Error'].get('Message', '')}", error)
-            raise_refusal(what, code, error)
-            raise ConnectorError(f"{what} was refused at {self._options.place}: {error}") from error
-        except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError) as error:
-            raise AuthenticationError(
-                f"{what} needs credentials: {error}. Set options 'awsAccessKey' and 'awsSecretKey', or 'roleArn', or "
-                "one of the sources of boto3's credential chain."
-            ) from error
-        except (
-            exceptions.ConnectionError,
-            exceptions.HTTPClientError,
-            parsers.ResponseParserError,
-            exceptions.CredentialRetrievalError,
-            exceptions.IncompleteReadError,
-            eventstream.ParserError,
-            HTTPError,
-        ) as error:
-            return _Failure(str(error), error)
-        except exceptions.BotoCoreError as error:
-            raise ConnectorError(f"{what} could not be made at {self._options.place}: {error}") from error
-
-
-@dataclass(frozen=True)
-class _Failure:
-    why: str
-    error: Exception
-
-
-def raise_refusal(what: str, code: str, error: Exception) -> None:
-    """Raises the error for an error code of the service that callers handle; does nothing for other codes."""
-    if code in DENIED:
-        raise AuthenticationError(f"{what} was denied: {error}") from error
-    if code == "ExpiredIteratorException":
-        raise IteratorExpiredError(f"{what}: {error}") from error
-    if code == "ResourceInUseException":
-        raise InUseError(f"{what}: {error}") from error
-    if code in ("ResourceNotFoundException", "InvalidArgumentException"):
-        raise NotThereError(f"{what}: {error}") from error
 
 
 def size_of(records: Sequence[Mapping[str, Any]]) -> int:

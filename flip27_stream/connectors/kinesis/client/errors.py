@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from flip27_stream.errors import ConnectorError, UnreachableError
+from collections.abc import Mapping
+from typing import Final
+
+from flip27_stream.errors import AuthenticationError, ConnectorError, UnreachableError
 
 RETRIED = frozenset(
     {
@@ -12,11 +15,15 @@ RETRIED = frozenset(
         "KMSThrottlingException",
         "LimitExceededException",
         "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
         "RequestTimeout",
+        "RequestTimeoutException",
         "ServiceUnavailable",
+        "ServiceUnavailableException",
         "SlowDown",
         "Throttling",
         "ThrottlingException",
+        "TooManyRequestsException",
     }
 )
 """The error codes of the service after which the same call is made again."""
@@ -26,21 +33,39 @@ RETRIED_OF = frozenset(
 )
 """The same for single operations: a stream that is being created or deleted cannot be read."""
 
-DENIED = frozenset(
-    {
-        "AccessDenied",
-        "AccessDeniedException",
-        "ExpiredTokenException",
-        "IncompleteSignature",
-        "InvalidClientTokenId",
-        "InvalidSignatureException",
-        "KMSAccessDeniedException",
-        "MissingAuthenticationTokenException",
-        "SignatureDoesNotMatch",
-        "UnrecognizedClientException",
-    }
+_NO_PERMISSION = "Give these credentials the permission for the call."
+_EXPIRED = (
+    "The session token has expired: start the query with new credentials, or with option 'roleArn', whose credentials "
+    "are renewed."
 )
-"""The error codes of the service for credentials that are invalid or do not permit the call."""
+_SIGNATURE = (
+    "Check the secret key, and the clock of this machine: signatures are valid for a few minutes only."
+)
+_KEYS = "Check the access key, the secret key and the session token."
+
+DENIED: Final[Mapping[str, str]] = {
+    "AccessDenied": _NO_PERMISSION,
+    "AccessDeniedException": _NO_PERMISSION,
+    "ExpiredToken": _EXPIRED,
+    "ExpiredTokenException": _EXPIRED,
+    "IncompleteSignature": _KEYS,
+    "InvalidClientTokenId": _KEYS,
+    "InvalidSignatureException": _SIGNATURE,
+    "KMSAccessDeniedException": _NO_PERMISSION,
+    "MissingAuthenticationTokenException": _KEYS,
+    "RequestExpired": _SIGNATURE,
+    "SignatureDoesNotMatch": _SIGNATURE,
+    "UnrecognizedClientException": _KEYS,
+}
+"""The error codes of the service for credentials that are invalid or do not permit the call, and what to do."""
+
+
+OUTDATED = frozenset(code for code, remedy in DENIED.items() if remedy in (_EXPIRED, _KEYS))
+"""Those of them after which other credentials can be there when they are looked for again."""
+
+
+class CredentialsError(AuthenticationError):
+    """There are no credentials, or they are expired or unknown to the service."""
 
 
 class NotThereError(ConnectorError):
@@ -48,7 +73,7 @@ class NotThereError(ConnectorError):
 
 
 class IteratorExpiredError(ConnectorError):
-    """A shard iterator is older than five minutes, or not valid any more."""
+    """A shard iterator or the token of a listing is older than five minutes, or not valid any more."""
 
 
 class SilentError(UnreachableError):

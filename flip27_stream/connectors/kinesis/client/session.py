@@ -6,6 +6,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+from flip27_stream.connectors.kinesis.client.attempt import Failure, attempt, masked
 from flip27_stream.connectors.kinesis.options.connection_options import KinesisConnectionOptions
 from flip27_stream.errors import ConnectorError, OptionError
 
@@ -57,9 +58,9 @@ def shared_client(options: KinesisConnectionOptions, read_timeout_s: float | Non
         ) from error
     except (BotoCoreError, ValueError) as error:
         raise OptionError(
-            f"No client can be made for endpoint {options.endpoint!r} and region {options.region!r}: {error}. See "
-            "options 'endpoint', 'region' and the credentials."
-        ) from error
+            f"No client can be made for endpoint {options.endpoint!r} and region {options.region!r}: "
+            f"{masked(str(error), options.secrets)}. See options 'endpoint', 'region' and the credentials."
+        ) from None
     parse_with(client)
     return client
 
@@ -94,14 +95,21 @@ def _credentials(session: Any, options: KinesisConnectionOptions) -> Mapping[str
 def _assume(session: Any, options: KinesisConnectionOptions, given: Mapping[str, str | None]) -> None:
     """Makes a session use the credentials of the role, and renew them before they expire."""
     from botocore.credentials import DeferredRefreshableCredentials
+    from botocore.exceptions import CredentialRetrievalError
 
-    sts = session.client("sts", endpoint_url=options.sts_endpoint, **given)
+    sts = session.client("sts", endpoint_url=options.sts_endpoint, config=_config(options, None), **given)
+    what, place = f"AssumeRole of {options.role_arn}", options.sts_endpoint or "AWS STS"
     asked = {"RoleArn": options.role_arn, "RoleSessionName": options.role_session_name}
     if options.role_external_id is not None:
         asked["ExternalId"] = options.role_external_id
 
     def refresh() -> dict[str, str]:
-        assumed = sts.assume_role(**asked)["Credentials"]
+        answer = attempt(
+            what, "AssumeRole", lambda: sts.assume_role(**asked), place=place, secrets=options.secrets
+        )
+        if isinstance(answer, Failure):
+            raise CredentialRetrievalError(provider=place, error_msg=f"{what} failed: {answer.why}")
+        assumed = answer["Credentials"]
         return {
             "access_key": assumed["AccessKeyId"],
             "secret_key": assumed["SecretAccessKey"],

@@ -8,7 +8,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from flip27_stream.connectors.kinesis.client.client import KinesisClient, Page, raise_refusal, size_of
+from flip27_stream.connectors.kinesis.client.attempt import raise_refusal
+from flip27_stream.connectors.kinesis.client.client import KinesisClient, Page, size_of
 from flip27_stream.connectors.kinesis.client.consumers import Consumers
 from flip27_stream.connectors.kinesis.client.errors import InUseError, NotThereError
 from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, iterator_type, sequence_number
@@ -107,11 +108,11 @@ class Subscription:
                 if "SubscribeToShardEvent" in event:
                     return dict(event["SubscribeToShardEvent"])
         except ClientError as error:
-            code = error.response["Error"].get("Code", "")
-            raise_refusal(self._what, code, error)
-            raise _EndedError(f"{code}: {error}") from error
+            why = self._client.without_secrets(error)
+            raise_refusal(self._what, error.response["Error"].get("Code", ""), why)
+            raise _EndedError(why) from None
         except (HTTPError, BotoCoreError, ParserError, OSError) as error:
-            raise _EndedError(str(error)) from error
+            raise _EndedError(self._client.without_secrets(error)) from None
         raise _EndedError("the service ended the subscription")
 
     def _subscribe(self, position: int) -> Any:

@@ -36,6 +36,6 @@ class KinesisConnectionOptions:
     probe_timeout_s: float = 1.5
 
     @property
-    def place(self) -> str:
-        """The address of the service, for messages."""
-        return self.endpoint or f"region {self.region}"
+    def secrets(self) -> tuple[str, ...]:
+        """The values that no message may show."""
+        return tuple(filter(None, (self.secret_key, self.session_token, self.role_external_id)))
