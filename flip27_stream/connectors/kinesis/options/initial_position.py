@@ -10,11 +10,14 @@ from enum import Enum
 from flip27_stream.errors import OptionError
 from flip27_stream.options.iso_times import epoch_ms, parse_iso_time
 from flip27_stream.options.kinds import json_object
+from flip27_stream.time_text import time_text
 
 _ALLOWED = (
     'Allowed: latest, trim_horizon, earliest, or JSON such as {"at_timestamp": "2024-06-25T10:23:45Z"} or '
     '{"at_timestamp": "06/25/2024 10:23:45 PDT", "format": "MM/dd/yyyy HH:mm:ss ZZZ"}.'
 )
+_FIRST_MS, _LAST_MS = 946_684_800_000, 253_402_300_799_999
+"""The years 2000 and 9999: the time of a record is later, and a number of seconds is an earlier time."""
 _ZONES = {"UTC": 0, "GMT": 0, "Z": 0, "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6}
 _ZONES |= {"PST": -8, "PDT": -7}
 _FIELDS = {
@@ -26,6 +29,7 @@ _FIELDS = {
     "ss": r"(?P<second>\d{1,2})",
     "SSS": r"(?P<ms>\d{1,3})",
 }
+_DAY_MINUTES = 24 * 60
 _PATTERN = re.compile(r"(?P<quoted>'[^']*')|(?P<letters>([A-Za-z])\3*)|(?P<other>[^A-Za-z'])")
 
 
@@ -44,6 +48,24 @@ class InitialPosition:
     start: Start
     time: int = 0
 
+    def start_time(self, now: int) -> int:
+        """Returns the time (ms) from which a new query reads shards, unless it reads them from the trim horizon.
+
+        Args:
+            now: The present time (ms).
+
+        Raises:
+            OptionError: The time is in the future. The service would begin at the next record.
+        """
+        if self.start is not Start.AT_TIMESTAMP:
+            return now
+        if self.time > now:
+            raise OptionError(
+                f"Option 'initialPosition' begins at {time_text(self.time)} UTC, which is in the future. Start the "
+                "query after that time, or begin at an earlier time or at latest."
+            )
+        return self.time
+
 
 def parse_initial_position(text: str, name: str) -> InitialPosition:
     """Returns the initial position in the value ``text`` of option ``name``.
@@ -56,18 +78,28 @@ def parse_initial_position(text: str, name: str) -> InitialPosition:
         return InitialPosition(Start.LATEST if word == "latest" else Start.TRIM_HORIZON)
     if not word.startswith("{"):
         raise OptionError.of(name, text, _ALLOWED)
-    given = {key.lower(): value for key, value in json_object(text, name, _ALLOWED).items()}
+    fields = json_object(text, name, _ALLOWED)
+    given = {key.lower(): value for key, value in fields.items()}
     time, pattern = given.pop("at_timestamp", None), given.pop("format", None)
-    if given or not isinstance(time, (str, int)) or isinstance(time, bool):
+    if (
+        len(fields) != 1 + (pattern is not None)
+        or given
+        or not isinstance(time, (str, int))
+        or isinstance(time, bool)
+    ):
         raise OptionError.of(name, text, _ALLOWED)
     if isinstance(time, int):
         moment: int | None = time if pattern is None else None
     else:
         parsed = parse_iso_time(time) if pattern is None else _parsed(time, str(pattern))
         moment = None if parsed is None else epoch_ms(parsed)
-    if moment is None or moment < 0:
+    if moment is None:
         raise OptionError.of(
-            name, text, f"The time does not match 'format', is not in ISO 8601, or is before 1970. {_ALLOWED}"
+            name, text, f"The time does not match 'format', or is not in ISO 8601. {_ALLOWED}"
+        )
+    if not _FIRST_MS <= moment <= _LAST_MS:
+        raise OptionError.of(
+            name, text, "Allowed: a time from the year 2000 to 9999. A number is in milliseconds since 1970."
         )
     return InitialPosition(Start.AT_TIMESTAMP, moment)
 
@@ -114,5 +146,7 @@ def _zone(text: str | None) -> timezone | None:
         return timezone(timedelta(hours=_ZONES[text.upper()]))
     if found := re.fullmatch(r"([+-])(\d{2}):?(\d{2})", text):
         minutes = int(found[2]) * 60 + int(found[3])
+        if minutes >= _DAY_MINUTES:
+            return None
         return timezone(timedelta(minutes=-minutes if found[1] == "-" else minutes))
     return None

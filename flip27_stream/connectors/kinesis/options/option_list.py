@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from flip27_stream.options.kinds import (
     POSITIVE_DURATION_OR_MS,
     TEXT,
     any_text,
+    http_url,
     whole,
 )
 from flip27_stream.options.option import Kind, Option, canonical_names
@@ -32,19 +34,55 @@ def _rate(text: str, option: str) -> float:
     return rate
 
 
-_STREAMS: Final = any_text("names or ARNs, separated by commas")
+_REGION: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_ROLE: Final = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+", re.ASCII)
+
+
+def _url(text: str, option: str) -> str:
+    if "@" in text:
+        raise OptionError(
+            f"Option '{option}' has a user name or a password (the value is not shown). Leave them out: the options of "
+            "credentials sign the calls."
+        )
+    if http_url(text.strip()) is None:
+        raise OptionError.of(option, text, "Allowed: a URL such as https://kinesis.eu-west-1.amazonaws.com.")
+    return text.strip()
+
+
+def _region(text: str, option: str) -> str:
+    if not _REGION.fullmatch(text.strip()):
+        raise OptionError.of(option, text, "Allowed: the name of a region, such as eu-west-1.")
+    return text.strip()
+
+
+def _role(text: str, option: str) -> str:
+    if not _ROLE.fullmatch(text.strip()):
+        raise OptionError.of(option, text, "Allowed: arn:aws:iam::ACCOUNT:role/NAME.")
+    return text.strip()
+
+
+_URL: Final = Kind("URL", _url)
 _RATE: Final = Kind("number > 0, at most 2.0", _rate)
 
 STREAM_NAME: Final = Option(
-    "streamName", _STREAMS, None, "Names of the streams to read. This or `streamARN` is required."
+    "streamName",
+    any_text("names, separated by commas"),
+    None,
+    "Names of the streams to read. This or `streamARN` is required.",
 )
-STREAM_ARN: Final = Option("streamARN", _STREAMS, None, "ARNs of the streams to read, all of one region.")
+STREAM_ARN: Final = Option(
+    "streamARN",
+    any_text("ARNs, separated by commas"),
+    None,
+    "ARNs of the streams to read, all of one region.",
+)
 REGION: Final = Option(
-    "region", TEXT, None, "AWS region. If not set: the region of the ARNs, or else of boto3's configuration."
+    "region",
+    Kind("text", _region),
+    None,
+    "AWS region. If not set: the region of the ARNs, or else of boto3's configuration.",
 )
-ENDPOINT: Final = Option(
-    "endpoint", Kind("URL", TEXT.parse), None, "URL of the service, if it is not that of AWS."
-)
+ENDPOINT: Final = Option("endpoint", _URL, None, "URL of the service, if it is not that of AWS.")
 AWS_ACCESS_KEY: Final = Option(
     "awsAccessKey",
     TEXT,
@@ -59,11 +97,11 @@ AWS_SECRET_ACCESS_KEY: Final = Option(
 SESSION_TOKEN: Final = Option(
     "sessionToken", TEXT, None, "Session token of temporary credentials.", secret=True
 )
-ROLE_ARN: Final = Option("roleArn", Kind("ARN", TEXT.parse), None, "A role to assume.")
+ROLE_ARN: Final = Option("roleArn", Kind("ARN", _role), None, "A role to assume.")
 ROLE_EXTERNAL_ID: Final = Option("roleExternalId", TEXT, None, "External id for `roleArn`.", secret=True)
 ROLE_SESSION_NAME: Final = Option("roleSessionName", TEXT, "flip27-stream", "Session name for `roleArn`.")
 STS_ENDPOINT: Final = Option(
-    "stsEndpoint", Kind("URL", TEXT.parse), None, "URL of the AWS STS endpoint for the role's credentials."
+    "stsEndpoint", _URL, None, "URL of the AWS STS endpoint for the role's credentials."
 )
 REQUEST_TIMEOUT: Final = Option(
     "requestTimeout", POSITIVE_DURATION_OR_MS, "60 s", "How long a call is tried before the query fails."

@@ -117,8 +117,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
     def _take_in(self, discovery: DiscoveredShards) -> None:
         """Takes in a discovery. A listing that began before the known listing is ignored."""
         if self._state.start_time is None:
-            initial = self._options.initial_position
-            started = initial.time if initial.start is Start.AT_TIMESTAMP else now_ms()
+            started = self._options.initial_position.start_time(now_ms())
             self._state = replace(self._state, start_time=started)
         for stream, shards in discovery.shards.items():
             if self._listed.is_new(stream, discovery.number):

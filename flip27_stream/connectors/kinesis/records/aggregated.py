@@ -1,9 +1,9 @@
 """Decodes aggregated records of the Kinesis Producer Library (KPL).
 
 The format is that of ``aggregation-format.md`` in awslabs/amazon-kinesis-producer: four bytes, a Protocol Buffers
-message ``AggregatedRecord``, and its MD5 digest. As in the Kinesis Client Library, a record without one of these parts
-is not an aggregated record, and user records whose hash key is not in the shard are left out: the KPL sends them again
-to the right shard.
+message ``AggregatedRecord``, and its MD5 digest. As in the Kinesis Client Library (KCL), a record without one of these
+parts is not an aggregated record. User records whose hash key is not in the shard are left out: the KPL sends them
+again to the right shard. The KCL also leaves out the user records that follow the first one of these.
 """
 
 from __future__ import annotations

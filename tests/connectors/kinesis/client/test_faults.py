@@ -125,13 +125,10 @@ def test_a_missing_region_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path:
         query.run(1)
 
 
-@pytest.mark.parametrize(
-    ("endpoint", "error"), [("not a URL", OptionError), ("http://127.0.0.1:9", UnreachableError)]
-)
-def test_a_wrong_endpoint_is_named(endpoint: str, error: type[Exception]) -> None:
+def test_a_wrong_endpoint_is_named() -> None:
     options = {"awsAccessKey": "a", "awsSecretKey": "b", "region": "us-east-1", "requestTimeout": "300 ms"}
-    source = KinesisSource({**options, "streamName": "clicks", "endpoint": endpoint})
-    with SourceQuery(source) as query, pytest.raises(error, match=endpoint):
+    source = KinesisSource({**options, "streamName": "clicks", "endpoint": "http://127.0.0.1:9"})
+    with SourceQuery(source) as query, pytest.raises(UnreachableError, match=r"http://127\.0\.0\.1:9"):
         query.run(1)
 
 

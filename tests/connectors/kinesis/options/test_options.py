@@ -18,6 +18,7 @@ from flip27_stream.errors import OptionError
 from tests.connectors.support.refused_options import refusal_by
 
 ARN = "arn:aws:kinesis:eu-west-1:123456789012:stream/clicks"
+ROLE = "arn:aws:iam::123456789012:role/reader"
 GIVEN = {"streamName": "clicks"}
 
 
@@ -73,10 +74,20 @@ def test_initial_positions_are_parsed(text: str, expected: InitialPosition) -> N
         '{"at_timestamp": "13/45/2020", "format": "MM/dd/yyyy"}',
         '{"at_timestamp": true}',
         '{"at_timestamp": "2020-06-25T17:23:45Z", "zone": "UTC"}',
+        '{"at_timestamp": "2020-06-25T17:23:45Z", "AT_TIMESTAMP": "2021-06-25T17:23:45Z"}',
+        '{"at_timestamp": "06/25/2020 +99:00", "format": "MM/dd/yyyy ZZZ"}',
     ],
 )
 def test_wrong_initial_positions_are_refused(text: str) -> None:
     assert "'initialPosition'" in refusal(initialPosition=text)
+
+
+@pytest.mark.parametrize("number", [1719310000, 99999999999999999999, -1])
+def test_a_number_is_in_milliseconds(number: int) -> None:
+    """A number of seconds would be a time in 1970."""
+    assert "A number is in milliseconds since 1970" in refusal(
+        initialPosition=f'{{"at_timestamp": {number}}}'
+    )
 
 
 def test_a_batch_read_cannot_begin_at_the_latest_record() -> None:
@@ -107,6 +118,10 @@ def test_unsupported_options_are_refused_by_name(name: str) -> None:
         ("awsAccessKey", "only the key"),
         ("sessionToken", "without keys"),
         ("roleExternalId", "without a role"),
+        ("roleArn", "nonsense"),
+        ("region", "us east"),
+        ("endpoint", "localhost:4567"),
+        ("endpoint", "ftp://host"),
     ],
 )
 def test_wrong_values_name_the_option(name: str, value: str) -> None:
@@ -184,6 +199,13 @@ def test_secrets_are_not_shown() -> None:
         "hidden"
         not in KinesisSource({**GIVEN, "awsAccessKey": "known", "awsSecretKey": "hidden-1"}).fingerprint
     )
+
+
+@pytest.mark.parametrize("name", ["endpoint", "stsEndpoint"])
+def test_a_url_with_a_password_is_refused_and_not_shown(name: str) -> None:
+    message = refusal(**{name: "http://user:hidden@127.0.0.1:9", "roleArn": ROLE})
+    assert f"'{name}' has a user name or a password" in message
+    assert "hidden" not in message
 
 
 def test_the_schema_is_fixed() -> None:

@@ -10,11 +10,27 @@ from botocore.exceptions import ReadTimeoutError
 
 from flip27_stream.connectors.kinesis.client import shard_pages
 from flip27_stream.connectors.kinesis.positions import before, behind
-from flip27_stream.errors import UnreachableError
+from flip27_stream.errors import OptionError, UnreachableError
+from flip27_stream.testing.source_query import SourceQuery
 from tests.connectors.kinesis.support.answers import error
+from tests.connectors.kinesis.support.kit import numbers_of
 from tests.connectors.kinesis.support.memory_service import MemoryService, MemoryShard, numbered_records
 
 BEGAN = time.time_ns() // 1_000_000 - 3_600_000
+
+
+def test_a_new_query_cannot_begin_in_the_future() -> None:
+    """A query that was started before goes on at its offset, whatever the option says."""
+    with MemoryService(a=MemoryShard(numbered_records(5, BEGAN))).running() as service:
+        later = {"initialPosition": f'{{"at_timestamp": {time.time_ns() // 1_000_000 + 3_600_000}}}'}
+        is_refused = pytest.raises(OptionError, match="'initialPosition' begins at .* in the future")
+        with SourceQuery(service.source(**later)) as query, is_refused:
+            query.run(0)
+        with SourceQuery(service.source()) as started:
+            started.run(5)
+        service.shards["a"].records += numbered_records(5, BEGAN, first=5)
+        with SourceQuery(service.source(**later), started.offset) as resumed:
+            assert numbers_of(resumed.run(5)) == list(range(5, 10))
 
 
 def busy_records() -> list[tuple[int, int]]:
