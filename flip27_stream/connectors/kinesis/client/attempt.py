@@ -109,7 +109,7 @@ def raise_refusal(what: str, code: str, why: str) -> None:
     """Raises the error for an error code of the service that callers handle; does nothing for other codes."""
     if code in DENIED:
         kind = CredentialsError if code in OUTDATED else AuthenticationError
-        raise kind(f"{what} was denied: {why} {DENIED[code]}") from None
+        raise kind(f"{what} was denied: {why.rstrip('.')}. {DENIED[code]}") from None
     if code in ("ExpiredIteratorException", "ExpiredNextTokenException"):
         raise IteratorExpiredError(f"{what}: {why}") from None
     if code == "ResourceInUseException":
@@ -125,7 +125,7 @@ def reason(error: Any, secrets: Iterable[str]) -> str:
     """
     said = error.response["Error"]
     message = str(said.get("Message", "")).strip().partition("\n")[0].strip()
-    return masked(f"{said.get('Code', '')}: {message}", secrets)
+    return masked(": ".join(filter(None, (said.get("Code"), message))), secrets)
 
 
 def masked(text: str, secrets: Iterable[str]) -> str:

@@ -21,7 +21,7 @@ from flip27_stream.connectors.kinesis.client.session import shared_client
 from flip27_stream.connectors.kinesis.client.shard_limits import ShardLimits
 from flip27_stream.connectors.kinesis.options.connection_options import KinesisConnectionOptions
 from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, iterator_type, sequence_number
-from flip27_stream.errors import MissingTopicError, UnreachableError
+from flip27_stream.errors import AuthenticationError, MissingTopicError, UnreachableError
 from flip27_stream.exponential_backoff import doubled_pause
 from flip27_stream.wall_clock import now_ms
 
@@ -314,10 +314,10 @@ class KinesisClient:
     def _attempt(self, what: str, operation: str, call: Callable[[], Any]) -> Any:
         try:
             return attempt(what, operation, call, place=self._place, secrets=self._options.secrets)
-        except CredentialsError:
+        except CredentialsError as error:
             # The next query in this process must look for credentials again.
             shared_client.cache_clear()
-            raise
+            raise AuthenticationError(str(error)) from None
 
     @property
     def _place(self) -> str:

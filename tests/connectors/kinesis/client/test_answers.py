@@ -88,8 +88,12 @@ def test_a_listing_whose_token_expires_begins_again(service: MemoryService) -> N
 )
 def test_a_denied_call_says_what_to_do(service: MemoryService, code: str, remedy: str) -> None:
     service.fault = lambda operation, asked: error(code)
-    with service.running(), pytest.raises(AuthenticationError, match=f"{code}.*{remedy}"):
+    with (
+        service.running(),
+        pytest.raises(AuthenticationError, match=rf"{code}.*says it\. .*{remedy}") as failure,
+    ):
         service.client().shards("clicks")
+    assert type(failure.value) is AuthenticationError
 
 
 @pytest.mark.parametrize("code", ["InvalidSignatureException", "ValidationException", "ThrottlingException"])

@@ -23,7 +23,7 @@ def test_a_new_query_cannot_begin_in_the_future() -> None:
     """A query that was started before goes on at its offset, whatever the option says."""
     with MemoryService(a=MemoryShard(numbered_records(5, BEGAN))).running() as service:
         later = {"initialPosition": f'{{"at_timestamp": {time.time_ns() // 1_000_000 + 3_600_000}}}'}
-        is_refused = pytest.raises(OptionError, match="'initialPosition' begins at .* in the future")
+        is_refused = pytest.raises(OptionError, match=r"'initialPosition' begins at .* in the future")
         with SourceQuery(service.source(**later)) as query, is_refused:
             query.run(0)
         with SourceQuery(service.source()) as started:
