@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator
 from itertools import takewhile
 
 from deltalake.exceptions import TableNotFoundError
-from pyarrow.fs import FileSelector, FileSystem, FileType
+from pyarrow.fs import FileSystem, FileType
 
 from flip27_stream.errors import AlignmentError
 from flip27_stream.threads import of_each
 from watermark_alignment.group.group_view import Entry
 from watermark_alignment.table.batch_note import KEY as NOTE_KEY
 from watermark_alignment.table.split_watermark_table import NO_TABLE, SplitWatermarkTable
+from watermark_alignment.table.storage.table_files import commit_path, commit_times
 
 KEY = "flip27.member"
 """The name of an entry in the metadata of a commit."""
@@ -28,7 +29,6 @@ NOTE_EVERY_S = 300.0
 It is a third of the time for which tables of this project keep their log. So the log has the note even if no batch is
 recorded for hours.
 """
-_LOG = "_delta_log"
 _READERS = 16
 
 
@@ -124,16 +124,11 @@ class GroupLog:
         """
         if self._next is None or self._next <= self._published:
             return False
-        return files.get_file_info(_path(self._next - 1)).type is not FileType.NotFound
+        return files.get_file_info(commit_path(self._next - 1)).type is not FileType.NotFound
 
     def _list(self, files: FileSystem) -> None:
         """Lists the log, and stores the list of the commits to read. The commit after the newest is read next."""
-        found = files.get_file_info(FileSelector(_LOG, allow_not_found=True))
-        commits = {
-            int(info.base_name[:20]): info.mtime.timestamp()
-            for info in found
-            if len(info.base_name) == 25 and info.base_name.endswith(".json")
-        }
+        commits = commit_times(files)
         if not commits:
             raise TableNotFoundError(NO_TABLE)
         # The newest commit, not the one with the greatest time: the store's clock may have been set back since.
@@ -187,13 +182,9 @@ def _parsed(line: str) -> Entry | None:
         return None
 
 
-def _path(version: int) -> str:
-    return f"{_LOG}/{version:020d}.json"
-
-
 def _read(files: FileSystem, version: int) -> str | None:
     try:
-        with files.open_input_stream(_path(version)) as stream:
+        with files.open_input_stream(commit_path(version)) as stream:
             return bytes(stream.read()).decode(errors="replace")
     except FileNotFoundError:
         return None

@@ -44,6 +44,7 @@ _SCHEMES: Final = (
 _DAMAGE: Final = re.compile(
     r"Json error|contiguous commit files|No table metadata or protocol|Invalid Checkpoint|less than footer"
     r"|Failed to fetch metadata for file .*(?:not found|range was invalid)"
+    r"|Failed to open local file .*No such file"
 )
 _RENEW: Final = (
     "A file of the table is damaged or missing. Restore the folder from a copy; or, if it has split watermarks only, "

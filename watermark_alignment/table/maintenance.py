@@ -4,8 +4,8 @@ The duration of a commit grows with the number of commits since the last checkpo
 files. Maintenance bounds both. It is due at certain versions of the table, like Delta's own ``checkpointInterval``. The
 process that made such a version does the maintenance, whatever the number and the lifetime of the members.
 
-Two members can run a round at the same time. Then one of the rounds fails early, and nothing is lost. Appends do not
-conflict with a round.
+Two members can run a round at the same time. Then one of the rounds fails early, and nothing is lost. Of the steps only
+the expiry of rows conflicts with an append at the same time: then it fails, and the next round tries again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import logging
 import re
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
@@ -23,19 +23,27 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake.exceptions import CommitFailedError, TableNotFoundError
-from deltalake.transaction import AddAction, RemoveAction
-from pyarrow.fs import FileSystem
+from deltalake.exceptions import TableNotFoundError
+from deltalake.transaction import AddAction
+from pyarrow.fs import FileSelector, FileSystem
 
 from flip27_stream.errors import AlignmentError
 from flip27_stream.options.durations import parse_duration
 from flip27_stream.parquet_rows import row_batches
 from flip27_stream.wall_clock import now_ms
+from watermark_alignment.table.data_files import (
+    NO_HOOKS,
+    DataFile,
+    active_files,
+    columns_of_table,
+    replace_files,
+)
 from watermark_alignment.table.split_rows import SCHEMA
-from watermark_alignment.table.split_watermark_table import NO_HOOKS, SplitWatermarkTable
+from watermark_alignment.table.split_watermark_table import NO_TABLE, SplitWatermarkTable
 from watermark_alignment.table.storage.lost_commits import put_lost_checkpoint_aside
-from watermark_alignment.table.storage.table_files import whole_file
+from watermark_alignment.table.storage.table_files import commit_times, exists, whole_file
 from watermark_alignment.table.storage.unfinished_files import remove_unfinished
+from watermark_alignment.table_location import TABLE_OPTION
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +57,10 @@ ROW_RETENTION_DEFAULT = "interval 7 days"
 CHECKPOINT_EVERY = 20
 ROUND_EVERY = 5 * CHECKPOINT_EVERY
 
-_FILE_RETENTION = "delta.deletedFileRetentionDuration"
+_FORGOTTEN_MS = 24 * 3_600_000
+"""The age (ms) from which a file that no commit has is not needed: the process that wrote it is not about to commit."""
 _TARGET_BYTES = 16 << 20
 _GROUP_ROWS = 1 << 17  # About 30 MB in memory.
-_ATTEMPTS = 10
 _FAILURES_TO_WARN_OF = 3
 _OWN_FILE = re.compile(r"part-[^/]*\.parquet")
 
@@ -69,25 +77,18 @@ class _Step(NamedTuple):
     run: Callable[[], object]
 
 
-class _File(NamedTuple):
-    path: str
-    size: int
-    modified: int
-    oldest: datetime | None
-
-
 class Maintenance:
     """Maintains one table, in the thread that writes rows to it.
 
     Replaced data files and old log entries are deleted when they are older than the table properties
     ``delta.deletedFileRetentionDuration`` and ``delta.logRetentionDuration``. Both are 15 minutes in a table created by
-    :class:`SplitWatermarkTable`. A reader can use a version for that time. With several writers both must be longer
-    than a commit takes, since otherwise a file is deleted before its commit.
+    :class:`SplitWatermarkTable`. A reader can use a version for that time. Files that no commit has are deleted when
+    the store has had them for a day: a process may be about to commit them.
 
     Args:
         checkpoint_every: The number of versions between checkpoints of the log.
         round_every: The number of versions between rounds, a multiple of ``checkpoint_every``.
-        clock: Returns the milliseconds since the epoch.
+        clock: Returns the time (ms since the epoch) by which rows expire; by default that of the store.
     """
 
     def __init__(
@@ -96,13 +97,14 @@ class Maintenance:
         *,
         checkpoint_every: int = CHECKPOINT_EVERY,
         round_every: int = ROUND_EVERY,
-        clock: Callable[[], int] = now_ms,
+        clock: Callable[[], int] | None = None,
     ) -> None:
         self._table = table
         self._checkpoint_every = checkpoint_every
         self._round_every = round_every
-        self._clock = clock
+        self._clock = clock or self._store_now
         self._failures: Counter[str] = Counter()
+        self._leaves_files = False
 
     def is_due(self, version: int) -> bool:
         """Returns whether the process that made ``version`` of the table has maintenance to do."""
@@ -113,18 +115,23 @@ class Maintenance:
         if version % self._round_every == 0:
             self.run()
         elif self.is_due(version):
-            self._attempt(self._checkpoint_step())
+            self._attempt(self._removal_step(), self._checkpoint_step())
 
     def run(self) -> bool:
         """Runs one round of all steps, and returns whether all of them succeeded."""
         return self._attempt(
+            _Step("look for missing files", self._forget_missing),
             _Step("expiry of rows", self._expire_rows),
             _Step("compaction", self._compact),
+            self._removal_step(),
             _Step("vacuum", self._vacuum),
             _Step("removal of unfinished files", self._remove_unfinished),
             self._checkpoint_step(),
             _Step("clean-up of the log", lambda: self._table.delta.cleanup_metadata()),
         )
+
+    def _removal_step(self) -> _Step:
+        return _Step("removal of replaced files", self._remove_replaced)
 
     def _checkpoint_step(self) -> _Step:
         return _Step("checkpoint of the log", self._checkpoint)
@@ -163,12 +170,25 @@ class Maintenance:
         del self._failures[step.name]
         return True
 
+    def _forget_missing(self) -> None:
+        """Removes data files that do not exist from the table, which could not be read and not be merged otherwise."""
+        store = self._table.files()
+        listed = {info.path for info in store.get_file_info(FileSelector(""))}
+        missing = [
+            file
+            for file in active_files(self._table.delta)
+            if file.path not in listed and _OWN_FILE.fullmatch(file.path) and not exists(store, [file.path])
+        ]
+        self._store_now()  # Fails if the whole folder is gone, as after the end of a mount.
+        if missing and self._replace(missing, []):
+            log.warning("%s", _lost(self._table.uri, missing))
+
     def _expire_rows(self) -> None:
         properties = self._table.delta.metadata().configuration
         retention_ms = parse_duration(properties.get(ROW_RETENTION, ROW_RETENTION_DEFAULT), ROW_RETENTION)
         keep_from = self._clock() - retention_ms
         overdue = _utc(keep_from - retention_ms // 8)
-        if any(file.oldest is not None and file.oldest < overdue for file in self._files()):
+        if any(file.oldest is not None and file.oldest < overdue for file in active_files(self._table.delta)):
             limit = _utc(keep_from).isoformat()
             self._table.delta.delete(
                 f"recorded_at < '{limit}'",
@@ -183,101 +203,85 @@ class Maintenance:
         same files, which doubles the rows.
         """
         if self._table.delta.protocol().min_reader_version > 1:
-            return  # With deletion vectors and similar features, a file also has rows that are deleted.
-        small = _worth_merging(self._files())
-        if len(small) < 2:
+            # With deletion vectors and similar features, a file also has rows that are deleted.
+            if not self._leaves_files:
+                log.warning(
+                    "The files of the split-watermark table at '%s' are not merged, and their number grows, because "
+                    "the table has deletion vectors or another feature for which readers need a newer protocol. Merge "
+                    "them with OPTIMIZE, or give the path of a new table (option %s).",
+                    self._table.uri,
+                    TABLE_OPTION,
+                )
+            self._leaves_files = True
             return
-        merged = self._merge(small)
-        for _ in range(_ATTEMPTS):
-            if self._replace(small, merged):
-                return
-            self._table.delta.update_incremental()
-            if not {file.path for file in small} <= {file.path for file in self._files()}:
-                return  # The round of another member was faster. The next vacuum removes the file of this round.
-        raise CommitFailedError(
-            f"Maintenance of the table gave up after {_ATTEMPTS} attempts, because each time another process had "
-            "committed first. It tries again later."
-        )
+        small = _worth_merging(active_files(self._table.delta))
+        if len(small) > 1:
+            # If the round of another member was faster, the vacuum of a later round removes the file of this round.
+            self._replace(small, [self._merge(small)])
 
-    def _merge(self, files: Sequence[_File]) -> AddAction:
+    def _replace(self, removed: Sequence[DataFile], added: Sequence[AddAction]) -> bool:
+        properties = self._table.commit_properties({}, retries=0)
+        return replace_files(self._table.delta, self._table.files(), removed, added, properties)
+
+    def _merge(self, files: Sequence[DataFile]) -> AddAction:
         """Writes the rows of ``files`` into one file. Only some of the rows are in memory at a time."""
         store, path = self._table.files(), f"part-{uuid.uuid4()}.zstd.parquet"
+        schema = columns_of_table(self._table.delta)
         described: list[pa.Table] = []
         with (
             whole_file(store, path) as out,
-            pq.ParquetWriter(out, self._schema, compression="zstd") as writer,
+            pq.ParquetWriter(out, schema, compression="zstd") as writer,
         ):
-            for rows in _row_groups(store, files, self._schema):
+            for rows in _row_groups(store, files, schema):
                 writer.write_table(rows)
                 described.append(rows.select(["batch", "recorded_at"]))
         size, statistics = store.get_file_info(path).size, _statistics(pa.concat_tables(described))
         return AddAction(path, size, {}, now_ms(), data_change=False, stats=json.dumps(statistics))
 
-    @property
-    def _schema(self) -> pa.Schema:
-        """The columns in the order in which the table has them, which another program may have changed."""
-        return pa.schema([SCHEMA.field(column.name) for column in self._table.delta.schema().fields])
-
-    def _replace(self, files: Sequence[_File], merged: AddAction) -> bool:
-        """Commits the replacement only as the next version, so that no other process can have removed ``files``."""
-        now = now_ms()
-        removed = [RemoveAction(file.path, False, now, file.size, {}) for file in files]
-        try:
-            self._table.delta.create_write_transaction(
-                [merged, *removed],
-                "append",
-                self._schema,
-                commit_properties=self._table.commit_properties({}, retries=0),
-                post_commithook_properties=NO_HOOKS,
-            )
-        except CommitFailedError:
-            return False
-        self._table.delta.update_incremental()
-        return True
+    def _remove_replaced(self) -> None:
+        """Deletes files that the log removed longer ago than the retention. A checkpoint forgets these files."""
+        self._delete(self._table.delta.vacuum(dry_run=True, full=False))
 
     def _vacuum(self) -> None:
-        """Deletes files that the log removed, and data files of this table that the log does not have.
+        """Deletes data files of this table that the log does not have, as those of rounds that failed early.
 
-        Such files are left if a round fails early, or if a checkpoint of the log comes first; only a listing finds
-        them. The full vacuum of delta-rs would delete every other file in the folder, too, for example the checkpoint
-        of a query. Neither step deletes files younger than the retention, because others may be writing them.
+        The full vacuum of delta-rs would delete every other file in the folder, too, for example the checkpoint of a
+        query, and files that another process has written and is about to commit.
         """
-        delta, store = self._table.delta, self._table.files()
-        properties = self._table.commit_properties({})
-        delta.vacuum(
-            dry_run=False, full=False, post_commithook_properties=NO_HOOKS, commit_properties=properties
-        )
-        for path in delta.vacuum(dry_run=True, full=True):
-            if _OWN_FILE.fullmatch(path) and _has_own_schema(store, path):
-                with suppress(FileNotFoundError):
-                    store.delete_file(path)
+        store = self._table.files()
+        before = _utc(self._store_now() - _FORGOTTEN_MS)
+        old = {
+            info.path for info in store.get_file_info(FileSelector("")) if info.mtime and info.mtime < before
+        }
+        forgotten = old.intersection(self._table.delta.vacuum(dry_run=True, full=True))
+        self._delete(p for p in forgotten if _OWN_FILE.fullmatch(p) and _has_own_schema(store, p))
+
+    def _delete(self, paths: Iterable[str]) -> None:
+        store = self._table.files()
+        for path in paths:
+            with suppress(FileNotFoundError):  # The round of another member was faster.
+                store.delete_file(path)
 
     def _remove_unfinished(self) -> None:
-        properties = self._table.delta.metadata().configuration
-        retention_ms = parse_duration(properties.get(_FILE_RETENTION, "interval 7 days"), _FILE_RETENTION)
-        remove_unfinished(self._table.files(), _utc(now_ms() - retention_ms))
+        remove_unfinished(self._table.files(), _utc(self._store_now() - _FORGOTTEN_MS))
 
-    def _files(self) -> list[_File]:
-        """Returns the active files, in the order in which they were written."""
-        actions = pa.table(self._table.delta.get_add_actions(flatten=True)).to_pylist()
-        files = [
-            _File(
-                action["path"],
-                action["size_bytes"],
-                action["modification_time"],
-                action.get("min.recorded_at"),
-            )
-            for action in actions
-        ]
-        return sorted(files, key=lambda file: file.modified)
+    def _store_now(self) -> int:
+        """Returns the time (ms) of the newest commit by the clock of the store, which has the times of all files.
+
+        It is not later than the store's present time. The clock of this machine may differ.
+        """
+        times = commit_times(self._table.files())
+        if not times:
+            raise TableNotFoundError(NO_TABLE)
+        return int(times[max(times)] * 1000)
 
 
-def _worth_merging(files: Sequence[_File]) -> list[_File]:
+def _worth_merging(files: Sequence[DataFile]) -> list[DataFile]:
     """Returns the small files. A file that is larger than all smaller ones together is left for a later round.
 
     So a row is rewritten only a few times, as in a log-structured merge tree, and there are few files of each size.
     """
-    chosen: list[_File] = []
+    chosen: list[DataFile] = []
     bytes_so_far = 0
     for file in sorted(files, key=lambda file: file.size):
         if file.size >= _TARGET_BYTES or (len(chosen) > 1 and file.size > bytes_so_far):
@@ -285,6 +289,21 @@ def _worth_merging(files: Sequence[_File]) -> list[_File]:
         chosen.append(file)
         bytes_so_far += file.size
     return chosen
+
+
+def _lost(uri: str, files: Sequence[DataFile]) -> str:
+    """Returns a warning about data files that are missing."""
+    rows = sum(file.rows or 0 for file in files)
+    times = sorted(time for file in files for time in (file.oldest, file.newest) if time is not None)
+    when = (
+        f", recorded from {times[0]:%Y-%m-%d %H:%M:%S} to {times[-1]:%Y-%m-%d %H:%M:%S} UTC," if times else ""
+    )
+    return (
+        f"Data files of the split-watermark table at '{uri}' do not exist: {len(files)}, the first is "
+        f"'{files[0].path}'. They were removed from the table, so that it can be read again. {rows:,} rows{when} are "
+        "lost: status and pictures do not show them. Alignment and the rows of queries are not affected. Find out "
+        "which program deletes files in the folder of the table."
+    )
 
 
 def _has_own_schema(store: FileSystem, path: str) -> bool:
@@ -296,7 +315,7 @@ def _has_own_schema(store: FileSystem, path: str) -> bool:
         return False
 
 
-def _row_groups(store: FileSystem, files: Sequence[_File], schema: pa.Schema) -> Iterator[pa.Table]:
+def _row_groups(store: FileSystem, files: Sequence[DataFile], schema: pa.Schema) -> Iterator[pa.Table]:
     """Yields the rows of the files in tables of about :data:`_GROUP_ROWS` rows; one table at least.
 
     Args:

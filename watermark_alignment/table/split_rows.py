@@ -53,6 +53,23 @@ class SplitRow:
     recorded_at: int
 
 
+def mismatch(schema: pa.Schema, partition_columns: Sequence[str]) -> str:
+    """Returns why a table with this schema is no split-watermark table, and what to do; empty if it can be one."""
+    if partition_columns:
+        return f"is partitioned by '{partition_columns[0]}': give another path"
+    found = {field.name: field.type for field in schema}
+    for field in SCHEMA:
+        if field.name not in found:
+            return f"has no column '{field.name}': give the path of another table, or a new one"
+        if found[field.name] != field.type:
+            return (
+                f"has a column '{field.name}' of type {found[field.name]}, not {field.type}: "
+                "give the path of another table, or a new one"
+            )
+    others = found.keys() - set(SCHEMA.names)
+    return f"has a column '{min(others)}' that does not belong there: give another path" if others else ""
+
+
 def as_table(rows: Sequence[SplitRow]) -> pa.Table:
     """Returns the rows as an Arrow table, which takes less than half the memory."""
     columns: dict[str, Any] = {name: [getattr(row, name) for row in rows] for name in SCHEMA.names}

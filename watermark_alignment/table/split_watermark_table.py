@@ -20,7 +20,6 @@ import pyarrow as pa
 from deltalake import (
     CommitProperties,
     DeltaTable,
-    PostCommitHookProperties,
     Transaction,
     write_deltalake,
 )
@@ -29,8 +28,9 @@ from pyarrow.fs import FileSelector, FileSystem
 
 from flip27_stream.errors import AlignmentError
 from flip27_stream.local_calls import answered
+from watermark_alignment.table.data_files import NO_HOOKS, active_files, files_added_by, replace_files
 from watermark_alignment.table.delta_rs_remedies import RENAME, is_unknown_scheme, remedy
-from watermark_alignment.table.split_rows import SCHEMA, SplitRow, as_table
+from watermark_alignment.table.split_rows import SCHEMA, SplitRow, as_table, mismatch
 from watermark_alignment.table.storage.location_checks import (
     PROBE,
     check_is_location,
@@ -44,10 +44,11 @@ from watermark_alignment.table.storage.lost_commits import (
     ASIDE,
     MARK,
     LostCommits,
+    commits_before,
     is_in_log,
     put_commit_aside,
 )
-from watermark_alignment.table.storage.table_files import files_at
+from watermark_alignment.table.storage.table_files import exists, files_at
 from watermark_alignment.table_location import TABLE_OPTION, for_delta_rs, shown
 
 PROPERTIES: Mapping[str, str] = {
@@ -55,9 +56,6 @@ PROPERTIES: Mapping[str, str] = {
     "delta.deletedFileRetentionDuration": "interval 15 minutes",
 }
 """The properties of a new table. Users can alter them in the table to keep more or less history."""
-
-NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
-"""Leaves checkpoints and clean-up of the log to maintenance, so that each commit takes the same time."""
 
 # empty_table() would import pandas, which takes a third of a second.
 _NO_ROWS = pa.Table.from_batches([], SCHEMA)
@@ -316,19 +314,9 @@ class SplitWatermarkTable:
         return next((f"'{name}'" for name in others if not was_deleted or not _DATA_FILE.fullmatch(name)), "")
 
     def _check_schema(self, delta: DeltaTable) -> None:
-        if delta.metadata().partition_columns:
-            self._refuse(f"is partitioned by '{delta.metadata().partition_columns[0]}': give another path")
-        found = {field.name: field.type for field in pa.schema(delta.schema().to_arrow())}
-        for field in SCHEMA:
-            if field.name not in found:
-                self._refuse(f"has no column '{field.name}': give the path of another table, or a new one")
-            if found[field.name] != field.type:
-                self._refuse(
-                    f"has a column '{field.name}' of type {found[field.name]}, not {field.type}: "
-                    "give the path of another table, or a new one"
-                )
-        for name in found.keys() - set(SCHEMA.names):
-            self._refuse(f"has a column '{name}' that does not belong there: give another path")
+        schema = pa.schema(delta.schema().to_arrow())
+        if why := mismatch(schema, delta.metadata().partition_columns):
+            self._refuse(why)
 
     def _refuse(self, why: str) -> Any:
         raise AlignmentError(f"The split-watermark table at '{self._shown}' {why}")
@@ -370,18 +358,32 @@ class SplitWatermarkTable:
     def _commit(
         self, data: pa.Table, metadata: Mapping[str, str], what: str, transactions: Sequence[Transaction] = ()
     ) -> None:
+        """Makes a commit, and looks whether it and its data files are in the table: both may have been deleted."""
         with self.failing(what):
-            write_deltalake(
-                self.delta,
-                data,
-                mode="append",
-                commit_properties=self.commit_properties(metadata, transactions),
-                post_commithook_properties=NO_HOOKS,
-            )
+            self._write(data, metadata, transactions)
             files, version = self.files(), self.delta.version()
+            added = files_added_by(files, version) if data.num_rows else []
+            if exists(files, [*commits_before(version), *added]):
+                return
             if not is_in_log(files, version):
                 put_commit_aside(files, version)
                 raise TableNotFoundError("the table was deleted or replaced during the commit")
+            if not exists(files, added):
+                lost = [file for file in active_files(self.delta) if file.path in added]
+                # This process was suspended before the commit, for so long that a vacuum deleted the file.
+                replace_files(self.delta, files, lost, [], self.commit_properties({}, retries=0))
+                self._write(data, metadata, transactions)
+
+    def _write(
+        self, data: pa.Table, metadata: Mapping[str, str], transactions: Sequence[Transaction]
+    ) -> None:
+        write_deltalake(
+            self.delta,
+            data,
+            mode="append",
+            commit_properties=self.commit_properties(metadata, transactions),
+            post_commithook_properties=NO_HOOKS,
+        )
 
 
 def _warn_once(text: str | None) -> None:

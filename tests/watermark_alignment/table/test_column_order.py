@@ -37,7 +37,7 @@ def test_a_forgotten_file_of_another_column_order_is_removed(tmp_path: Path) -> 
     table.append("clicks/1", 0, split_rows(0), {})
     forgotten = tmp_path / "table" / "part-forgotten.parquet"
     pq.write_table(as_table(split_rows(0)).select(SCHEMA.names[::-1]), forgotten)
-    long_ago = forgotten.stat().st_mtime - 2 * 3600
+    long_ago = forgotten.stat().st_mtime - 48 * 3600
     os.utime(forgotten, (long_ago, long_ago))
     assert Maintenance(table, clock=lambda: START_MS).run()
     assert not forgotten.exists()

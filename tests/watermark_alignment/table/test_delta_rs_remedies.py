@@ -136,6 +136,11 @@ def test_a_store_without_credentials_names_the_options() -> None:
             "Kernel error: Unsupported: Unsupported minimum reader version 4",
             "Another program has given",
         ),
+        (
+            "/t",
+            "Failed to open local file '/t/part-1.parquet'. Detail: [errno 2] No such file or directory",
+            "A file of the table is damaged or missing",
+        ),
         ("/t", "anything", f"(option {OPTION})"),
     ],
 )

@@ -10,11 +10,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 from pyarrow.fs import FileSystem
 
 from tests.watermark_alignment.support.table_rows import START_MS, split_rows
 from watermark_alignment.table import maintenance as maintenance_module
 from watermark_alignment.table.maintenance import Maintenance
+from watermark_alignment.table.split_rows import SCHEMA
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 from watermark_alignment.table.storage.table_files import files_at, whole_file
 
@@ -32,9 +34,25 @@ def test_forgotten_files_are_removed_and_those_being_written_are_not(path: Path)
     for file in forgotten, being_written:
         shutil.copy(written, file)
     _make_old(forgotten)
+    _make_old(being_written, hours=20)
     assert Maintenance(table, clock=lambda: START_MS).run()
     assert not forgotten.exists()
-    assert being_written.exists()
+    assert being_written.exists(), (
+        "the process that writes it may be suspended, or this machine's clock ahead"
+    )
+
+
+def test_files_that_were_replaced_are_removed_before_a_checkpoint_forgets_them(path: Path) -> None:
+    """Only the vacuum of files that nothing names would find them later, when they are a day old."""
+    keep_nothing = {"delta.deletedFileRetentionDuration": "interval 0 seconds"}
+    DeltaTable.create(str(path), SCHEMA, configuration=keep_nothing)
+    table = SplitWatermarkTable(str(path), {})
+    for batch in range(5):
+        table.append("clicks/1", batch, split_rows(batch), {})
+    table.delta.optimize.compact()
+    Maintenance(table, checkpoint_every=10, round_every=1000).committed(10)
+    assert len(list(path.glob("part-*.parquet"))) == 1
+    assert len(list(path.glob("_delta_log/*.checkpoint.parquet"))) == 1
 
 
 def test_two_rounds_may_delete_the_same_forgotten_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,6 +125,8 @@ def test_unfinished_files_of_killed_processes_are_removed_when_they_are_old(path
         file.touch()
     for file in (*old, *others):
         _make_old(file)
+    for file in young:
+        _make_old(file, hours=20)
     assert Maintenance(table, clock=lambda: START_MS).run()
     assert [file.name for file in old if file.exists()] == []
     assert len(young) == 5
@@ -126,6 +146,6 @@ def test_a_file_of_a_compaction_that_is_killed_has_no_name_of_a_data_file(path: 
     assert [file.name for file in path.iterdir()] == ["part-1.parquet"]
 
 
-def _make_old(path: Path) -> None:
-    long_ago = path.stat().st_mtime - 2 * 3600
+def _make_old(path: Path, hours: int = 48) -> None:
+    long_ago = path.stat().st_mtime - hours * 3600
     os.utime(path, (long_ago, long_ago))

@@ -16,18 +16,16 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, SubTreeFileSystem
+from pyarrow.fs import FileInfo, FileSelector, FileSystem
 
-from flip27_stream.threads import of_each
+from watermark_alignment.table.storage.table_files import COMMIT, LOG, commit_path, exists
 
 MARK: Final = "flip27.table"
 """The name under which each commit of this project has the id of its table."""
 ASIDE: Final = re.compile(r"\.flip27-lost-[0-9a-f]{16}-.*")
 """The names of files that were put aside, in the folder of the table."""
 
-_LOG: Final = "_delta_log"
 _HINT: Final = "_last_checkpoint"
-_COMMIT: Final = re.compile(r"(\d{20})\.json")
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\..*(?:parquet|json)")
 _FORMER: Final = 3
 """How many commits before an own one are looked for. More members than this rarely commit before one looks."""
@@ -63,14 +61,18 @@ class _Log(NamedTuple):
         return sorted(version for version in self.commits if version > end)
 
 
+def commits_before(version: int) -> list[str]:
+    """Returns the paths of four files that usually are in a log in which ``version`` was just written."""
+    root = f"{LOG}/{_HINT}" if version > _FORMER else commit_path(0)
+    return [root, *map(commit_path, range(max(version - _FORMER, 0), version))]
+
+
 def is_in_log(files: FileSystem, version: int) -> bool:
     """Returns whether the commits before ``version``, which was just written, are in the log.
 
     Usually this takes a look at four files. Only if one of them is missing, as after a clean-up, the log is listed.
     """
-    root = _HINT if version > _FORMER else _name(0)
-    names = [root, *(_name(former) for former in range(max(version - _FORMER, 0), version))]
-    if _all_exist(files, [f"{_LOG}/{name}" for name in names]):
+    if exists(files, commits_before(version)):
         return True
     # The second list has the checkpoint for which commits were cleaned up while the first one was made.
     return any(_listed(files).end >= version for _ in range(2))
@@ -80,7 +82,7 @@ def put_aside(files: FileSystem, names: Iterable[str]) -> None:
     """Moves files out of the log, into the folder of the table. Files that are gone already are ignored."""
     for name in names:
         with suppress(FileNotFoundError):
-            files.move(f"{_LOG}/{name}", f".flip27-lost-{secrets.token_hex(8)}-{name}")
+            files.move(f"{LOG}/{name}", f".flip27-lost-{secrets.token_hex(8)}-{name}")
 
 
 def put_commit_aside(files: FileSystem, version: int) -> None:
@@ -125,8 +127,8 @@ class LostCommits:
 
 
 def _listed(files: FileSystem) -> _Log:
-    found = files.get_file_info(FileSelector(_LOG, allow_not_found=True))
-    commits = (_COMMIT.fullmatch(info.base_name) for info in found)
+    found = files.get_file_info(FileSelector(LOG, allow_not_found=True))
+    commits = (COMMIT.fullmatch(info.base_name) for info in found)
     checkpoints = (_CHECKPOINT.fullmatch(info.base_name) for info in found)
     return _Log(
         frozenset(int(match[1]) for match in commits if match),
@@ -139,19 +141,10 @@ def _name(version: int) -> str:
     return f"{version:020}.json"
 
 
-def _all_exist(files: FileSystem, paths: list[str]) -> bool:
-    """Returns whether all files exist. A store is asked for them at the same time, because each answer takes long."""
-    if isinstance(files, SubTreeFileSystem):
-        found: list[FileInfo] = files.get_file_info(paths)
-    else:
-        found = of_each(lambda path: files.get_file_info(path), paths, len(paths))
-    return all(info.type is not FileType.NotFound for info in found)
-
-
 def _is_own(files: FileSystem, version: int) -> bool:
     """Returns whether this project wrote the commit file of ``version``, and the commit does not create a table."""
     try:
-        with files.open_input_stream(f"{_LOG}/{_name(version)}") as stream:
+        with files.open_input_stream(commit_path(version)) as stream:
             actions = [json.loads(line) for line in bytes(stream.read()).splitlines()]
         kinds = {kind for action in actions for kind in action}
         marked = any(MARK in action["commitInfo"] for action in actions if "commitInfo" in action)

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 from deltalake.fs import DeltaStorageHandler
 from pyarrow import NativeFile
-from pyarrow.fs import FileSystem, LocalFileSystem, PyFileSystem, SubTreeFileSystem
+from pyarrow.fs import (
+    FileInfo,
+    FileSelector,
+    FileSystem,
+    FileType,
+    LocalFileSystem,
+    PyFileSystem,
+    SubTreeFileSystem,
+)
 
+from flip27_stream.threads import of_each
 from watermark_alignment.table.storage.location_checks import local_folder
 
+LOG: Final = "_delta_log"
+"""The folder of the log in the folder of a table."""
+COMMIT: Final = re.compile(r"(\d{20})\.json")
+"""The name of the file of a commit."""
 UNFINISHED: Final = "#1"
 """The end of the name of a file on this machine while it is written."""
 
@@ -53,3 +67,24 @@ def whole_file(files: FileSystem, path: str) -> Iterator[NativeFile]:
         yield out
     if is_local:
         files.move(written, path)
+
+
+def commit_path(version: int) -> str:
+    """Returns the path of the commit of ``version`` in the folder of a table."""
+    return f"{LOG}/{version:020}.json"
+
+
+def commit_times(files: FileSystem) -> dict[int, float]:
+    """Returns when the store wrote each commit in the log (s since the epoch), by version."""
+    found: list[FileInfo] = files.get_file_info(FileSelector(LOG, allow_not_found=True))
+    names = ((COMMIT.fullmatch(info.base_name), info) for info in found)
+    return {int(name[1]): info.mtime.timestamp() for name, info in names if name}
+
+
+def exists(files: FileSystem, paths: Sequence[str]) -> bool:
+    """Returns whether all files exist. A store is asked for them at the same time, because each answer takes long."""
+    if isinstance(files, SubTreeFileSystem):
+        found: list[FileInfo] = files.get_file_info(list(paths))
+    else:
+        found = of_each(lambda path: files.get_file_info(path), paths, len(paths))
+    return all(info.type is not FileType.NotFound for info in found)
