@@ -10,7 +10,7 @@ from watermark_alignment.group.group_log import KEY as MEMBER_KEY
 from watermark_alignment.group.group_view import Entry
 from watermark_alignment.table.batch_note import KEY as BATCH_KEY
 from watermark_alignment.table.batch_note import BatchNote
-from watermark_alignment.table.recordings import Member
+from watermark_alignment.table.recordings import STORED_AT, Member
 
 T = TypeVar("T")
 
@@ -21,12 +21,14 @@ class MemberInfo:
 
     Attributes:
         entry: The newest entry of the member; ``None`` if it is older than the commits that were read.
-        entry_at: The timestamp (ms) of the commit with the entry.
+        entry_at: The timestamp (ms) of the commit with the entry, by the clock of the member.
+        stored_at: The time (ms) at which the store wrote that commit.
         note: The note on the newest batch of the member; ``None`` if it is older than the commits that were read.
     """
 
     entry: Entry | None = None
     entry_at: int = 0
+    stored_at: int = 0
     note: BatchNote | None = None
 
     @property
@@ -52,7 +54,7 @@ class MemberInfo:
 
     @property
     def known_until(self) -> int:
-        """The time (ms since the epoch) up to which the member counts as alive; 0 if it has no recent entry."""
+        """The time (ms) up to which the member counts as alive, by its own clock; 0 if it has no recent entry."""
         if self.entry is None:
             return 0
         return self.entry_at if self.entry.left else self.entry_at + self.entry.timeout_ms
@@ -60,12 +62,12 @@ class MemberInfo:
     def is_there(self, now: int) -> bool | None:
         """Returns whether the member is alive at ``now`` (ms); ``None`` if it has no recent entry.
 
-        The result compares clocks of different machines, and is for monitoring only. Members themselves use the time at
-        which they read a changed entry.
+        The age of the entry is by the clock of the store, since that of the member may differ. It is for monitoring
+        only: members themselves use the time at which they read a changed entry.
         """
         if self.entry is None:
             return None
-        return not self.entry.left and now - self.entry_at <= self.entry.timeout_ms
+        return not self.entry.left and now - self.stored_at <= self.entry.timeout_ms
 
     def or_else(self, older: MemberInfo) -> MemberInfo:
         """Returns this information, completed with the fields of ``older``.
@@ -90,7 +92,8 @@ def members_in(commits: Iterable[Mapping[str, Any]]) -> dict[Member, MemberInfo]
         for published in (note, entry):
             if published is not None:
                 member = Member(published.group, published.source)
-                older = MemberInfo(entry, int(commit.get("timestamp", 0)), note)
+                at = int(commit.get("timestamp", 0))
+                older = MemberInfo(entry, at, int(commit.get(STORED_AT, at)), note)
                 infos[member] = infos.get(member, MemberInfo()).or_else(older)
     return infos
 

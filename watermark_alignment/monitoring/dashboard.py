@@ -136,16 +136,24 @@ def _as_last_planned(spark: SparkSession, status: DataFrame, table: str) -> Data
     from watermark_alignment.group.group_log import KEY as MEMBER_KEY
 
     log = spark.read.option("pathGlobFilter", "*.json").option("ignoreMissingFiles", True)
-    lines = log.text(f"{table.rstrip('/')}/_delta_log").where(sf.col("value").contains(MEMBER_KEY))
+    lines = log.text(f"{table.rstrip('/')}/_delta_log").select(
+        "value", "_metadata.file_name", "_metadata.file_modification_time"
+    )
     text = sf.get_json_object("value", f"$.commitInfo['{MEMBER_KEY}']")
-    entry_at = sf.get_json_object("value", "$.commitInfo.timestamp").cast("bigint").alias("entry_at")
-    entries = lines.select(entry_at, sf.from_json(text, _ENTRY).alias("entry")).where(
-        "entry.source is not null"
+    entries = lines.where(sf.col("value").contains(MEMBER_KEY)).withColumn(
+        "entry", sf.from_json(text, _ENTRY)
     )
-    newest = entries.groupBy("entry.group", "entry.source").agg(
-        sf.max_by("entry", "entry_at").alias("entry"), sf.max("entry_at").alias("entry_at")
+    newest = (
+        entries.where("entry.source is not null")
+        .groupBy(
+            "entry.group", "entry.source"
+        )  # The name of the file has the version, so the newest one is last.
+        .agg(
+            *(sf.max_by(column, "file_name").alias(column) for column in ("entry", "file_modification_time"))
+        )
     )
-    is_there = sf.expr("not entry.left and unix_millis(current_timestamp()) - entry_at <= entry.timeout_ms")
+    age = "unix_millis(current_timestamp()) - unix_millis(file_modification_time)"
+    is_there = sf.expr(f"not entry.left and {age} <= entry.timeout_ms")
     waits = sf.expr("size(entry.waits) > 0 and array_contains(entry.waits, split) != entry.waits_all_but")
     paused = (sf.col("status") == "ACTIVE") & is_there & waits
     joined = status.join(newest, ["group", "source"], "left")

@@ -14,16 +14,21 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, QueryBuilder
+from pyarrow.fs import FileSystem
 
 from flip27_stream.errors import AlignmentError, shortened
 from flip27_stream.time_text import EPOCH
+from flip27_stream.wall_clock import now_ms
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.split_rows import SCHEMA
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable, equals
+from watermark_alignment.table.storage.table_files import commit_times
 
 _FEWEST_COMMITS = 200
 LOG_REACH_MS = 900_000
 """The age (ms) up to which commits in the log of a table are read: tables of this project keep them as long."""
+STORED_AT = "storedAt"
+"""The key of the time (ms since the epoch) at which the store wrote a commit, among what the commit has."""
 _LATEST = (
     'SELECT "group", source, max(recorded_at) AS at, last_value(batch ORDER BY recorded_at, batch) AS batch, '
     'max(batch) AS greatest FROM recordings {where} GROUP BY "group", source'
@@ -93,7 +98,8 @@ class TableChanges(NamedTuple):
     """The changes of a table since the last :meth:`Recordings.look`.
 
     Attributes:
-        commits: The newest commits, newest first. For a path with ``#`` or ``?`` delta-rs (1.6) returns no commits.
+        commits: The newest commits, newest first, with :data:`STORED_AT`. For a path with ``#`` or ``?`` delta-rs (1.6)
+            returns no commits.
         is_new: Whether there is a new version.
         is_another: Whether the table was created again.
     """
@@ -126,7 +132,8 @@ class Recordings:
         is_another = before is None or before.metadata().id != delta.metadata().id
         seen = -1 if is_another or before is None else before.version()
         with self._table.failing("cannot be read"):
-            commits = _newest_commits(delta, delta.version() - seen)
+            stored = _store_times(self._table.files(), delta.version()) if delta.version() > seen else {}
+            commits = _newest_commits(delta, delta.version() - seen, stored)
         self._delta = delta
         return TableChanges(commits, delta.version() > seen, is_another)
 
@@ -261,12 +268,25 @@ class Recordings:
         return self._delta
 
 
-def _newest_commits(delta: DeltaTable, most: int) -> list[dict[str, Any]]:
+def _store_times(files: FileSystem, newest: int) -> dict[int, int]:
+    """Returns when the store wrote each commit (ms since the epoch), by version. So ages need no clock of a writer.
+
+    If the clock of the store is ahead of that of this machine, which is known by the ``newest`` commit, it is set back.
+    """
+    times = {version: int(time * 1000) for version, time in commit_times(files).items()}
+    ahead = max(times.get(newest, 0) - now_ms(), 0)
+    return {version: time - ahead for version, time in times.items()}
+
+
+def _newest_commits(delta: DeltaTable, most: int, stored: Mapping[int, int]) -> list[dict[str, Any]]:
     """Returns the newest commits, newest first, at most ``most``."""
     limit = min(most, _FEWEST_COMMITS)
     while True:
-        commits = delta.history(limit)
-        times = [int(commit.get("timestamp", 0)) for commit in commits]
+        commits = [
+            {**commit, STORED_AT: stored.get(commit["version"], commit.get("timestamp", 0))}
+            for commit in delta.history(limit)
+        ]
+        times = [int(commit[STORED_AT]) for commit in commits]
         if limit >= most or len(commits) < limit or max(times) - min(times) > LOG_REACH_MS:
             return commits
         limit = min(most, 4 * limit)

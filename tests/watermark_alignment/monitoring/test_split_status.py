@@ -13,6 +13,7 @@ from pyspark.sql.functions import unix_millis
 from flip27_stream.errors import AlignmentError
 from tests.watermark_alignment.support.group_entries import entry
 from tests.watermark_alignment.support.table_rows import START_MS, split_rows
+from tests.watermark_alignment.support.writer_clocks import shift_clock
 from watermark_alignment import split_status
 from watermark_alignment.group.group_log import KEY as MEMBER
 from watermark_alignment.monitoring.status import SplitMetrics, StatusReader
@@ -93,6 +94,18 @@ def test_splits_that_wait_by_the_last_plan_are_paused(spark: SparkSession, tmp_p
         assert {split for split, status in found.items() if status == "PAUSED"} == {
             f"clicks-{n}" for n in paused
         }
+
+
+def test_the_newest_entry_is_that_of_the_newest_version(spark: SparkSession, tmp_path: Path) -> None:
+    """A former run left with a clock an hour ahead; the clock of the present run is an hour behind."""
+    table = SplitWatermarkTable(str(tmp_path / "table"), {})
+    table.append("clicks/1", 0, split_rows(0), {})
+    told = entry("clicks", group="web", waiting=1, held_by="clicks-2", timeout_ms=60_000, waits=("clicks-1",))
+    for news, ahead in ((told.leaving(), 3_600_000), (told, -3_600_000)):
+        table.note({MEMBER: news.to_text()})
+        shift_clock(table, ahead)
+    found = {row.split: row.status for row in split_status(spark, table.uri).collect()}
+    assert [split for split, status in found.items() if status == "PAUSED"] == ["clicks-1"]
 
 
 def test_spark_names_sources_as_the_command_does(spark: SparkSession, tmp_path: Path) -> None:

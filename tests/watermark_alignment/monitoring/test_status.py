@@ -184,9 +184,9 @@ def test_status_has_the_entries_of_members(table: SplitWatermarkTable) -> None:
     clicks, views = (members[Member("web", name)] for name in ("clicks", "views"))
     assert clicks.note is not None
     assert (clicks.note.batch, clicks.note.max_drift_ms, clicks.note.unreported) == (2, 5000, 3)
-    assert clicks.is_there(clicks.entry_at + 60_000) is True
-    assert clicks.is_there(clicks.entry_at + 60_001) is False
-    assert views.is_there(views.entry_at) is False
+    assert clicks.is_there(clicks.stored_at + 60_000) is True
+    assert clicks.is_there(clicks.stored_at + 60_001) is False
+    assert views.is_there(views.stored_at) is False
     table.append("clicks/1", 3, split_rows(3), note(3))
     clicks = reader.read(NOW).members[Member("web", "clicks")]
     assert clicks.note is not None

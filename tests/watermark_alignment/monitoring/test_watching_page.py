@@ -46,6 +46,7 @@ STATUS = Status(
         Member("web", "clicks"): MemberInfo(
             entry("clicks", waiting=1, held_by="clicks-1"),
             entry_at=NOON,
+            stored_at=NOON,
             note=BatchNote("web", "clicks", "lineage", 412, 300_000, 0),
         )
     },
