@@ -38,6 +38,8 @@ WITHOUT_A_CONDITION = (
     "Python worker failed to connect back.",  # of Spark's PythonWorkerFactory
     "java.io.OptionalDataException",  # of Java, when Spark reads a task
     'Cannot invoke "String.getBytes(java.nio.charset.Charset)" because "str" is null',  # of Java, in Spark
+    "json.decoder.JSONDecodeError",  # of Python, when PySpark reads an offset
+    "Incomplete log file",  # of Spark's HDFSMetadataLog
     "Can't get attribute '…' on <module 'flip27_stream.…",  # of Python's pickle
     "ModuleNotFoundError: No module named 'flip27_stream'",
     "cannot import name 'OffsetCodec' from 'offsets'",

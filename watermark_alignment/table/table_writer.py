@@ -33,6 +33,40 @@ class RowStore(Protocol):
         ...
 
 
+def application_of(table: RowStore, name: str, batch: int) -> str:
+    """Returns the id of the application transactions of a source that goes on after ``batch``; -1 for a new checkpoint.
+
+    It is ``name``, or ``name`` with a number if the checkpoint was restored from a copy: the table has later batches of
+    the former id, and would take none until the batches have passed these.
+
+    Args:
+        table: The table, which is open. Other stores cannot be asked what they have.
+        name: The id of the source and of its checkpoint.
+        batch: The number of the newest batch in the checkpoint.
+
+    Raises:
+        AlignmentError: The table cannot be read.
+    """
+    if not isinstance(table, SplitWatermarkTable):
+        return name
+    last, ids = -1, [name]
+    with table.failing("cannot be read"):
+        while (found := table.delta.transaction_version(ids[-1])) is not None:
+            last = found
+            ids.append(f"{name}:{len(ids)}")
+    if last <= batch:
+        return ids[-2] if len(ids) > 1 else name
+    log.warning(
+        "%r has batches of '%s' up to %d, and the checkpoint ends with batch %d. It was restored from a copy, or its "
+        "last batches were lost. Batches that run again are recorded again.",
+        table,
+        name,
+        last,
+        batch,
+    )
+    return ids[-1]
+
+
 class TableWriter:
     """A queue of commits, and the daemon thread that writes them in order as application ``app_id``.
 

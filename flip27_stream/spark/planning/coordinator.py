@@ -191,7 +191,7 @@ class SourceCoordinator:
         self._next_offset.open(start)
         fingerprint, lineage = self._next_offset.source, self._next_offset.lineage
         if self._recorder is not None:
-            self._recorder.open(fingerprint, lineage)
+            self._recorder.open(fingerprint, lineage, start.batch if start is not None else -1)
         self._planner.open(fingerprint, lineage, start)
         if start is None:
             enumerator = self._spec.source.create_enumerator(self._context)

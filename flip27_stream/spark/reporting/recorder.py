@@ -27,7 +27,7 @@ from watermark_alignment.table.batch_note import BatchNote
 from watermark_alignment.table.catalog_spool import CatalogSpool
 from watermark_alignment.table.offsets_behind import OffsetsBehind
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
-from watermark_alignment.table.table_writer import RowStore, TableWriter
+from watermark_alignment.table.table_writer import RowStore, TableWriter, application_of
 
 log = logging.getLogger(__name__)
 
@@ -65,12 +65,13 @@ class BatchRecorder:
         self._implausible = collections.Counter[str]()
         self._observations = Observations(alignment.event_time, alignment.event_time_unit or "ms")
 
-    def open(self, fingerprint: str, lineage: str) -> None:
+    def open(self, fingerprint: str, lineage: str, batch: int) -> None:
         """Opens the table, so that a wrong path fails the query at its start.
 
         Args:
             fingerprint: The fingerprint of the source that began the checkpoint, a part of the default source id.
             lineage: The lineage id of the checkpoint.
+            batch: The number of the newest batch in the checkpoint; -1 without one.
 
         Raises:
             AlignmentError: The table cannot be opened or created, or no session writes it.
@@ -79,7 +80,8 @@ class BatchRecorder:
         source = self._alignment.name_of_source(fingerprint, lineage)
         table = self._open_table(source)
         self._table_rows = TableRows(self._alignment.group, source, self._alignment.max_out_of_orderness_ms)
-        self._writer = TableWriter(table, f"{source}:{lineage}", source=called(source, self._reads))
+        app_id = application_of(table, f"{source}:{lineage}", batch)
+        self._writer = TableWriter(table, app_id, source=called(source, self._reads))
         self._lineage = lineage
 
     def _open_table(self, source: str) -> RowStore:
