@@ -192,15 +192,20 @@ class Recordings:
 
         A batch with a greater number and an earlier time is either later, because the clock was set back, or of a run
         before the latest one, which was started without the checkpoint and counts from 0 again. In the second case the
-        next number after the latest recording was recorded less often than its own number.
+        next recorded number after the latest recording was recorded less often than its own number. That fails if the
+        earlier run did not record the number of the latest recording, as after a restart at this number.
         """
         batches = {m: one.recording.batch for m, one in latest.items() if one.greatest > one.recording.batch}
         if not batches:
             return {}
-        where = " OR ".join(f"({_of(m)} AND batch IN ({n}, {n + 1}))" for m, n in batches.items())
-        rows = self._query(_COUNTS.format(where=where), "group", "source", "batch", "times")
-        times = {(Member(group, source), batch): count for group, source, batch, count in rows}
-        return {m: n for m, n in batches.items() if times.get((m, n), 0) <= times.get((m, n + 1), -1)}
+        where = " OR ".join(f"({_of(m)} AND batch >= {n})" for m, n in batches.items())
+        times: dict[Member, dict[int, int]] = {member: {} for member in batches}
+        for group, source, batch, count in self._query(
+            _COUNTS.format(where=where), "group", "source", "batch", "times"
+        ):
+            times[Member(group, source)][batch] = count
+        own = {m: times[m].pop(n, 0) for m, n in batches.items()}
+        return {m: n for m, n in batches.items() if times[m] and own[m] <= times[m][min(times[m])]}
 
     def splits(self, newest: Mapping[Member, Recording]) -> dict[Member, list[str]]:
         """Returns the ids of the splits of these recordings."""

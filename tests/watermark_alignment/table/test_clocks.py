@@ -59,6 +59,15 @@ def test_a_batch_recorded_before_the_clock_was_set_back_is_not_the_newest(table:
     assert newest(reader) == newest(StatusReader(table)) == {"clicks": 17}
 
 
+def test_a_clock_may_be_set_back_while_the_query_is_stopped(table: SplitWatermarkTable) -> None:
+    """The batch that was running when the query was stopped leaves no rows."""
+    reader = StatusReader(table)
+    fill(table, "clicks", range(10), ahead=60 * MINUTE)
+    assert newest(reader) == {"clicks": 9}
+    fill(table, "clicks", range(11, 20))
+    assert newest(reader) == newest(StatusReader(table)) == {"clicks": 19}
+
+
 def test_a_run_without_a_checkpoint_is_not_taken_for_a_clock_that_was_set_back(
     table: SplitWatermarkTable,
 ) -> None:
