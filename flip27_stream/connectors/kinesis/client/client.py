@@ -160,28 +160,26 @@ class KinesisClient:
             how["StartingSequenceNumber"] = sequence_number(position)
         return self._iterator(self._boto, stream, shard_id, how)
 
-    def iterator_at_time(
-        self, stream: str, shard_id: str, time_ms: int, *, is_there: bool = False, is_needed: bool = False
-    ) -> str:
+    def iterator_at_time(self, stream: str, shard_id: str, time_ms: int, *, is_needed: bool = False) -> str:
         """Returns a shard iterator at the first record that arrived at ``time_ms`` or later.
 
         The emulator kinesalite does not answer if no such record exists. After requests without an answer, only
-        requests with ``is_there`` or ``is_needed`` are sent for a minute for this shard; after refused requests, for a
-        second, in which the service accepts five requests from all callers together.
+        requests that are needed are sent for a minute for this shard; after refused requests, for a second, in which
+        the service accepts five requests from all callers together.
 
         Args:
             stream: The name or the ARN of the stream.
             shard_id: The id of the shard.
             time_ms: The time (ms).
-            is_there: Whether a record that arrived then or later is known to exist.
-            is_needed: Whether a refused request is repeated until ``requestTimeout``, and not only once.
+            is_needed: Whether the request is sent also after requests without an answer, and repeated until
+                ``requestTimeout`` if it is refused, and not only once.
 
         Raises:
             NotThereError: The time is in the future by the service's clock, or the shard does not exist.
             SilentError: No answer came, so it is unknown whether such a record exists.
             UnreachableError: The service has refused a request that ``is_needed`` for ``requestTimeout``.
         """
-        if self.times_are_silent(stream, shard_id) and not (is_there or is_needed):
+        if self.times_are_silent(stream, shard_id) and not is_needed:
             raise SilentError(
                 f"GetShardIterator of {stream}/{shard_id} (AT_TIMESTAMP) got no answer within the last minute"
             )
