@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 
 NAMES = {
-    ("deltalake.transaction", "RemoveAction"): {"watermark_alignment/table/maintenance.py"},
+    ("deltalake.transaction", "RemoveAction"): {"watermark_alignment/table/data_files.py"},
     ("pyspark", "cloudpickle"): {"flip27_stream/spark/data_source.py"},
     ("pyspark.sql.pandas.types", "from_arrow_schema"): {"flip27_stream/spark/data_source.py"},
     ("pyspark.sql.pandas.types", "to_arrow_schema"): {"flip27_stream/spark/session/spark_features.py"},

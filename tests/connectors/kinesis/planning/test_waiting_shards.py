@@ -12,17 +12,20 @@ from flip27_stream.testing.source_query import SourceQuery
 from flip27_stream.wall_clock import now_ms
 from tests.connectors.kinesis.support.kit import numbers_of
 from tests.connectors.kinesis.support.memory_service import MemoryService, MemoryShard, numbered_records
+from tests.support.module_time import replace_time
 
-HOUR_MS = 3_600_000
+HOUR_NS = 3_600_000_000_000
 IS_TOLD = r"Records of clicks/{} from .* on may be lost: planning has not read the shard since"
 
 
 class Clock:
-    """The clock of this machine, which :meth:`advance` moves on."""
+    """The clock of the query and of the service, which :meth:`advance` moves on."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._hours, real = 0, time.time_ns
-        monkeypatch.setattr(time, "time_ns", lambda: real() + self._hours * HOUR_MS * 1_000_000)
+        self._hours = 0
+        replace_time(
+            monkeypatch, "flip27_stream.wall_clock", time_ns=lambda: time.time_ns() + self._hours * HOUR_NS
+        )
 
     def advance(self, hours: int) -> None:
         self._hours += hours
@@ -100,7 +103,7 @@ def test_children_that_expire_between_two_plans_are_data_loss(
         with pytest.raises(DataLossError, match=IS_TOLD.format("c")):
             query.run(1)
         assert numbers_of(on.run(5)) == list(range(20, 25))
-        assert on.offset["enumerator"][1]["seen"] > now_ms() - HOUR_MS
+        assert on.offset["enumerator"][1]["seen"] > now_ms() - HOUR_NS // 1_000_000
     assert "Records of clicks/d from TRIM_HORIZON on may be lost" in caplog.text
 
 
