@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flip27_stream.connectors.pulsar.client.client import PulsarClient
-from flip27_stream.connectors.pulsar.positions import ENTRY, index_of, position_of
+from flip27_stream.connectors.pulsar.positions import ENTRY, position_of
 
 _PAGE = 4096
 
@@ -21,7 +21,7 @@ def count_without_gap(positions: Sequence[int], before: int) -> int:
     No message can be between two that have neighbouring places in a batch or are in neighbouring entries of a ledger.
     """
     for count, at in enumerate(positions):
-        if at != before + 1 and (index_of(at) or at // ENTRY != before // ENTRY + 1):
+        if at != before + 1 and at != (before // ENTRY + 1) * ENTRY:
             return count
         before = at
     return len(positions)
