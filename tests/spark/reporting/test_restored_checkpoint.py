@@ -1,4 +1,4 @@
-"""The split-watermark table follows a query that goes on from an old copy of its checkpoint. No JVM."""
+"""A query that goes on from an old copy of its checkpoint writes its batches to the table again. No JVM."""
 
 from __future__ import annotations
 

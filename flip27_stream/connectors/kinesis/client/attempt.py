@@ -23,7 +23,7 @@ _HIDDEN = "[hidden]"
 _SIGNED = re.compile(
     r"(x-amz-security-token\W{0,2}[:=]\s*|\bSignature\s*=\s*|//(?=[^/\s@]*@))[^\s&,;'\"@]+", re.IGNORECASE
 )
-"""The secret parts of a signed request: the session token, the signature, and the password in a URL."""
+"""Matches the session token and the signature of a request, and the user and password of a URL."""
 _TOKEN = re.compile(r"[A-Za-z0-9+/=]{100,}")
 """A session token as AWS makes them."""
 _NEEDED = {

@@ -65,7 +65,7 @@ OUTDATED = frozenset(code for code, remedy in DENIED.items() if remedy in (_EXPI
 
 
 class CredentialsError(AuthenticationError):
-    """There are no credentials, or they are expired or unknown to the service."""
+    """The call failed because there are no credentials, or they have expired, or the service does not know them."""
 
 
 class NotThereError(ConnectorError):

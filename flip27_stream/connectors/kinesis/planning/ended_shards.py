@@ -1,4 +1,7 @@
-"""The ends of shards, behind which records of their children may expire before the children are begun."""
+"""Shards that planning has found to be closed, with the times of their ends.
+
+Their children are begun only later. Until then, records of the children may expire.
+"""
 
 from __future__ import annotations
 

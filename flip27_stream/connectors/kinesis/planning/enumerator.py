@@ -369,7 +369,10 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         return state
 
     def _waited_for(self) -> list[int]:
-        """Returns times (ms) before the records of shards that are not planned yet, and forgets all other ends."""
+        """Returns, for each shard that is not planned yet, a time (ms) before all of its records, if one is known.
+
+        Forgets the ends of shards that no such shard has as parents, and that this plan did not read.
+        """
         assigned = self._context.assigned_splits()
         unplanned = [split for name, split in assigned.items() if name not in self._ranges]
         unplanned += [self._split(stream, shard) for stream, shard in self._waiting()]

@@ -1,4 +1,4 @@
-"""What a look at a partition finds: its end, or messages whose number is not known."""
+"""The results of two calls of the Pulsar client: the last message of a partition, and a page of its messages."""
 
 from __future__ import annotations
 

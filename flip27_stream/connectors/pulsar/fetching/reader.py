@@ -163,7 +163,7 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
         elif found[last is not None :] != came[count:]:
             log.warning(
                 "The broker has moved a reader of %s from %s to %s, though messages between them exist: they "
-                "expired (time to live), or the backlog was cleared or skipped. They are read all the same.",
+                "expired (time to live), or the backlog was cleared or skipped. They are read again.",
                 reading.split.topic,
                 described(start),
                 described(came[count]),

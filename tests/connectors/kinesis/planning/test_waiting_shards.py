@@ -1,4 +1,4 @@
-"""Shards that wait for their parents: what is reported of records that expire in this time."""
+"""Records of a shard that expire while the shard waits for its parents to be read are reported as data loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brokers move open readers forward without a word, when messages expire or a backlog is cleared: nothing is lost."""
+"""A task reads all messages of its range if the broker moves its reader forward, as when a backlog is cleared."""
 
 from __future__ import annotations
 
