@@ -1,8 +1,8 @@
 """Gaps between the messages that a reader of pulsar-client returns.
 
 A broker can move an open reader forward and report no error: when messages expire (time to live), or when somebody
-clears or skips the backlog of a topic or namespace. The messages still exist. Other gaps are usual: entries of transactions and
-markers are not sent.
+clears or skips the backlog of a topic or namespace. The messages still exist. Other gaps are usual: entries of
+transactions and markers are not sent.
 """
 
 from __future__ import annotations
