@@ -16,7 +16,8 @@ class SplitDiscovery(Generic[FoundT]):
     """Looks for splits in worker threads, and takes in what was found in the planning thread.
 
     The first plan waits for the initial discovery. An error of it fails the query. A later discovery that fails is
-    logged and made again after the period, unless the system refused the credentials.
+    logged and made again after the period, unless the system refused the credentials. The result of one that is done
+    before the initial discovery is ignored.
 
     Args:
         context: The context of the enumerator.
@@ -76,9 +77,11 @@ class SplitDiscovery(Generic[FoundT]):
         self._take_in_first(found)
 
     def _on_discovery(self, found: FoundT, error: BaseException | None) -> None:
+        if not self._is_initial_done:
+            return  # The initial discovery decides how the query starts, or fails.
         if isinstance(error, ConnectorError) and not isinstance(error, AuthenticationError):
             self._log.warning("Looking for new %s failed; it is tried again: %s", self._things, error)
         elif error is not None:
             raise error
-        elif self._is_initial_done and not self.frozen:
+        elif not self.frozen:
             self._take_in(found)

@@ -63,6 +63,14 @@ def test_error_of_the_initial_discovery_fails_the_query() -> None:
         initial(None, ZeroDivisionError())
 
 
+def test_error_of_a_later_discovery_that_ends_before_the_initial_one_is_ignored() -> None:
+    """The initial discovery, which is slower, fails too, and its error says what failed."""
+    _, (initial, later) = started([])
+    later(None, AuthenticationError("Refused."))
+    with pytest.raises(AuthenticationError, match=r"^Failed to list shards\. Refused\.$"):
+        initial(None, AuthenticationError("Refused."))
+
+
 def test_later_error_is_logged_unless_credentials_are_refused(caplog: pytest.LogCaptureFixture) -> None:
     _, (initial, later) = started([])
     initial("first", None)
