@@ -12,6 +12,7 @@ PYTEST := $(VENV_PYTHON) -m pytest --numprocesses=3 --dist=worksteal
 unexport PYTHONDONTWRITEBYTECODE
 VENV_READY := .venv/.ready
 JARS_READY := .jars/.ready
+CLASSES_READY := .venv/.classes
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 
 .PHONY: help setup servers check-python check-java test test-fast compat lint format docs demo demo-hybrid demo-join bench clean
@@ -62,8 +63,14 @@ servers: $(VENV_READY)
 	@FLIP27_SERVERS="$(CURDIR)/.servers" $(VENV_PYTHON) -m flip27_stream.testing.kinesis
 	@FLIP27_SERVERS="$(CURDIR)/.servers" $(VENV_PYTHON) -m flip27_stream.testing.pulsar
 
+# Spark starts in half of the processor time with an archive of the classes that it loads.
+$(CLASSES_READY): $(JARS_READY) tests/spark/support/programs/archived_classes.py
+	@echo "Archive of Spark's classes into .venv"
+	@$(VENV_PYTHON) -m tests.spark.support.programs.archived_classes
+	@touch $@
+
 # Tests whose servers cannot be had are skipped, and say so at the end.
-test: setup
+test: setup $(CLASSES_READY)
 	-@$(MAKE) --no-print-directory servers
 	@$(PYTEST) $(ARGS)
 

@@ -195,7 +195,8 @@ def test_a_query_is_written_to_a_file_and_read_back(tmp_path: Path) -> None:
 def test_a_short_fault_period_has_no_findings(monkeypatch: pytest.MonkeyPatch) -> None:
     """One fault period and its comparison have no findings, with real brokers, a real store and two drivers."""
     # Spark gives a planning process 10 s to start, which a slow machine may exceed if it compiles PySpark each time.
-    monkeypatch.setenv("SPARK_HOME", quick_start()["SPARK_HOME"])
+    for name, value in quick_start().items():
+        monkeypatch.setenv(name, value)
     said: list[str] = []
     settings = ChaosSettings(
         0, seed=6, pace=Pace(fault_s=3, kill_s=5, stop_s=8, change_s=5), fault_period_s=(15, 20)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import uuid
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from flip27_stream.testing.faulty_network.link import Through
 from flip27_stream.testing.free_ports import free_port
-from flip27_stream.testing.kafka.node import PLAINTEXT, Node, PlainListeners, node_properties
+from flip27_stream.testing.kafka.node import (
+    PLAINTEXT,
+    Node,
+    PlainListeners,
+    new_cluster_id,
+    node_properties,
+)
 from flip27_stream.testing.kafka.secure_listeners import SecureListener, SecureListeners
 from flip27_stream.testing.kafka.topics import Topics
 from flip27_stream.testing.server import Server
@@ -93,8 +97,3 @@ class KafkaBroker(Topics, Server[Node]):
         node.stop()
         node.launch()
         node.wait_until_ready()
-
-
-def new_cluster_id() -> str:
-    """Returns a new cluster id in Kafka's form: 16 random bytes in Base64."""
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from flip27_stream.testing.faulty_network.link import Through
 from flip27_stream.testing.free_ports import free_port
-from flip27_stream.testing.kafka.broker import new_cluster_id
-from flip27_stream.testing.kafka.node import Node, PlainListeners, node_properties
+from flip27_stream.testing.kafka.node import Node, PlainListeners, new_cluster_id, node_properties
 from flip27_stream.testing.kafka.topics import Topics
 from flip27_stream.testing.waiting import wait_until
 

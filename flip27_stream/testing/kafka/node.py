@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import socket
 import struct
 import subprocess
-from collections.abc import Iterable, Mapping
+import tempfile
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from flip27_stream.errors import ConnectorError, UnreachableError
 from flip27_stream.testing import jars
 from flip27_stream.testing.child import Child
+from flip27_stream.testing.class_archive import ClassArchive
 from flip27_stream.testing.faulty_network.link import Through
 from flip27_stream.testing.free_ports import free_port
 from flip27_stream.testing.java import java
@@ -20,7 +24,7 @@ from flip27_stream.testing.waiting import wait_until
 
 _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 _START_SECONDS = 60.0
-_STOP_SECONDS = 15.0
+_STOP_SECONDS = 60.0
 
 PLAINTEXT = "PLAINTEXT"
 
@@ -126,14 +130,21 @@ class Node:
     """A broker process in the directory ``home``, which must exist.
 
     If this process dies first, even by ``kill -9``, the node is killed and ``scratch`` (by default ``home``) is
-    removed.
+    removed. ``class_options`` are options for the JVM in place of those that use the archive of classes.
     """
 
     def __init__(
-        self, home: Path, port: int, properties: Mapping[str, str], heap: str, scratch: Path | None = None
+        self,
+        home: Path,
+        port: int,
+        properties: Mapping[str, str],
+        heap: str,
+        scratch: Path | None = None,
+        class_options: Sequence[str] | None = None,
     ) -> None:
         self.port = port
         self._home, self._heap, self._scratch = home, heap, scratch or home
+        self._class_options = class_options
         self._child: Child | None = None
         self._paused = False
         lines = {"log.dirs": str(home / "data"), **properties}
@@ -222,9 +233,32 @@ class Node:
         return self._home / "server.properties"
 
     def _java(self, main: str, *arguments: str) -> list[str]:
-        classpath = os.pathsep.join(str(jar) for jar in jars.fetch(jars.KAFKA_BROKER))
+        fetched = jars.fetch(jars.KAFKA_BROKER)
+        classes = ClassArchive.beside(fetched).options if self._class_options is None else self._class_options
         logging = f"-Dlog4j2.configurationFile={self._home / 'log4j2.properties'}"
-        return [java(), f"-Xmx{self._heap}", *_JVM, logging, "-cp", classpath, main, *arguments]
+        classpath = os.pathsep.join(map(str, fetched))
+        return [java(), f"-Xmx{self._heap}", *_JVM, *classes, logging, "-cp", classpath, main, *arguments]
+
+
+def archive_classes() -> None:
+    """Makes the archive of the classes that a node loads, unless it exists."""
+
+    def run(class_options: Sequence[str]) -> None:
+        with tempfile.TemporaryDirectory(prefix="flip27-broker-") as home:
+            plain = PlainListeners.open(PLAINTEXT, None)
+            properties = node_properties(1, {1: free_port()}, plain.ports, plain.advertised)
+            node = Node(Path(home), plain.port, properties, "512m", class_options=class_options)
+            node.format(new_cluster_id())
+            node.launch()
+            node.wait_until_ready()
+            node.stop()
+
+    ClassArchive.beside(jars.fetch(jars.KAFKA_BROKER)).make(run)
+
+
+def new_cluster_id() -> str:
+    """Returns a new cluster id in Kafka's form: 16 random bytes in Base64."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
 def answers_api_versions(host: str, port: int, timeout: float = 1.0) -> bool:

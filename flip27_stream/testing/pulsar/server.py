@@ -10,12 +10,13 @@ import json
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from flip27_stream.errors import ConnectorError, UnreachableError
 from flip27_stream.testing.child import Child
+from flip27_stream.testing.class_archive import ClassArchive
 from flip27_stream.testing.faulty_network.link import Link, Through
 from flip27_stream.testing.free_ports import free_port
 from flip27_stream.testing.java import java
@@ -24,7 +25,7 @@ from flip27_stream.testing.server import Server
 from flip27_stream.testing.waiting import wait_until
 
 _START_SECONDS = 90.0
-_STOP_SECONDS = 5.0
+_STOP_SECONDS, _ARCHIVE_SECONDS = 5.0, 120.0
 _REQUEST_SECONDS = 30.0
 _NAMESPACE = "public/default"
 _LINK = "link"  # The name of the listener that clients reach through a link.
@@ -116,6 +117,8 @@ class PulsarServer(Server[Child]):
     """
 
     kind = "Pulsar server"
+    _class_options: Sequence[str] | None = None
+    _stop_s = _STOP_SECONDS
 
     def __init__(
         self,
@@ -176,7 +179,7 @@ class PulsarServer(Server[Child]):
             self._client.shutdown()
             self._client = None
         if self._process is not None:
-            self._process.stop(_STOP_SECONDS)
+            self._process.stop(self._stop_s)
 
     def restart(self) -> None:
         """Starts the killed or running server again on the same data and addresses.
@@ -282,10 +285,11 @@ class PulsarServer(Server[Child]):
         configuration.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         logging = self._home / "log4j2.properties"
         logging.write_text(_LOG4J)
-        classpath = os.pathsep.join(str(jar) for jar in fetch())
-        command = [java(), *_JVM, f"-Dlog4j.configurationFile={logging}"]
+        jars = fetch()
+        classes = ClassArchive.beside(jars).options if self._class_options is None else self._class_options
+        command = [java(), *_JVM, *classes, f"-Dlog4j.configurationFile={logging}"]
         command += [word for package in _OPENED for word in ("--add-opens", f"{package}=ALL-UNNAMED")]
-        command += ["-cp", classpath, "org.apache.pulsar.PulsarStandaloneStarter"]
+        command += ["-cp", os.pathsep.join(map(str, jars)), "org.apache.pulsar.PulsarStandaloneStarter"]
         command += ["--config", str(configuration), "--no-functions-worker", "--no-stream-storage"]
         command += ["--bookkeeper-port", str(free_port())]
         command += ["--metadata-dir", str(self._home / "metadata")]
@@ -318,6 +322,19 @@ class PulsarServer(Server[Child]):
             raise UnreachableError(
                 f"The Pulsar server did not answer within {_START_SECONDS:g} s:\n{child.tail()}"
             ) from error
+
+
+def archive_classes() -> None:
+    """Makes the archive of the classes that a server loads, unless it exists."""
+
+    def run(class_options: Sequence[str]) -> None:
+        server = PulsarServer()
+        server._class_options, server._stop_s = class_options, _ARCHIVE_SECONDS
+        with server:
+            server.create_topic("topic")
+            server.put("topic-partition-0", [b"value"])
+
+    ClassArchive.beside(fetch()).make(run)
 
 
 def _path(topic: str) -> str:

@@ -13,6 +13,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 from benchmarks.support.processes import below
+from flip27_stream.testing.class_archive import ClassArchive
 
 QUICK_JAVA = "-XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """Options for a JVM that runs tests.
@@ -24,11 +25,20 @@ take some 15 % less time. The code cache must then be larger, since otherwise Sp
 
 def quick_start() -> dict[str, str]:
     """Returns the environment variables, by name, with which a test starts a process that runs Spark."""
-    return {"JAVA_TOOL_OPTIONS": QUICK_JAVA, "SPARK_HOME": str(_spark_home())}
+    return {
+        "JAVA_TOOL_OPTIONS": QUICK_JAVA,
+        "SPARK_HOME": str(spark_home()),
+        "SPARK_SUBMIT_OPTS": " ".join(class_archive().options),
+    }
+
+
+def class_archive() -> ClassArchive:
+    """Returns the archive of the classes that a driver loads, which ``make test`` makes."""
+    return ClassArchive(spark_home() / "classes.jsa")
 
 
 @functools.cache
-def _spark_home() -> Path:
+def spark_home() -> Path:
     """Returns a home of the installed Spark without ``pyspark.zip``, in the environment of this Python.
 
     Each planning process and worker imports PySpark. It then imports the same modules from ``site-packages``, with
