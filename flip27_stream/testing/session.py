@@ -64,7 +64,8 @@ def local_session(
 
 
 def _settings(kafka_source: bool, delta: bool) -> dict[str, str]:
-    logging = Path(__file__).with_name("log4j2.properties")
+    # Spark divides the options of the JVM at spaces, which a URI does not have.
+    logging = Path(__file__).resolve().with_name("log4j2.properties").as_uri()
     sets = [jars.DELTA] * delta + [jars.KAFKA_SOURCE] * kafka_source
     return {
         "spark.jars": ",".join(str(jar) for jar_set in sets for jar in jars.fetch(jar_set)),

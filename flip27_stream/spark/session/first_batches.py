@@ -95,22 +95,33 @@ def _answer(spark: SparkSession | None, end: Any, definition: str) -> str:
 
 
 def _begins(spark: SparkSession, end: Any, definition: str) -> Iterator[str]:
-    """Yields, as JSON, the start offsets of first batches that end at ``end`` and are not committed by their query."""
+    """Yields, as JSON, the start offsets of sources whose first batch ends at ``end`` and is not committed.
+
+    The first batch of a source that had no offset yet (``-``) is a later batch of its query.
+    """
     for query in spark.streams.active:
         running: Any = query._jsq.streamingQuery()
         root = running.resolvedCheckpointRoot()
-        planned = _text(spark, root, "offsets/0")
-        if planned is None or _text(spark, root, "commits/0") is not None:
+        newest = running.offsetLog().getLatestBatchId()
+        if newest.isEmpty() or _text(spark, root, f"commits/{newest.get()}") is not None:
             continue
+        batch: int = newest.get()
+        before = _offsets(spark, root, batch - 1)
         begins: dict[int, str] = {}
-        for number, line in enumerate(planned.splitlines()[_HEAD:]):
-            if line.startswith("{") and json.loads(line) == end:
+        for number, line in enumerate(_offsets(spark, root, batch)):
+            is_first = batch == 0 or before[number : number + 1] == ["-"]
+            if is_first and line.startswith("{") and json.loads(line) == end:
                 begin = _text(spark, root, f"sources/{number}/0")
                 if begin is not None:
                     begins[number] = json.dumps(json.loads(begin.partition("\n")[2]))
         if len(set(begins.values())) > 1:  # sources that began at different times, such as two of one topic
             begins = {n: begins[n] for n in _numbers(spark, running, definition) if n in begins}
         yield from begins.values()
+
+
+def _offsets(spark: SparkSession, root: str, batch: int) -> list[str]:
+    """Returns the lines with the offsets of the sources in a file of the offset log; none if there is no such file."""
+    return (_text(spark, root, f"offsets/{batch}") or "").splitlines()[_HEAD:]
 
 
 def _numbers(spark: SparkSession, running: Any, definition: str) -> Iterator[int]:

@@ -11,7 +11,7 @@ import pytest
 import flip27_stream
 from flip27_stream.testing import wait_until
 from tests.spark.support.both_sources import BUILT_IN, OURS, Collected, collect, failure, positions, sizes
-from tests.spark.support.kafka_queries import CONTINUOUS, ONCE, TIME_LIMIT_S, KafkaQueries, fill, finish
+from tests.spark.support.kafka_queries import CONTINUOUS, ONCE, T0, TIME_LIMIT_S, KafkaQueries, fill, finish
 from tests.spark.support.programs.killed_query import driver, logged
 from tests.spark.support.programs.stateful_driver import QUERIES, StatefulAssignment
 from tests.spark.takeover.support.counted_records import FOUR, MakeTopic, add_partitions, each_once
@@ -159,6 +159,40 @@ def test_a_source_that_had_no_topic(
     fill(queries, names[1], 2, 4)
     read += collect(both(OURS), queries.folder / "c")
     assert positions(read) == each_once({(names[0], 0): 5, (names[1], 0): 4, (names[1], 1): 4})
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        {"startingOffsets": "latest"},
+        {"startingTimestamp": str(T0 + 2), "startingOffsetsByTimestampStrategy": "latest"},
+    ],
+    ids=["latest", "a time"],
+)
+def test_the_first_batch_of_a_source_that_had_no_topic_is_read_again(
+    queries: KafkaQueries, topic: MakeTopic, start: dict[str, str]
+) -> None:
+    """It is a later batch of the query. Spark's source reads topics that come later from their beginning, whatever the
+    options say.
+    """
+    names = [topic(1), topic(1)]
+    queries.broker.delete_topic(names[1])
+    fill(queries, names[0], 1, 3)
+
+    def both(source: str) -> DataFrame:
+        late = queries.kafka("", {"subscribePattern": f"{names[1]}|none"})
+        del late["startingOffsets"]
+        stream = queries.spark.readStream.format(source).options(**late, **start).load()
+        return queries.stream(names[0], {}, source).union(stream)
+
+    read = collect(both(BUILT_IN), queries.folder / "c")
+    queries.broker.create_topic(names[1], 1)
+    queries.broker.write(names[1], [(0, T0 + n, None, b"") for n in range(5)])
+    planned = until_failed(both(BUILT_IN), queries, 1)
+    fill(queries, names[0], 1, 1)
+    batches = collect(both(OURS), queries.folder / "c")
+    assert positions(batches[:1]) == positions(planned.batches)
+    assert positions(read + batches) == each_once({(names[0], 0): 4, (names[1], 0): 5})
 
 
 def test_a_source_that_had_no_topic_and_begins_at_latest(queries: KafkaQueries, topic: MakeTopic) -> None:

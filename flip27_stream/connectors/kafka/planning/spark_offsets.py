@@ -104,6 +104,9 @@ def first_begins(ends: Offsets, options: KafkaOptions, lookups: OffsetLookups) -
     unless records were deleted since then. For a log that begins at offset 0 this is certain. For another log the
     offset is returned only if the options accept the loss of records.
 
+    If the pattern of topics matched none when the query began, Spark's source reads those that came later from their
+    beginning, whatever time the options name. So with a pattern a time is certain only if it leads to offset 0.
+
     Args:
         ends: The offsets at which the first batch ends.
         options: The options of the query.
@@ -117,10 +120,13 @@ def first_begins(ends: Offsets, options: KafkaOptions, lookups: OffsetLookups) -
         first = lookups.start_offsets(asked)
         empty = {tp: ends[tp] for tp in asked if first[tp] == ends[tp]}
         found = {**lookups.offsets_for_times(asked), **empty}
+        by_time = isinstance(start, AtTimestamp) and isinstance(options.subscriber, TopicPatternSubscriber)
         begins |= {
             tp: at
             for tp, at in found.items()
-            if (first[tp] == 0 or not options.fail_on_data_loss) and (tp in empty or at < ends[tp])
+            if (first[tp] == 0 or not options.fail_on_data_loss)
+            and (tp in empty or at < ends[tp])
+            and (at == 0 or tp in empty or not by_time)
         }
     return begins
 

@@ -9,7 +9,8 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from flip27_stream.errors import ForeignCheckpointError
+from flip27_stream.api import AdoptedOffset
+from flip27_stream.errors import DataLossError, ForeignCheckpointError
 from flip27_stream.spark.source_contract import check_adopted
 from flip27_stream.spark.source_spec import SourceSpec
 from offsets import INITIAL, Offset, SplitState
@@ -80,7 +81,8 @@ class AdoptedOffsets:
 
         Raises:
             ForeignCheckpointError: It is the first batch, and neither the session nor the options have the
-            positions where it begins.
+                positions where it begins.
+            DataLossError: The batch ends before it begins, which Spark's own source plans if records were lost.
         """
         if start == INITIAL:
             first_start = first_begin(self._spec.driver.first_batches, end, self._spec.definition)
@@ -91,6 +93,7 @@ class AdoptedOffsets:
         before = self._offset(start, self._lineage, _BEFORE, {})
         adopted = self._spec.source.adopt_offset(end)
         assert adopted is not None
+        _check_order(before, adopted)
         new = {split.split_id for split, _ in adopted.splits} - before.splits.keys()
         return before, self._offset(end, self._lineage, _ADOPTED, dict.fromkeys(new, adopted.later_begin))
 
@@ -101,11 +104,11 @@ class AdoptedOffsets:
         unknown = sorted({split.split_id for split, _ in adopted.splits} - begins.keys())
         if unknown:
             raise ForeignCheckpointError(
-                "Spark's own source planned the first batch of this checkpoint and did not commit it. The positions "
+                "Spark's own source planned its first batch in this checkpoint and did not commit it. The positions "
                 "at which the batch begins are not in the offset log, and not certain from the options, for "
                 f"{', '.join(unknown)}. Take the offsets from the file 'sources/<number of the source>/0' of the "
-                "checkpoint and give them as option "
-                "'startingOffsets', or let Spark's own source finish the batch."
+                "checkpoint and give them as option 'startingOffsets' ('earliest' if the file has {}), or let Spark's "
+                "own source finish the batch."
             )
         return self._offset(end, self._lineage, _ADOPTED, begins)
 
@@ -124,3 +127,15 @@ class AdoptedOffsets:
             begin=begin,
             plausible_until=None,
         )
+
+
+def _check_order(before: AnyOffset, adopted: AdoptedOffset[Any, Any]) -> None:
+    for split, position in adopted.splits:
+        begin = before.splits.get(split.split_id)
+        if begin is not None and position < begin.position:
+            raise DataLossError(
+                f"Spark's own source planned a batch of this checkpoint and did not commit it, and the batch reads "
+                f"split '{split.split_id}' from position {begin.position} back to {position}: the topic was deleted "
+                "and created again, or its log lost its end. Let Spark's own source finish the batch, with option "
+                "'failOnDataLoss' set to false, and then start this source."
+            )

@@ -92,6 +92,15 @@ def test_the_first_batch_begins_where_the_options_say(
     assert accepted == {**begins, **(logs if isinstance(start, Earliest) else {})}
 
 
+def test_with_a_pattern_a_time_may_not_say_where_the_first_batch_begins() -> None:
+    """Spark's source reads a topic from its beginning if the pattern did not match it when the query began."""
+    matching = parse_kafka_options({"kafka.bootstrap.servers": "there:1", "subscribePattern": "t"})
+    options = replace(
+        matching, starting_offsets=AtTimestamp({A: 25, B: 25, C: 0}, "startingOffsetsByTimestamp")
+    )
+    assert first_begins({A: 23, B: 0, C: 7}, options, Lookups({})) == {B: 0, C: 0}
+
+
 @pytest.mark.parametrize(
     ("asked", "end", "warned"),
     [

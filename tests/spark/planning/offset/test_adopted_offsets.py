@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flip27_stream.connectors.kafka import KafkaSource
-from flip27_stream.errors import CheckpointError, ContractError, ForeignCheckpointError
+from flip27_stream.errors import CheckpointError, ContractError, DataLossError, ForeignCheckpointError
 from flip27_stream.spark.planning.offset.offset_log import OffsetLog
 from offsets import INITIAL, MARKER
 from tests.spark.support.driven_query import DrivenQuery
@@ -26,6 +26,12 @@ def test_a_topic_may_have_the_name_that_marks_our_offsets(log: OffsetLog) -> Non
     assert start is not None
     assert end is not None
     assert [offset.splits[f"{MARKER}-0"].position for offset in (start, end)] == [3, 5]
+
+
+def test_a_batch_that_ends_before_it_begins_is_refused_in_words(log: OffsetLog) -> None:
+    """Spark's source plans it without data loss being an error, after a topic was deleted and created again."""
+    with pytest.raises(DataLossError, match=rf"'{MARKER}-0' from position 6 back to 2.*'failOnDataLoss'"):
+        log.batch({MARKER: {"0": 6}}, {MARKER: {"0": 2}})
 
 
 @pytest.mark.parametrize("document", [5, "5", [5], {MARKER: "5"}, {MARKER: 1}, {"logOffset": 5}], ids=str)
