@@ -109,15 +109,27 @@ def token_of(params: str) -> str:
 
 
 def _content(path: str) -> str:
-    """Returns the text of a file with credentials, without white space around it."""
+    """Returns the text of a file with credentials, without white space around it.
+
+    Raises:
+        OptionError: The file cannot be read, or is empty. The error shows the path only if its folder exists: any other
+            text may be the credentials, which belong into the file.
+    """
     try:
         content = Path(path).read_text().strip()
-    except OSError as error:
-        raise OptionError(f"A file of option '{AUTH_PARAMS.name}' cannot be read: {error}.") from error
-    except ValueError as error:
+    except UnicodeDecodeError as error:
         raise OptionError(
             f"File {path!r} of option '{AUTH_PARAMS.name}' is not text. Name the file with the credentials."
         ) from error
+    except (OSError, ValueError) as error:
+        is_path = os.path.isabs(path) and os.path.isdir(os.path.dirname(path))
+        which = (
+            repr(path) if is_path else "what is given is not shown, since it is no path in an existing folder"
+        )
+        raise OptionError(
+            f"A file of option '{AUTH_PARAMS.name}' cannot be read: {getattr(error, 'strerror', error)}, {which}. Give "
+            "the absolute path of a file that is on the driver and on the executors."
+        ) from None
     if not content:
         raise OptionError(
             f"File {path!r} of option '{AUTH_PARAMS.name}' is empty. Name the file with the credentials."

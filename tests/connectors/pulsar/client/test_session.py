@@ -47,6 +47,30 @@ def test_a_file_without_the_credentials_of_a_client_is_refused(tmp_path: Path) -
         assert "s3cret" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("method", "name"), [("oauth2", "privateKey"), ("tls", "tlsCertFile"), ("tls", "tlsKeyFile")]
+)
+@pytest.mark.parametrize(
+    "secret",
+    [
+        '{"client_id": "a", "client_secret": "s3cret"}',
+        "-----BEGIN KEY-----\ns3cret",
+        "/s3cret/" * 1000,
+        "s3cret",
+    ],
+)
+def test_credentials_in_place_of_a_path_are_not_shown(
+    tmp_path: Path, method: str, name: str, secret: str
+) -> None:
+    (tmp_path / "file").write_text("certificate")
+    given = dict.fromkeys(("issuerUrl", "privateKey", "tlsCertFile", "tlsKeyFile"), str(tmp_path / "file"))
+    params = json.dumps({**given, name: secret})
+    options = PulsarConnectionOptions("pulsar://localhost:1", auth_method=method, auth_params=params)
+    with pytest.raises(OptionError, match="Give the absolute path of a file") as refused:
+        shared_client(options)
+    assert "s3cret" not in f"{refused.value}{refused.value.__cause__}"
+
+
 def test_a_file_of_trusted_certificates_is_named(file: Path) -> None:
     """Both the brokers and the admin API are reached with it."""
     options = PulsarConnectionOptions(
