@@ -41,7 +41,7 @@ def check_auth_params(method: str, params: str) -> None:
     given = pairs_of(params)
     missing = [name for name in _NEEDED[method] if not given.get(name)]
     if missing:
-        raise AUTH_PARAMS.wrong(params, f"It must have {' and '.join(missing)}.")
+        raise AUTH_PARAMS.wrong(params, f"It must have {' and '.join(missing)}, as text.")
     if method == "oauth2" and given["privateKey"].startswith("data:"):
         check_private_key(_decoded(given["privateKey"]))
 
@@ -67,9 +67,13 @@ def path_of(text: str) -> str | None:
 
 
 def pairs_of(params: str) -> dict[str, str]:
-    """Returns the parameters in a JSON object, or in ``name:value,name:value``, by their names in the Java client."""
+    """Returns the parameters in a JSON object, or in ``name:value,name:value``, by their names in the Java client.
+
+    Values that are neither texts nor numbers are left out.
+    """
     if params.lstrip().startswith("{"):
-        found = {name: str(value) for name, value in json.loads(params).items()}
+        given = json.loads(params).items()
+        found = {name: str(value) for name, value in given if isinstance(value, str | int)}
     else:
         found = dict(part.strip().split(":", 1) for part in params.split(",") if ":" in part)
     return {_OTHER_NAMES.get(name, name): value for name, value in found.items()}

@@ -248,6 +248,12 @@ def test_secrets_in_a_wrong_option_are_not_shown(name: str, value: str) -> None:
             "client_id",
         ),
         ("oauth2", '{"issuerUrl": "https://i", "privateKey": "data:s3cret"}', "client_id"),
+        (
+            "oauth2",
+            '{"issuerUrl": "https://i", "privateKey": {"client_secret": "s3cret"}}',
+            "privateKey, as text",
+        ),
+        ("tls", '{"tlsCertFile": null, "tlsKeyFile": "/s3cret"}', "have tlsCertFile, as text"),
         ("token", "token: ", "empty"),
     ],
 )
