@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from flip27_stream.api import ReadLimits
 from flip27_stream.connectors.pulsar.options import option_list as names
@@ -155,11 +155,14 @@ def _start(given: Given, topics: tuple[str, ...] | TopicPattern, *, bounded: boo
         return StartPosition(StartKind.EARLIEST if bounded else StartKind.LATEST)
     if not isinstance(topics, TopicPattern):
         _check_topics(option.name, start, topics)
-    if bounded and start.otherwise is StartKind.LATEST and not start.by_topic:
+    if not bounded:
+        return start
+    if StartKind.LATEST in (start.by_topic.values() or (start.otherwise,)):
         raise names.STARTING_OFFSETS.wrong(
-            "latest", "A batch read has nothing to read then. Allowed: earliest, JSON."
+            option.text(given),
+            "A batch read has nothing to read then. Allowed: earliest, JSON without latest.",
         )
-    return start
+    return replace(start, otherwise=StartKind.EARLIEST) if start.by_topic else start
 
 
 def _check_topics(option: str, start: StartPosition, topics: tuple[str, ...]) -> None:

@@ -112,6 +112,25 @@ def test_starting_positions_are_parsed() -> None:
     assert begin(startingOffsets=f'{{"clicks": "{last}:{last}"}}') == position_at(last, last)
 
 
+@pytest.mark.parametrize(
+    "given", [{"startingOffsets": '{"clicks-partition-0": "12:5"}'}, {"startingTime": '{"clicks": 5}'}]
+)
+def test_a_batch_read_begins_at_the_earliest_message_of_topics_that_are_not_named(
+    given: dict[str, str],
+) -> None:
+    options = {"service.url": GIVEN["service.url"], "topics": "clicks,views", **given}
+    start = parse_pulsar_options(options, bounded=True).start
+    for partition in ("persistent://public/default/views", "persistent://public/default/views-partition-0"):
+        assert start.of(partition) is StartKind.EARLIEST
+    assert "in a batch read at the earliest one" in PAGE
+
+
+def test_a_batch_read_that_begins_at_the_latest_message_is_refused() -> None:
+    for text in ("latest", '{"clicks": "earliest", "clicks-partition-1": "latest"}'):
+        with pytest.raises(OptionError, match="A batch read has nothing to read then"):
+            parse_pulsar_options({**GIVEN, "startingOffsets": text}, bounded=True)
+
+
 @pytest.mark.parametrize("name", ["startingOffsets", "startingTime"])
 def test_start_positions_are_of_topics_that_are_read(name: str) -> None:
     """A position of another topic would have no effect, and of two positions of a topic one would have none."""
