@@ -7,7 +7,7 @@ transactions and markers are not sent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from flip27_stream.connectors.pulsar.client.client import PulsarClient
 from flip27_stream.connectors.pulsar.positions import ENTRY, position_of
@@ -27,8 +27,8 @@ def count_without_gap(positions: Sequence[int], before: int) -> int:
     return len(positions)
 
 
-def existing(client: PulsarClient, topic: str, start: int, last: int) -> list[int]:
-    """Returns the positions of all messages from ``start`` to ``last``, found by readers of their own.
+def existing(client: PulsarClient, topic: str, start: int, last: int) -> Iterator[int]:
+    """Yields the positions of all messages from ``start`` to ``last``, found by readers of their own, page by page.
 
     Args:
         client: Makes the calls to the brokers.
@@ -37,12 +37,10 @@ def existing(client: PulsarClient, topic: str, start: int, last: int) -> list[in
         last: The position of the last message, which must exist.
 
     Raises:
+        MissingTopicError: The topic was deleted.
         UnreachableError: The broker does not answer.
     """
-    found: list[int] = []
-    while not found or found[-1] < last:
-        messages = client.read(topic, found[-1] + 1 if found else start, _PAGE, last + 1)
-        if not messages:
-            break
-        found += [position_of(message.message_id()) for message in messages]
-    return found
+    while start <= last and (messages := client.read(topic, start, _PAGE, last + 1)):
+        found = [position_of(message.message_id()) for message in messages]
+        yield from found
+        start = found[-1] + 1

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 from flip27_stream.api import InputStatus, ReaderOutput, SourceReader, SourceReaderContext
@@ -157,10 +158,10 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
         last = came[count - 1] if count else before
         start = reading.split.start if last is None else last
         found = existing(self._client, reading.split.topic, start, came[-1])
-        if last is not None and found[:1] != [last]:
+        if last is not None and next(found, None) != last:
             # Brokers delete the oldest ledgers first: if this one existed, none after it would be deleted.
             self._lose(reading, f"ledger {ledger_of(last)} was deleted")
-        elif found[last is not None :] != came[count:]:
+        elif any(there != at for there, at in zip_longest(found, came[count:])):
             log.warning(
                 "The broker has moved a reader of %s from %s to %s, though messages between them exist: they "
                 "expired (time to live), or the backlog was cleared or skipped. They are read again.",

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from flip27_stream.api import InputStatus
+from flip27_stream.connectors.pulsar import PulsarSource
 from flip27_stream.connectors.pulsar.fetching import reader
 from flip27_stream.connectors.pulsar.fetching.gaps import count_without_gap, existing
-from flip27_stream.connectors.pulsar.positions import EARLIEST, behind_entry, position_at
+from flip27_stream.connectors.pulsar.fetching.reader import PulsarSourceReader
+from flip27_stream.connectors.pulsar.positions import EARLIEST, behind_entry, position_at, position_of
+from flip27_stream.spark.execution.task import TaskContext
 from flip27_stream.testing import PulsarServer
 from flip27_stream.testing.source_query import SourceQuery
 from flip27_stream.testing.task_rows import TaskRows
 from tests.connectors.pulsar.support.kit import source_of
-from tests.connectors.pulsar.support.memory_partition import MemoryPartition, MessageAsId
+from tests.connectors.pulsar.support.memory_partition import SPLIT, MemoryPartition, MessageAsId
 
 COUNT = 1000
 
@@ -71,14 +77,51 @@ def test_neighbouring_entries_have_no_gap(
 
 @dataclass
 class PagedPartition(MemoryPartition):
-    """A partition that returns three messages at once, as one with large messages."""
+    """A partition that returns three messages at once, as one with large messages.
+
+    Attributes:
+        count: The number of messages that were returned.
+        moved: The messages that the first open reader returns.
+    """
+
+    count: int = 0
+    moved: list[MessageAsId] = field(default_factory=list)
 
     def read(self, topic: str, position: int, most: int, until: int | None = None) -> Sequence[MessageAsId]:
-        return super().read(topic, position, 3, until)
+        found = super().read(topic, position, 3, until)
+        self.count += len(found)
+        return found
+
+    def open(self, topic: str, position: int, queue: int) -> Any:
+        messages = iter(self.moved or super().read(topic, position, 1 << 62))
+        self.moved = []
+        return SimpleNamespace(read_next=lambda wait_ms: next(messages))
 
 
 def test_existing_messages_are_found_in_several_pages() -> None:
     entries = [0, 1, 2, 5, 6, 9, 11, 12]
     partition = PagedPartition([MessageAsId(7, entry) for entry in entries])
     found = existing(partition, "clicks", position_at(7, 1), position_at(7, 11))  # type: ignore[arg-type]
-    assert found == [position_at(7, entry) for entry in entries[1:-1]]
+    assert list(found) == [position_at(7, entry) for entry in entries[1:-1]]
+
+
+def rows_in(partition: MemoryPartition, **options: str) -> int:
+    """Returns the number of rows that a task reads of all messages of a partition."""
+    source = PulsarSource({"service.url": "pulsar://localhost:1", "topic": "clicks", **options})
+    task = source.create_reader(TaskContext(0))
+    assert isinstance(task, PulsarSourceReader)
+    task._client = partition  # type: ignore[assignment]
+    first, last = (position_of(partition.messages[i]) for i in (0, -1))
+    task.add_splits([SPLIT.between(first, last + 1)])
+    output = TaskRows(source.schema)
+    while task.poll_next(output) is not InputStatus.END_OF_INPUT:
+        pass
+    return len(output.rows)
+
+
+def test_a_gap_is_found_at_its_first_message() -> None:
+    """A reader can be moved over millions of messages. They are read again by the task, and not to find the gap."""
+    messages = [MessageAsId(7, entry) for entry in range(1000)]
+    partition = PagedPartition(messages, moved=[messages[0], messages[-1]])
+    assert rows_in(partition) == 1000
+    assert partition.count <= 3
