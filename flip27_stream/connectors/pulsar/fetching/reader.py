@@ -26,6 +26,7 @@ _ROWS = 4096
 _BYTES = 4 << 20
 _WAIT_MS = 1000
 _PAUSE_S = 0.2
+_GONE = "the topic does not exist any more"
 _SILENT_TURNS = 5
 """After so many seconds without a message the reader is opened again; then after three times as many, and so on."""
 
@@ -120,7 +121,7 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
                 message = self._next_message(reading)
                 why = "no further message exists"
             except MissingTopicError:
-                message, why = None, "the topic does not exist any more"
+                message, why = None, _GONE
             if message is None:
                 self._lose(reading, why)
                 reading.is_ended = True
@@ -139,7 +140,11 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
                 data.append(message.data())
                 size += len(data[-1])
                 reading.position = at + 1
-        count = self._proven(reading, came, before)
+        try:
+            count = self._proven(reading, came, before)
+        except MissingTopicError:
+            self._lose(reading, _GONE)
+            count, reading.is_ended = len(came), True
         return messages[:count], ids[:count], data[:count]
 
     def _proven(self, reading: _PartitionReading, came: list[int], before: int | None) -> int:

@@ -16,6 +16,7 @@ from flip27_stream.connectors.pulsar.fetching import reader
 from flip27_stream.connectors.pulsar.fetching.gaps import count_without_gap, existing
 from flip27_stream.connectors.pulsar.fetching.reader import PulsarSourceReader
 from flip27_stream.connectors.pulsar.positions import EARLIEST, behind_entry, position_at, position_of
+from flip27_stream.errors import DataLossError, MissingTopicError
 from flip27_stream.spark.execution.task import TaskContext
 from flip27_stream.testing import PulsarServer
 from flip27_stream.testing.source_query import SourceQuery
@@ -125,3 +126,21 @@ def test_a_gap_is_found_at_its_first_message() -> None:
     partition = PagedPartition(messages, moved=[messages[0], messages[-1]])
     assert rows_in(partition) == 1000
     assert partition.count <= 3
+
+
+class DeletedTopic(PagedPartition):
+    """A topic that is deleted while a reader still has messages."""
+
+    def read(self, topic: str, position: int, most: int, until: int | None = None) -> Sequence[MessageAsId]:
+        raise MissingTopicError("it does not exist")
+
+
+def test_a_topic_that_is_deleted_before_a_gap_is_checked_is_data_loss(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Two ledgers are a gap, too. The messages that came are rows."""
+    messages = [MessageAsId(7, 0), MessageAsId(8, 0), MessageAsId(8, 1)]
+    with pytest.raises(DataLossError, match="the topic does not exist any more"):
+        rows_in(DeletedTopic(messages))
+    assert rows_in(DeletedTopic(messages), failOnDataLoss="false") == 3
+    assert "the topic does not exist any more" in caplog.text
