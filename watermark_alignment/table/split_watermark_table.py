@@ -8,7 +8,6 @@ application id is the source id and the id of its checkpoint, the version is the
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import threading
@@ -39,6 +38,7 @@ from watermark_alignment.table.storage.location_checks import (
     local_folder,
     on_disk_of_driver,
     renames_instead,
+    warn_once,
 )
 from watermark_alignment.table.storage.lost_commits import (
     ASIDE,
@@ -68,13 +68,8 @@ _DATA_FILE = re.compile(r"part-.*\.parquet.*")
 
 _T = TypeVar("_T")
 
-log = logging.getLogger(__name__)
-
 _RENAMING = threading.RLock()
 """Held while a thread commits by renaming, so that no two threads of this process make the same version."""
-_TOLD: set[str] = set()
-"""The warnings about locations that this process has logged."""
-
 
 NO_TABLE: Final = "there is no Delta table"
 """The message of :class:`TableNotFoundError` if no other cause is known."""
@@ -257,10 +252,10 @@ class SplitWatermarkTable:
         if self._renames or self._delta is not None:
             return
         check_place(self._given)
-        _warn_once(on_disk_of_driver(self._given))
+        warn_once(on_disk_of_driver(self._given))
         if not has_hard_links(self.uri, self._options):
             self._renames, self._options[RENAME] = True, "true"
-            _warn_once(renames_instead(self._shown))
+            warn_once(renames_instead(self._shown))
 
     def _load(self) -> DeltaTable | None:
         check_is_location(self.uri)
@@ -369,10 +364,11 @@ class SplitWatermarkTable:
                 put_commit_aside(files, version)
                 raise TableNotFoundError("the table was deleted or replaced during the commit")
             if not exists(files, added):
-                lost = [file for file in active_files(self.delta) if file.path in added]
-                # This process was suspended before the commit, for so long that a vacuum deleted the file.
-                replace_files(self.delta, files, lost, [], self.commit_properties({}, retries=0))
+                # This process was suspended before the commit, for so long that a vacuum deleted the file. If the rows
+                # cannot be written again, the file stays in the table, and maintenance tells that they are lost.
                 self._write(data, metadata, transactions)
+                lost = [file for file in active_files(self.delta) if file.path in added]
+                replace_files(self.delta, files, lost, [], self.commit_properties(metadata, retries=0))
 
     def _write(
         self, data: pa.Table, metadata: Mapping[str, str], transactions: Sequence[Transaction]
@@ -384,12 +380,6 @@ class SplitWatermarkTable:
             commit_properties=self.commit_properties(metadata, transactions),
             post_commithook_properties=NO_HOOKS,
         )
-
-
-def _warn_once(text: str | None) -> None:
-    if text is not None and text not in _TOLD:
-        _TOLD.add(text)
-        log.warning("%s", text)
 
 
 def equals(column: str, value: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from deltalake import write_deltalake
+from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
 from tests.watermark_alignment.support.table_rows import START_MS, split_rows
@@ -55,6 +56,29 @@ def test_rows_whose_file_was_deleted_before_the_commit_are_written_again(
     assert table.rows().num_rows == 3 * 4
     assert not table.append("clicks/1", 2, split_rows(2), {}), "the table has the batch"
     assert table.delta.history(1)[0]["a"] == "note"
+
+
+def test_rows_that_cannot_be_written_again_are_told_to_be_lost(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The table has the batch of their commit, so no later attempt writes them."""
+    table = filled(path, 2)
+
+    def deleted_meanwhile(*args: Any, **options: Any) -> None:
+        before = set(path.glob("part-*.parquet"))
+        write_deltalake(*args, **options)
+        (new,) = set(path.glob("part-*.parquet")) - before
+        new.unlink()
+        monkeypatch.setattr(table_module, "write_deltalake", unreachable)
+
+    def unreachable(*args: Any, **options: Any) -> None:
+        raise DeltaError("the network is down")
+
+    monkeypatch.setattr(table_module, "write_deltalake", deleted_meanwhile)
+    assert not table.append("clicks/1", 2, split_rows(2), {})
+    assert Maintenance(table, clock=lambda: START_MS).run()
+    assert "do not exist: 1, " in caplog.text
+    assert "4 rows" in caplog.text
 
 
 def test_a_round_makes_a_table_with_missing_files_readable(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import re
 import secrets
@@ -31,6 +32,11 @@ PROBE: Final = re.compile(r"\.flip27-probe-[0-9a-f]{16}(?:\.link)?")
 """The names of the files with which :func:`has_hard_links` tries hard links."""
 _OLD_S: Final = 60
 """The age (s) from which on a probe is of a process that was killed: a living one removes it within milliseconds."""
+
+_TOLD: set[str] = set()
+"""The warnings about locations that this process has logged."""
+
+log = logging.getLogger(__name__)
 
 
 def local_folder(location: str) -> Path | None:
@@ -174,3 +180,10 @@ def renames_instead(location: str) -> str:
         "long as one source writes to the table. For a group of several sources put the table where all can write at "
         "the same time: S3, ADLS or GCS by their URIs, or a local disk of the driver."
     )
+
+
+def warn_once(text: str | None) -> None:
+    """Logs a warning about a location, unless this process has logged it."""
+    if text is not None and text not in _TOLD:
+        _TOLD.add(text)
+        log.warning("%s", text)
