@@ -171,7 +171,12 @@ class Maintenance:
         return True
 
     def _forget_missing(self) -> None:
-        """Removes data files that do not exist from the table, which could not be read and not be merged otherwise."""
+        """Removes data files that do not exist from the table, which could not be read and not be merged otherwise.
+
+        delta-rs (1.6) cannot remove a file with a deletion vector.
+        """
+        if self._has_vectors():
+            return
         store = self._table.files()
         listed = {info.path for info in store.get_file_info(FileSelector(""))}
         missing = [
@@ -202,8 +207,7 @@ class Maintenance:
         ``DeltaTable.optimize`` is not used: if two of these run at the same time, delta-rs (1.6) lets both replace the
         same files, which doubles the rows.
         """
-        if self._table.delta.protocol().min_reader_version > 1:
-            # With deletion vectors and similar features, a file also has rows that are deleted.
+        if self._has_vectors():
             if not self._leaves_files:
                 log.warning(
                     "The files of the split-watermark table at '%s' are not merged, and their number grows, because "
@@ -218,6 +222,10 @@ class Maintenance:
         if len(small) > 1:
             # If the round of another member was faster, the vacuum of a later round removes the file of this round.
             self._replace(small, [self._merge(small)])
+
+    def _has_vectors(self) -> bool:
+        """Returns whether files can also have rows that are deleted, by deletion vectors or a similar feature."""
+        return bool(self._table.delta.protocol().min_reader_version > 1)
 
     def _replace(self, removed: Sequence[DataFile], added: Sequence[AddAction]) -> bool:
         properties = self._table.commit_properties({}, retries=0)

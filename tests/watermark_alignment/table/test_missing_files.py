@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shutil
@@ -99,6 +100,33 @@ def test_a_round_makes_a_table_with_missing_files_readable(
         assert told in warning.getMessage()
     assert Maintenance(table, clock=lambda: START_MS).run()
     assert len(caplog.records) == 1
+
+
+def test_a_missing_file_with_a_deletion_vector_is_not_said_to_be_removed(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """delta-rs cannot remove it: the entry that removes a file must have its deletion vector, too."""
+    table = filled(path, 2)
+    commit = path / "_delta_log" / f"{table.delta.version():020}.json"
+    [file] = [json.loads(line)["add"] for line in commit.read_text().splitlines() if '"add"' in line]
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    vector = {
+        "storageType": "u",
+        "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^",
+        "sizeInBytes": 40,
+        "cardinality": 1,
+    }
+    actions: list[dict[str, Any]] = [
+        {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}},
+        {"remove": {"path": file["path"], "dataChange": True, "deletionTimestamp": START_MS}},
+        {"add": {**file, "deletionVector": {**vector, "offset": 4}}},
+    ]
+    next_commit = commit.with_name(f"{table.delta.version() + 1:020}.json")
+    next_commit.write_text("\n".join(map(json.dumps, actions)))
+    (path / file["path"]).unlink()
+    assert Maintenance(table, clock=lambda: START_MS).run()
+    assert len(table.delta.file_uris()) == 2
+    assert "were removed" not in caplog.text
 
 
 def test_a_folder_that_is_gone_loses_no_rows(path: Path) -> None:
