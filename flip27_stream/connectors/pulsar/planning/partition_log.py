@@ -24,7 +24,8 @@ from flip27_stream.connectors.pulsar.positions import (
 )
 
 _HEAD = 100
-_VISIBLE = 5000
+_VISIBLE, _VISIBLE_BYTES = 5000, 4 << 20
+"""The number and the size of the messages before a hidden last entry with which a look does not read on."""
 _QUICK_MS = 500
 """The time (ms) to wait for a message of a partition that is known to have a hidden last entry."""
 _SLACK = 4
@@ -145,7 +146,13 @@ class PartitionLog:
         return max(end, position)
 
     def _visible_end(self, position: int, silence_ms: int) -> int:
-        """Returns the position after the last message that the broker sends, reading some thousand messages at most."""
+        """Returns the position after the last message that the broker sends, reading some thousand messages at most.
+
+        While alignment holds the partition back, the messages of former looks are kept, and are enough.
+        """
+        if len(self.scan) >= _VISIBLE or self.scan.size >= _VISIBLE_BYTES:
+            self._goes_on = True
+            return self.scan.behind
         at = self.scan.behind if len(self.scan) else position
         found = self.client.read_visible(self.topic, at, _VISIBLE, silence_ms=silence_ms)
         self.scan.add(found.messages)

@@ -41,8 +41,13 @@ class Scan:
         return int(self._published[-1].as_py()) if self._published is not None else 0
 
     @property
+    def size(self) -> int:
+        """The size of the values (bytes)."""
+        return sum(self._sizes)
+
+    @property
     def bytes_per_row(self) -> float:
-        return sum(self._sizes) / len(self) if self._sizes else 0.0
+        return self.size / len(self) if self._sizes else 0.0
 
     @property
     def rows_per_entry(self) -> float:
