@@ -21,7 +21,8 @@ from flip27_stream.errors import AuthenticationError, ConnectorError
 
 _HIDDEN = "[hidden]"
 _SIGNED = re.compile(
-    r"(x-amz-security-token\W{0,2}[:=]\s*|\bSignature\s*=\s*|//(?=[^/\s@]*@))[^\s&,;'\"@]+", re.IGNORECASE
+    r"(x-amz-security-token\W{0,2}[:=]\s*(?:b?['\"])?|\bSignature\s*=\s*)[^\s&,;'\"]+|(//)[^/\s]+(?=@)",
+    re.IGNORECASE,
 )
 """Matches the session token and the signature of a request, and the user and password of a URL."""
 _TOKEN = re.compile(r"[A-Za-z0-9+/=]{100,}")
@@ -132,4 +133,4 @@ def masked(text: str, secrets: Iterable[str]) -> str:
     """Returns a text in which the secrets, and the secret parts of signed requests, are hidden."""
     for secret in secrets:
         text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", _HIDDEN, text)
-    return _TOKEN.sub(_HIDDEN, _SIGNED.sub(rf"\1{_HIDDEN}", text))
+    return _TOKEN.sub(_HIDDEN, _SIGNED.sub(rf"\1\2{_HIDDEN}", text))
