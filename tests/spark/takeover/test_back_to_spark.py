@@ -79,3 +79,12 @@ def test_a_batch_with_a_new_partition_is_read_by_the_other_source(
     batches = collect(queries.stream(name, source=BUILT_IN), queries.folder / "c")
     assert positions(batches[:1]) == positions(planned.batches)
     assert positions(read + batches) == each_once({(name, 0): 7, (name, 1): 7, (name, 2): 5})
+
+
+def test_a_checkpoint_without_a_committed_batch_is_refused(tmp_path: Path) -> None:
+    planned = tmp_path / "offsets" / "0"
+    planned.parent.mkdir()
+    planned.write_text('v1\n{}\n{"source": "Kafka topics t", "splits": {"t-0": [5]}}')
+    with pytest.raises(ValueError, match="no batch is committed"):
+        back_to_spark(tmp_path)
+    assert '"t-0": [5]' in planned.read_text()

@@ -28,6 +28,7 @@ _SIGNED = re.compile(
 _TOKEN = re.compile(r"[A-Za-z0-9+/=]{100,}")
 """A session token as AWS makes them."""
 _NEEDED = {
+    "AssumeRole": "Credentials",
     "DescribeStreamConsumer": "ConsumerDescription",
     "DescribeStreamSummary": "StreamDescriptionSummary",
     "GetRecords": "Records",

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from flip27_stream.connectors.kinesis.client.attempt import masked
+from flip27_stream.connectors.kinesis.client.attempt import Failure, attempt, masked
 from flip27_stream.connectors.kinesis.client.client import KinesisClient
 from flip27_stream.connectors.kinesis.client.session import shared_client
 from flip27_stream.connectors.kinesis.client.shard_limits import ShardLimits
@@ -60,6 +60,11 @@ def test_an_answer_without_its_field_is_named(service: MemoryService) -> None:
         ),
     ):
         service.client(requestTimeout="300 ms").shards("clicks")
+
+
+def test_an_answer_of_sts_without_credentials_is_a_failure() -> None:
+    answer = attempt("AssumeRole of reader", "AssumeRole", lambda: {"AssumedRoleUser": {}}, place="AWS STS")
+    assert answer == Failure("the answer has no field 'Credentials'")
 
 
 def test_a_listing_whose_token_expires_begins_again(service: MemoryService) -> None:
