@@ -52,11 +52,11 @@ _KAFKA = {
 class ChaosEnvironment:
     """A context manager that runs the servers and writers, and stops them at its end.
 
-    ``folder`` gets all data and logs.
+    ``folder`` gets all data and logs. ``drivers`` are the names of the queries of each driver program.
     """
 
-    def __init__(self, folder: Path, seed: int) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, seed: int, drivers: Mapping[str, Sequence[str]] = DRIVERS) -> None:
+        self.folder, self._queries = folder, drivers
         self.network, self.store = FaultyNetwork(), Store(folder)
         self.cluster = KafkaCluster(3, through=self.network.link)
         self._writes_files = True
@@ -80,7 +80,7 @@ class ChaosEnvironment:
             self.files, self.table = ParquetFolder(self.folder / "files"), Table(self.store)
             self._load = Load(self.cluster.direct_servers, GROUP, PARTITIONS, self._seed, _LONG_SILENCE_S)
             opening.enter_context(self._load)
-            self.drivers = {name: self._driver(queries) for name, queries in DRIVERS.items()}
+            self.drivers = {name: self._driver(queries) for name, queries in self._queries.items()}
             for driver in self.drivers.values():
                 opening.callback(driver.kill)
             for query in (*(self._topic_query(topic) for topic in GROUP), self._files_query()):
@@ -119,16 +119,18 @@ class ChaosEnvironment:
             self._writes_files = go_on
 
     def expected_rows(self) -> list[ExpectedRows]:
-        """Returns the rows that have been written by now, for each query."""
+        """Returns the rows that have been written by now, for each query of a driver program."""
         servers, topic = self.cluster.direct_servers, self._orders
         kafka = {name: history.ends(servers, name, PARTITIONS) for name in GROUP}
         tables = {**self._former_tables, self.table.number: self.table.written}
-        return [
+        written = [
             *(ExpectedRows(name, self.folder / name, counts) for name, counts in kafka.items()),
             ExpectedRows(FILES, self.folder / "files-out", {0: self.files.written}),
             ExpectedRows(TABLE, self.folder / TABLE, tables),
             ExpectedRows(HYBRID, self.folder / topic, history.ends(servers, topic, history.PARTITIONS)),
         ]
+        running = {name for names in self._queries.values() for name in names}
+        return [each for each in written if each.query in running]
 
     def remake_table(self) -> None:
         self._former_tables[self.table.number] = self.table.written

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.chaos.allowed_errors import Endings
 from benchmarks.chaos.disruptions import Disruptions
-from benchmarks.chaos.environment import GROUP, LINKS, MAX_DRIFT_MS, ChaosEnvironment
+from benchmarks.chaos.environment import DRIVERS, GROUP, LINKS, MAX_DRIFT_MS, ChaosEnvironment
 from benchmarks.chaos.expected_rows import ExpectedRows, faults
 from benchmarks.chaos.plan import FaultPeriod, Pace, fault_periods
 from benchmarks.chaos.schedule import Schedule
@@ -46,6 +46,7 @@ class ChaosSettings:
         pace: How often faults and acts happen.
         fault_period_s: The shortest and the longest length of a fault period, in seconds.
         folder: The folder of data and logs; ``None`` for a temporary folder, which is removed.
+        drivers: The names of the queries of each driver program.
     """
 
     seconds: float
@@ -53,6 +54,7 @@ class ChaosSettings:
     pace: Pace = field(default_factory=Pace)
     fault_period_s: tuple[float, float] = (45.0, 75.0)
     folder: Path | None = None
+    drivers: Mapping[str, Sequence[str]] = field(default_factory=lambda: DRIVERS)
 
 
 @dataclass
@@ -91,7 +93,7 @@ class Chaos:
         """
         with (
             _folder(self._settings.folder) as folder,
-            ChaosEnvironment(folder, self._settings.seed) as environment,
+            ChaosEnvironment(folder, self._settings.seed, self._settings.drivers) as environment,
         ):
             self._environment, self._disruptions = environment, Disruptions(environment)
             self._endings = Endings(environment.folder)
