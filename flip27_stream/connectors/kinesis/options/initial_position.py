@@ -18,6 +18,7 @@ _ALLOWED = (
 )
 _FIRST_MS, _LAST_MS = 946_684_800_000, 253_402_300_799_999
 """The years 2000 and 9999: the time of a record is later, and a number of seconds is an earlier time."""
+_FIRST_S = _FIRST_MS // 1000
 _ZONES = {"UTC": 0, "GMT": 0, "Z": 0, "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6}
 _ZONES |= {"PST": -8, "PDT": -7}
 _FIELDS = {
@@ -88,6 +89,9 @@ def parse_initial_position(text: str, name: str) -> InitialPosition:
         or isinstance(time, bool)
     ):
         raise OptionError.of(name, text, _ALLOWED)
+    if isinstance(time, int) and pattern is None and 0 <= time < _FIRST_S:
+        # Every record is later, whether these are milliseconds or seconds. An empty history of a hybrid source gives 0.
+        return InitialPosition(Start.TRIM_HORIZON)
     if isinstance(time, int):
         moment: int | None = time if pattern is None else None
     else:

@@ -82,7 +82,17 @@ def test_wrong_initial_positions_are_refused(text: str) -> None:
     assert "'initialPosition'" in refusal(initialPosition=text)
 
 
-@pytest.mark.parametrize("number", [1719310000, 99999999999999999999, -1])
+@pytest.mark.parametrize("number", [0, 1, 946_684_799])
+def test_a_number_before_2000_in_seconds_too_is_the_trim_horizon(number: int) -> None:
+    """A hybrid source whose history has no records gives the time 0, and its trial call 1."""
+    parsed = parse_kinesis_options({**GIVEN, "initialPosition": f'{{"at_timestamp": {number}}}'})
+    assert parsed.initial_position == InitialPosition(Start.TRIM_HORIZON)
+    assert "'initialPosition'" in refusal(
+        initialPosition=f'{{"at_timestamp": {number}, "format": "MM/dd/yyyy"}}'
+    )
+
+
+@pytest.mark.parametrize("number", [946_684_800, 1719310000, 946_684_799_999, 99999999999999999999, -1])
 def test_a_number_is_in_milliseconds(number: int) -> None:
     """A number of seconds would be a time in 1970."""
     assert "A number is in milliseconds since 1970" in refusal(
