@@ -200,10 +200,10 @@ class HybridSourceBuilder:
 
         Args:
             source: The source, or a factory that makes the source at the switch from a :class:`SourceSwitchContext`.
-                The factory is also called here with the end position 0, to find out columns and limits. If that call
-                fails, the columns are checked at the switch.
+                The factory is also called here with the end position 0, to find out columns and limits; if that fails,
+                with the present time. If both fail, the columns are checked at the switch, and there is a warning.
             boundedness: Whether the source that the factory makes is bounded. By default the boundedness of the source
-                that the first call returns; unbounded if that call failed.
+                that is made here on trial; unbounded if the trial failed.
             converter: Converts record batches of the source to the schema of the hybrid source. It runs in the reader.
                 It may drop rows, and must not change their order.
             event_time: The column of event time in the source's own rows, if it differs from the query's
@@ -220,7 +220,7 @@ class HybridSourceBuilder:
         _check_is_bounded(self._entries[-1], index - 1)
         _check_object(source, index, may_be_function=True)
         factory = None if isinstance(source, Source) else source
-        made = source if isinstance(source, Source) else tried(source, overlap)
+        made = source if isinstance(source, Source) else tried(source, overlap, index)
         if made is not None:
             boundedness = _agreed(boundedness, made, index)
             schema = converted_schema(made.schema, converter)
@@ -280,8 +280,8 @@ def _assigner(event_time: str | None, source: AnySource | None) -> TimestampAssi
     if source is None:
         raise OptionError(
             f"event_time '{event_time}' cannot be checked: the columns of this source are unknown, because its "
-            "factory raised an error when it was called on trial with end position 0. Let the factory also return a "
-            "source for end position 0."
+            "factory raised an error when it was called on trial with end positions 0 and the present time. Let the "
+            "factory return a source for one of them."
         )
     return timestamp_assigner(event_time, source.schema, "event_time")
 

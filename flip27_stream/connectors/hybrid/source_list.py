@@ -24,6 +24,7 @@ from flip27_stream.connectors.hybrid.schemas import Converter, check, conform, c
 from flip27_stream.connectors.hybrid.seam.exact_seam import ExactSeam
 from flip27_stream.connectors.hybrid.seam.overlap import Overlap
 from flip27_stream.errors import Flip27Error, OptionError
+from flip27_stream.wall_clock import now_ms
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +94,7 @@ class SourceListEntry:
     """A source of the hybrid source, as it was given to the builder.
 
     Attributes:
-        made: The source, or the source that its factory made in the trial call; ``None`` if that call failed.
+        made: The source, or the source that its factory made in the trial call; ``None`` if the trial failed.
         factory: Makes the source at the switch; ``None`` if the source itself was given.
         boundedness: The boundedness of the source.
         converter: Converts its rows into rows of the hybrid source.
@@ -275,19 +276,30 @@ class SourceList:
         return self.__dict__ | {"_active": {}}
 
 
-def tried(factory: Factory, overlap: Overlap | None) -> AnySource | None:
-    """Returns the source that a factory makes from the end position 0, to find out its columns and limits.
+def tried(factory: Factory, overlap: Overlap | None, index: int) -> AnySource | None:
+    """Returns the source that a factory makes on trial, to find out its columns and limits.
+
+    The end position of the trial is 0. If the factory fails, it is called once more, with the present time (ms).
 
     Returns:
-        The source; ``None`` if the factory fails. Its columns are then compared at the switch.
+        The source; ``None`` if the factory fails twice, with a warning. Its columns are then compared at the switch.
 
     Raises:
         ContractError: The factory returns something else.
     """
-    try:
-        made = factory(SourceSwitchContext(overlap_ms=overlap.ms if overlap else 0, known_end=0))
-    except Exception as error:  # noqa: BLE001 - the trial is the user's code with a made-up position
-        log.info("The columns of a deferred source will be compared at the switch: %r", error)
-        return None
-    check_made("The factory of a hybrid source's next source", made, Source)
-    return made
+    failed: Exception | None = None
+    for end in (0, now_ms()):
+        try:
+            made = factory(SourceSwitchContext(overlap_ms=overlap.ms if overlap else 0, known_end=end))
+        except Exception as error:  # noqa: BLE001 - the trial is the user's code with a made-up position
+            failed = error
+            continue
+        check_made("The factory of a hybrid source's next source", made, Source)
+        return made
+    log.warning(
+        "The factory of source %d of the hybrid source failed when it was called on trial with end positions 0 and the "
+        "present time, so its columns are compared at the switch, and its limits have no effect: %r",
+        index,
+        failed,
+    )
+    return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -96,16 +97,29 @@ def test_a_column_of_another_type_is_named() -> None:
         builder.add_source(wrong[1])
 
 
-def test_a_factory_that_cannot_be_tried_is_checked_at_the_switch() -> None:
+def test_a_factory_that_fails_with_end_0_is_tried_with_the_present_time() -> None:
+    """Otherwise its limits were not used, and wrong columns showed at the switch only."""
+
+    def make(switch: SourceSwitchContext) -> Any:
+        assert switch.start_time_ms > 946_684_800_000, "before the year 2000"
+        return live("new", {}, limits=ReadLimits(max_rows=5))
+
+    source = HybridSource.builder(history("old", {})).add_source(make, event_time="event_time").build()
+    assert source.read_limits.max_rows == 5
+
+
+def test_a_factory_that_cannot_be_tried_is_checked_at_the_switch(caplog: pytest.LogCaptureFixture) -> None:
     """A factory that needs the enumerator of the source before it is checked at the switch, where
-    this enumerator exists.
+    this enumerator exists. A warning says so when the hybrid source is built.
     """
 
     def make(switch: SourceSwitchContext) -> Any:
-        assert switch.previous_enumerator is not None
+        assert switch.previous_enumerator is not None, "no enumerator"
         return other()
 
     query = HybridQuery(lambda: HybridSource.builder(history("old", {"o": [1]})).add_source(make).build())
+    (warning,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert re.search(r"factory of source 1 .* failed .*no enumerator", warning)
     assert query.step() == [("o", 1)]
     with pytest.raises(OptionError, match="Source 1 of the hybrid source does not have the columns"):
         query.step()

@@ -1,0 +1,59 @@
+"""A Kinesis source after a history, in a hybrid source, as the pages describe it; on an emulator. No JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flip27_stream.connectors.hybrid import HybridSource, SourceSwitchContext
+from flip27_stream.connectors.kinesis import KinesisSource
+from flip27_stream.connectors.kinesis.records.columns import ARRIVAL
+from flip27_stream.errors import OptionError
+from flip27_stream.testing import KinesisServer
+from flip27_stream.testing.source_query import SourceQuery
+from tests.connectors.hybrid.support.kit import OLD, Logs, history
+from tests.connectors.kinesis.support.kit import QUICK, numbered
+
+pytestmark = pytest.mark.node
+
+
+def as_history(records: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns the rows of a stream with the columns of the history."""
+    times = records[ARRIVAL].cast(pa.int64())
+    return pa.RecordBatch.from_arrays([records["data"].cast(pa.string()), times], ["split", "event_time"])
+
+
+def live(options: Mapping[str, str], switch: SourceSwitchContext) -> KinesisSource:
+    return KinesisSource({**options, "initialPosition": f'{{"at_timestamp": {switch.start_time_ms}}}'})
+
+
+def chain(server: KinesisServer, stream: str, logs: Logs, **more: Any) -> HybridSource:
+    """Returns a hybrid source of a history, and then of the stream from the time at which the history ends."""
+    options = {**server.options, **QUICK, "streamName": stream, "maxRecordsPerTrigger": "5"}
+    builder = HybridSource.builder(history("old", logs), event_time="event_time")
+    return builder.add_source(partial(live, options), **more).build()
+
+
+@pytest.mark.parametrize("logs", [{}, OLD], ids=["empty history", "history of 1970"])
+def test_the_stream_is_read_from_its_beginning_after_a_history_that_is_older(
+    kinesis: KinesisServer, stream: str, logs: Logs
+) -> None:
+    kinesis.create_stream(stream, 2)
+    kinesis.put(stream, numbered(0, 20, 2))
+    old = [name for name, times in logs.items() for _ in times]
+    source = chain(kinesis, stream, logs, converter=as_history)
+    with SourceQuery(source) as query:
+        rows = query.run(20 + len(old))
+    assert sorted(row["split"] for row in rows) == sorted([*old, *map(str, range(20))])
+
+
+def test_the_trial_of_a_factory_finds_columns_and_limits(kinesis: KinesisServer, stream: str) -> None:
+    """The factory has the form of the pages. No stream is needed for it."""
+    found = chain(kinesis, stream, OLD, converter=as_history, event_time=ARRIVAL)
+    assert found.read_limits.max_rows == 5
+    with pytest.raises(OptionError, match=r"column 'split' \(string\) is missing"):
+        chain(kinesis, stream, OLD)
