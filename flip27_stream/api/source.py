@@ -50,6 +50,15 @@ class Source(ABC, Generic[SplitT, CheckpointT]):
         """Whether the source ends."""
 
     @property
+    def ends_in_streams(self) -> bool:
+        """Whether the source, if it is bounded, also ends in a stream: by ranges whose ends are ``final``.
+
+        By default it does. A bounded source that ends only where a batch read or an ``AvailableNow`` run ends returns
+        false. A hybrid source refuses to read another source after it, because the switch would never come.
+        """
+        return True
+
+    @property
     @abstractmethod
     def schema(self) -> pa.Schema:
         """The schema of the record batches that readers emit, in Spark's types (timestamps in microseconds, UTC)."""

@@ -24,7 +24,14 @@ from flip27_stream.connectors.hybrid.reader import HybridSourceReader
 from flip27_stream.connectors.hybrid.schemas import Converter, check, common_schema, converted_schema
 from flip27_stream.connectors.hybrid.seam.exact_seam import ExactSeam
 from flip27_stream.connectors.hybrid.seam.overlap import Overlap
-from flip27_stream.connectors.hybrid.source_list import AnySource, Factory, SourceList, SourceListEntry, tried
+from flip27_stream.connectors.hybrid.source_list import (
+    AnySource,
+    Factory,
+    SourceList,
+    SourceListEntry,
+    check_ends_in_streams,
+    tried,
+)
 from flip27_stream.connectors.hybrid.split import HybridSourceSplit, HybridSourceSplitSerializer
 from flip27_stream.errors import OptionError, shortened
 from flip27_stream.event_time.assigners import timestamp_assigner
@@ -73,6 +80,12 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
     def boundedness(self) -> Boundedness:
         """The boundedness of the last source."""
         return self._sources.entries[-1].boundedness
+
+    @property
+    def ends_in_streams(self) -> bool:
+        """Whether the last source does; assumed of a source that is only made at the switch."""
+        last = self._sources.entries[-1].made
+        return last is None or last.ends_in_streams
 
     @property
     def schema(self) -> pa.Schema:
@@ -214,7 +227,8 @@ class HybridSourceBuilder:
                 excludes ``overlap``.
 
         Raises:
-            OptionError: An earlier source is not bounded, or columns do not fit. The error names them.
+            OptionError: An earlier source is not bounded, or ends only in batch reads, or columns do not fit. The error
+                names them.
         """
         index = len(self._entries)
         _check_is_bounded(self._entries[-1], index - 1)
@@ -242,6 +256,8 @@ def _check_is_bounded(entry: SourceListEntry, index: int) -> None:
             f"Source {index} of the hybrid source, {entry.name}, is not bounded: all sources "
             "except the final one must be. Make it bounded, with bounded=True or an option for its end."
         )
+    if entry.made is not None:
+        check_ends_in_streams(entry.made, f"Source {index} of the hybrid source")
 
 
 def _check_object(source: object, index: int, *, may_be_function: bool = False) -> None:

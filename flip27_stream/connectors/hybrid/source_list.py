@@ -184,6 +184,8 @@ class ActiveSource:
                 f"{self.name} was declared bounded, but its factory made {source.fingerprint}, which is not. "
                 "Leave the declared boundedness out, or return a bounded source."
             )
+        if not self.is_last:
+            check_ends_in_streams(source, self.name)
         check(converted_schema(source.schema, self.converter), self._schema, self.name)
         return source
 
@@ -274,6 +276,19 @@ class SourceList:
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_active": {}}
+
+
+def check_ends_in_streams(source: AnySource, name: str) -> None:
+    """Checks that another source can be read after ``source``.
+
+    Raises:
+        OptionError: The source does not end in a stream.
+    """
+    if not source.ends_in_streams:
+        raise OptionError(
+            f"{name} ({source.fingerprint}) ends only in a batch read, also with bounded=True, so no source can be "
+            "read after it. Make it the last source, or leave out the sources after it."
+        )
 
 
 def tried(factory: Factory, overlap: Overlap | None, index: int) -> AnySource | None:

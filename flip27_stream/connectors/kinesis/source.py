@@ -56,6 +56,11 @@ class KinesisSource(LogSource[KinesisShardSplit, KinesisEnumeratorState]):
         )
 
     @property
+    def ends_in_streams(self) -> bool:
+        """False: the ends of a bounded source are fixed for a batch read only, and the state does not have them."""
+        return False
+
+    @property
     def fingerprint(self) -> str:
         return f"Kinesis streams {', '.join(sorted(self._options.streams))}"
 

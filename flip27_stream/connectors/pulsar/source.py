@@ -49,6 +49,11 @@ class PulsarSource(LogSource[PulsarPartitionSplit, PulsarEnumeratorState]):
         super().__init__(SCHEMA, self._options.limits, PulsarEnumeratorState(), bounded=bounded)
 
     @property
+    def ends_in_streams(self) -> bool:
+        """False: the ends of a bounded source are fixed for a batch read only, and the state does not have them."""
+        return False
+
+    @property
     def fingerprint(self) -> str:
         topics = self._options.topics
         if isinstance(topics, TopicPattern):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flip27_stream.api import JsonValue, SplitEnumerator
+from flip27_stream.api import Boundedness, JsonValue, Source, SplitEnumerator
 from flip27_stream.connectors.hybrid import HybridSource, SourceSwitchContext
+from flip27_stream.connectors.kinesis import KinesisSource
+from flip27_stream.connectors.pulsar import PulsarSource
 from flip27_stream.errors import ForeignCheckpointError, OptionError
 from tests.connectors.hybrid.support.kit import (
     NEW,
@@ -72,6 +76,49 @@ def test_a_factory_that_makes_another_source_after_a_restart_is_refused() -> Non
     query.restart()
     with pytest.raises(ForeignCheckpointError, match=r"'new'.*now makes 'another'"):
         query.step()
+
+
+class Endless(MemorySource):
+    """A bounded source whose ranges have no final ends outside of a batch read."""
+
+    ends_in_streams = False
+
+
+def test_a_source_that_ends_only_in_batch_reads_is_refused_in_the_middle() -> None:
+    """The switch after it would never come, and the query would wait for ever. It may be the last source."""
+    endless = Endless(MemoryWorld(dict(OLD)), Boundedness.BOUNDED, "kept")
+    refused = r"\(kept\) ends only in a batch"
+    chain = HybridSource.builder(history("old", OLD)).add_source(endless).build()
+    assert (chain.boundedness, chain.ends_in_streams) == (Boundedness.BOUNDED, False)
+    for first in (endless, chain):
+        with pytest.raises(OptionError, match="ends only in a batch read"):
+            HybridSource.builder(first).add_source(live("new", NEW))
+    middle = HybridSource.builder(history("old", OLD)).add_source(lambda switch: endless)
+    with pytest.raises(OptionError, match=f"Source 1 of the hybrid source {refused}"):
+        middle.add_source(live("new", NEW))
+
+    def late(switch: SourceSwitchContext) -> Any:
+        assert switch.previous_enumerator is not None
+        return endless
+
+    middle = HybridSource.builder(history("old", OLD)).add_source(late, boundedness=Boundedness.BOUNDED)
+    query = HybridQuery(middle.add_source(live("new", NEW)).build)
+    with pytest.raises(OptionError, match=f"Source 1 of the hybrid source {refused}"):
+        query.run()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        partial(KinesisSource, {"streamName": "clicks"}),
+        partial(PulsarSource, {"service.url": "pulsar://localhost:6650", "topic": "clicks"}),
+    ],
+    ids=["kinesis", "pulsar"],
+)
+def test_no_source_can_be_read_after_kinesis_or_pulsar(make: Callable[..., Source[Any, Any]]) -> None:
+    builder = HybridSource.builder(make(bounded=True))
+    with pytest.raises(OptionError, match=r"Source 0 .* \(.*clicks\) ends only in a batch read"):
+        builder.add_source(make())
 
 
 class Taking(MemorySource):
