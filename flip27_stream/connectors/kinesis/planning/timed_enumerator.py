@@ -14,7 +14,7 @@ from flip27_stream.api import (
 )
 from flip27_stream.connectors.kinesis.planning.enumerator import KinesisSourceEnumerator
 from flip27_stream.connectors.kinesis.planning.shard_log import ShardLog
-from flip27_stream.connectors.kinesis.records.columns import is_arrival
+from flip27_stream.connectors.kinesis.records.columns import ARRIVAL, is_arrival
 from flip27_stream.errors import AlignmentError
 from flip27_stream.threads import CallPool
 
@@ -31,8 +31,9 @@ class TimedKinesisSourceEnumerator(KinesisSourceEnumerator, SupportsEventTimePos
         if not is_arrival(request.timestamp_assigner):
             raise AlignmentError(
                 "The service finds records of a Kinesis stream by the time at which they arrived, not by an event "
-                "time in their data: read the stream outside of a hybrid source, where it is aligned by the reports of "
-                "tasks, or take 'approximateArrivalTimestamp' as event time."
+                f"time in their data or in converted rows: take '{ARRIVAL}' as event time, in a hybrid source by "
+                f'add_source(..., event_time="{ARRIVAL}"), or read the stream outside of a hybrid source, where it '
+                "is aligned by the reports of tasks."
             )
         logs = {name: self._logs[name] for name in request.ranges}
         return ArrivalTimes(self._pool, logs, request.ranges, self._least_to_come)
