@@ -56,6 +56,11 @@ class ChildContext(SplitEnumeratorContext[Any]):
         """Whether the enumerator will find no more splits. Splits that it has found may still be pending."""
         return self._to_come == 0 or self._told >= self._context.registered_readers().keys()
 
+    @property
+    def has_splits(self) -> bool:
+        """Whether a split of the source is assigned."""
+        return any(split.index == self._active.index for split in self._context.assigned_splits().values())
+
     def run_queued(self) -> None:
         """Runs the queued calls, and the calls that these queue, until the queue is empty."""
         while self._queue:

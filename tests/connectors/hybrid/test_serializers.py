@@ -62,6 +62,7 @@ SEAMS = [
             "f": TailSplit(SerializedSplit("f", 2, [1, "f"]), 0, 7, 9),
             "g": TailSplit(SerializedSplit("g", 2, "g"), 3, 4),
         },
+        overlap_ms=50,
     ),
 ]
 
@@ -71,7 +72,7 @@ SEAMS = [
 def test_a_state_is_written_and_read_back(seam: SourceEnd, end: Any) -> None:
     state = HybridEnumeratorState(1, 4, {"n": 2}, "Kafka x", end, seam, {"b": ((0, 4), (6, 9))})
     serializer = HybridEnumeratorStateSerializer()
-    assert serializer.deserialize(1, json.loads(json.dumps(serializer.serialize(state)))) == state
+    assert serializer.deserialize(2, json.loads(json.dumps(serializer.serialize(state)))) == state
 
 
 def test_a_state_is_written_in_this_form() -> None:
@@ -85,15 +86,17 @@ def test_a_state_is_written_in_this_form() -> None:
         "end": 17,
         "greatest": 9,
         "tail": {"f": [2, [1, "f"], 0, 7, 9], "g": [2, "g", 3, 4, None]},
+        "overlap": 50,
         "known": {"b": [[0, 4]]},
     }
 
 
 def test_hy_16_other_versions_are_refused() -> None:
     """HY-16: the error names the version, and the versions that this release reads."""
-    for serializer in (HYBRID.split_serializer, HYBRID.enumerator_checkpoint_serializer):
-        with pytest.raises(NewerCheckpointError, match="has version 2; this release reads up to 1"):
-            serializer.deserialize(2, [])
+    for serializer, version in ((HYBRID.split_serializer, 1), (HYBRID.enumerator_checkpoint_serializer, 2)):
+        newer = f"has version {version + 1}; this release reads up to {version}"
+        with pytest.raises(NewerCheckpointError, match=newer):
+            serializer.deserialize(version + 1, [])
         with pytest.raises(CorruptCheckpointError, match="versions start at 1"):
             serializer.deserialize(0, [])
 
@@ -109,7 +112,15 @@ def test_damaged_splits_are_refused(data: Any) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"index": "0"}, {"state": 5}, {"greatest": "5"}, {"tail": [1]}, {"tail": {"f": [1]}}, {"known": 5}],
+    [
+        {"index": "0"},
+        {"state": 5},
+        {"greatest": "5"},
+        {"tail": [1]},
+        {"tail": {"f": [1]}},
+        {"overlap": "5"},
+        {"known": 5},
+    ],
 )
 def test_damaged_states_are_refused(change: dict[str, Any]) -> None:
     right: dict[str, Any] = {"index": 0, "source": "x", "state": [1, None]}

@@ -30,7 +30,7 @@ from flip27_stream.connectors.hybrid.seam.exact_seam import SourceRangesRead
 from flip27_stream.connectors.hybrid.seam.overlap import Intervals
 from flip27_stream.connectors.hybrid.source_list import ActiveSource, SourceList
 from flip27_stream.connectors.hybrid.split import HybridSourceSplit, split_id
-from flip27_stream.errors import AlignmentError, ForeignCheckpointError, OptionError
+from flip27_stream.errors import AlignmentError, ForeignCheckpointError
 from flip27_stream.wall_clock import now_ms
 
 log = logging.getLogger(__name__)
@@ -230,16 +230,17 @@ class HybridSourceSplitEnumerator(
         at_once: bool,
     ) -> None:
         overlap = self._sources.overlap_after(active.index)
-        if source_end is None:
-            source_end = SourceEnd(ends=None if active.seam is None else {})
-        elif active.seam is not None and source_end.ends is None:
-            raise OptionError(
-                f"{active.name} was begun without an exact seam to the next source, so the positions of its last rows "
-                "are not known. Leave the exact seam out, or start with another checkpointLocation."
-            )
+        overlap_ms, is_exact = overlap.ms if overlap else None, active.seam is not None
         self._active = active
-        self._end = SourceEndRecorder(source_end, overlap.ms if overlap else None)
         self._child_context = ChildContext(self._context, active, known, at_once=at_once)
+        if source_end is None:
+            source_end = SourceEnd(ends={} if is_exact else None, overlap_ms=overlap_ms)
+        else:
+            has_splits = self._child_context.has_splits
+            source_end = source_end.continued(
+                active.name, overlap_ms, is_exact=is_exact, has_splits=has_splits
+            )
+        self._end = SourceEndRecorder(source_end)
         self._ends = {}
         self._snapshot = None
 

@@ -41,13 +41,13 @@ class HybridEnumeratorState:
 class HybridEnumeratorStateSerializer(SimpleVersionedSerializer[HybridEnumeratorState]):
     """Serializes the state as ``{"index": 1, "source": "...", "state": [version, data]}``.
 
-    Optional keys are ``"end"`` (the end position), ``"greatest"``, ``"blind"``, ``"tail"`` and ``"ends"`` (see
-    :class:`SourceEnd`), and ``"known"``.
+    Optional keys are ``"end"`` (the end position), ``"greatest"``, ``"blind"``, ``"tail"``, ``"ends"`` and
+    ``"overlap"`` (see :class:`SourceEnd`), and ``"known"``. Version 1 had no ``"overlap"``.
     """
 
     @property
     def version(self) -> int:
-        return 1
+        return 2
 
     def serialize(self, value: HybridEnumeratorState) -> JsonValue:
         tail: dict[str, JsonValue] = {
@@ -63,6 +63,7 @@ class HybridEnumeratorStateSerializer(SimpleVersionedSerializer[HybridEnumerator
             "blind": value.source_end.blind or None,
             "tail": tail or None,
             "ends": None if value.source_end.ends is None else dict(value.source_end.ends),
+            "overlap": value.source_end.overlap_ms,
             "known": known or None,
         }
         return {
@@ -82,6 +83,7 @@ class HybridEnumeratorStateSerializer(SimpleVersionedSerializer[HybridEnumerator
                     bool(more.get("blind")),
                     _tail(more.get("tail")),
                     ends_of(more.get("ends")),
+                    _time(more.get("overlap")),
                 )
                 known = {split: intervals_of(pairs) for split, pairs in _object(more.get("known")).items()}
                 return HybridEnumeratorState(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from flip27_stream.api import EventTimes, SplitRange
 from flip27_stream.connectors.hybrid.seam.exact_seam import SourceRangesRead, merge
 from flip27_stream.connectors.hybrid.split import HybridSourceSplit, SerializedSplit
-from flip27_stream.errors import ConnectorError
+from flip27_stream.errors import ConnectorError, OptionError
 
 _MOST_SPLITS = 10_000
 
@@ -41,12 +41,60 @@ class SourceEnd:
             no task has reported; these are the rows from ``begin`` on.
         ends: For an exact seam, the greatest reported position plus one, by split of the next source. ``None`` if the
             next source has no exact seam.
+        overlap_ms: The overlap (ms) of the next source, for which ``tail`` was recorded; ``None`` without an overlap.
     """
 
     greatest: int | None = None
     blind: bool = False
     tail: Mapping[str, TailSplit] = field(default_factory=dict)
     ends: Mapping[str, int] | None = None
+    overlap_ms: int | None = None
+
+    def continued(self, name: str, overlap_ms: int | None, *, is_exact: bool, has_splits: bool) -> SourceEnd:
+        """Returns the end with which a restarted query goes on.
+
+        Version 1 of the state has no ``overlap_ms``. There a ``tail`` without ``ends`` shows that there was an overlap.
+
+        Args:
+            name: The name of the source, for the error.
+            overlap_ms: The overlap of the next source now (ms); ``None`` without an overlap.
+            is_exact: Whether the next source has an exact seam now.
+            has_splits: Whether the last offset has splits of the source.
+
+        Raises:
+            OptionError: Rows of the source were read without recording what the seam needs.
+        """
+        if is_exact and self.ends is None:
+            raise OptionError(
+                f"{name} was begun without an exact seam to the next source, so the positions of its last rows are "
+                "not known. Leave the exact seam out, or start with another checkpointLocation."
+            )
+        is_begun = has_splits or self.greatest is not None or self.blind
+        if overlap_ms is not None and is_begun and not self._covers(overlap_ms):
+            raise OptionError(
+                f"{name} was begun with {self._seam} to the next source, which has an overlap of {overlap_ms} ms now. "
+                "It is not known which of the rows that were read are within that overlap, so they would be read "
+                f"twice. {self._remedy}, or start with another checkpointLocation."
+            )
+        is_unused = overlap_ms is None and self.ends is None
+        return replace(self, overlap_ms=overlap_ms, tail={} if is_unused else self.tail)
+
+    def _covers(self, overlap_ms: int) -> bool:
+        if self.overlap_ms is None:
+            return self.ends is None and bool(self.tail)
+        return overlap_ms <= self.overlap_ms
+
+    @property
+    def _seam(self) -> str:
+        if self.ends is not None:
+            return "an exact seam"
+        return "no overlap" if self.overlap_ms is None else f"an overlap of {self.overlap_ms} ms"
+
+    @property
+    def _remedy(self) -> str:
+        if self.ends is not None:
+            return "Give the exact seam again"
+        return "Leave the overlap out" if self.overlap_ms is None else "Give that overlap again"
 
 
 class SourceEndRecorder:
@@ -54,12 +102,10 @@ class SourceEndRecorder:
 
     Args:
         end: The end as the checkpoint has it.
-        overlap_ms: The overlap of the next source with this one (ms); ``None`` without an overlap.
     """
 
-    def __init__(self, end: SourceEnd, overlap_ms: int | None) -> None:
+    def __init__(self, end: SourceEnd) -> None:
         self._end = end
-        self._overlap_ms = overlap_ms
         self._seen: dict[str, int] = {}
         self._offered: dict[str, int] = {}
         self._reported: dict[str, list[tuple[int, int]]] = {}
@@ -92,7 +138,7 @@ class SourceEndRecorder:
 
     @property
     def _keeps_splits(self) -> bool:
-        return self._overlap_ms is not None or self._end.ends is not None
+        return self._end.overlap_ms is not None or self._end.ends is not None
 
     def record_report(self, read: SourceRangesRead) -> None:
         """Records the report of a task.
@@ -157,9 +203,9 @@ class SourceEndRecorder:
 
     def _pruned(self, tail: Mapping[str, TailSplit], greatest: int | None) -> dict[str, TailSplit]:
         """Returns the splits that reach into the overlap. Twice the overlap is kept, for rows with late event times."""
-        if greatest is None or self._overlap_ms is None:
+        if greatest is None or self._end.overlap_ms is None:
             return dict(tail)
-        least = greatest - 2 * self._overlap_ms
+        least = greatest - 2 * self._end.overlap_ms
         return {name: t for name, t in tail.items() if t.reach is None or t.reach >= least}
 
 

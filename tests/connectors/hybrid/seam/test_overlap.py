@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from flip27_stream.api import Source
-from flip27_stream.connectors.hybrid import HybridSource, Overlap, SourceSwitchContext
+from flip27_stream.connectors.hybrid import ExactSeam, HybridSource, Overlap, SourceSwitchContext
+from flip27_stream.connectors.hybrid.planning.source_end import SourceEnd
 from flip27_stream.connectors.hybrid.seam.overlap import not_among
 from flip27_stream.errors import ConnectorError, DataLossError, OptionError
 from tests.connectors.hybrid.support.copied_logs import Copied, Topic, copies
@@ -22,8 +23,14 @@ from tests.spark.support.sources.memory_source import MemoryReader, MemoryWorld
 OVERLAP = Overlap(ms=50, split="{split}", position="offset")
 
 
+EXACT = ExactSeam(split="{split}", position="offset")
+
+
 def hybrid(
-    files: dict[str, list[Copied]], logs: dict[str, list[int | None]], overlap: Overlap | None = OVERLAP
+    files: dict[str, list[Copied]],
+    logs: dict[str, list[int | None]],
+    overlap: Overlap | None = OVERLAP,
+    seam: ExactSeam | None = None,
 ) -> Callable[[], HybridSource]:
     world = MemoryWorld(logs)
 
@@ -32,7 +39,7 @@ def hybrid(
 
     return lambda: (
         HybridSource.builder(copies(files), event_time="event_time")
-        .add_source(topic, overlap=overlap)
+        .add_source(topic, overlap=overlap, seam=seam)
         .build()
     )
 
@@ -177,6 +184,74 @@ def test_positions_scattered_too_much_are_an_error() -> None:
     batch = pa.RecordBatch.from_pydict({"split": ["a"] * 1001, "offset": list(range(0, 2002, 2))})
     with pytest.raises(ConnectorError, match="1001 gaps"):
         OVERLAP.positions([batch])
+
+
+@pytest.mark.parametrize("limit", [SOME, 3])
+@pytest.mark.parametrize(
+    ("overlap", "seam", "words"),
+    [
+        (None, None, "begun with no overlap .* an overlap of 50 ms now.* Leave the overlap out, or"),
+        (
+            Overlap(1, "{split}"),
+            None,
+            "begun with an overlap of 1 ms .* 50 ms now.* Give that overlap again, or",
+        ),
+        (None, EXACT, "begun with an exact seam .* 50 ms now.* Give the exact seam again, or"),
+    ],
+)
+def test_an_overlap_that_is_added_or_enlarged_after_rows_were_read_is_refused(
+    overlap: Overlap | None, seam: ExactSeam | None, words: str, limit: int
+) -> None:
+    """The splits that reach into it are not in the state, so their rows would come twice. The former seam goes on."""
+    query = HybridQuery(hybrid(FILES, LOGS, overlap, seam))
+    query.step(limit)
+    before, query._source = query._source, hybrid(FILES, LOGS)
+    query.restart()
+    with pytest.raises(OptionError, match=f"Source 0 of the hybrid source was {words} start with another"):
+        query.step()
+    query._source = before
+    query.restart()
+    query.step()
+
+
+def test_an_overlap_that_was_left_out_for_a_while_is_not_taken_again() -> None:
+    query = HybridQuery(hybrid(FILES, LOGS))
+    query.step(3)
+    query._source = hybrid(FILES, LOGS, overlap=None)
+    query.restart()
+    query.step(1)
+    assert "tail" not in query.offset["enumerator"][1]
+    query._source = hybrid(FILES, LOGS)
+    query.restart()
+    with pytest.raises(OptionError, match="begun with no overlap"):
+        query.step()
+
+
+@pytest.mark.parametrize("limit", [SOME, 3])
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("ms", [50, 35])
+def test_the_same_overlap_or_a_shorter_one_goes_on(ms: int, version: int, limit: int) -> None:
+    """Version 1 of the state does not have the overlap, but has the splits that reach into it."""
+    query = HybridQuery(hybrid(FILES, LOGS))
+    query.step(limit)
+    state = query.offset["enumerator"][1]
+    if version == 1:
+        del state["overlap"]
+        query.offset["enumerator"] = [1, state]
+    query._source = hybrid(FILES, LOGS, Overlap(ms, "{split}"))
+    query.restart()
+    query.step(1)
+    assert query.index == 1 or query.offset["enumerator"][1]["overlap"] == ms
+    query.run()
+    assert Counter(query.rows) == Counter((name, t) for name, log in LOGS.items() for t in log)
+
+
+def test_an_overlap_can_be_added_before_a_row_was_read() -> None:
+    goes_on = SourceEnd().continued("Source 0", 50, is_exact=False, has_splits=False)
+    assert goes_on == SourceEnd(overlap_ms=50)
+    for begun in (SourceEnd(greatest=1), SourceEnd(blind=True)):
+        with pytest.raises(OptionError, match="no overlap"):
+            begun.continued("Source 0", 50, is_exact=False, has_splits=False)
 
 
 def test_an_overlap_needs_its_columns() -> None:
