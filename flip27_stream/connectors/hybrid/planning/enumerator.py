@@ -24,7 +24,7 @@ from flip27_stream.connectors.hybrid.child_context import ChildContext, untagged
 from flip27_stream.connectors.hybrid.planning.enumerator_state import HybridEnumeratorState
 from flip27_stream.connectors.hybrid.planning.event_times import HybridEventTimePositions, NothingToRead
 from flip27_stream.connectors.hybrid.planning.source_end import SourceEnd, SourceEndRecorder
-from flip27_stream.connectors.hybrid.planning.start_positions import moved, start_positions
+from flip27_stream.connectors.hybrid.planning.start_positions import check_templates, moved, start_positions
 from flip27_stream.connectors.hybrid.planning.tail import read_again
 from flip27_stream.connectors.hybrid.seam.exact_seam import SourceRangesRead
 from flip27_stream.connectors.hybrid.seam.overlap import Intervals
@@ -105,6 +105,7 @@ class HybridSourceSplitEnumerator(
             self._ends = dict(self._child.split_ranges(self._child_context.positions(self._processed)))
         while not self._active.is_last and self._is_finished():
             self._switch()
+        self._check_templates()
 
     def pending(self) -> int:
         """Returns the number of pending splits, plus one for each source after the active one."""
@@ -241,12 +242,21 @@ class HybridSourceSplitEnumerator(
                 active.name, overlap_ms, is_exact=is_exact, has_splits=has_splits
             )
         self._end = SourceEndRecorder(source_end)
+        self._are_ids_new = bool(known) and not self._child_context.has_splits
         self._ends = {}
         self._snapshot = None
 
     def _admit(self) -> None:
         limited = self._limits != ReadLimits()
         self._child.admit(self._active.source.read_limits if limited else self._limits)
+
+    def _check_templates(self) -> None:
+        """Checks the ids of splits that the seam gives, once all splits of the active source are assigned."""
+        entry = self._sources.entries[self._active.index]
+        rule = entry.seam or entry.overlap
+        if self._are_ids_new and rule and self._child_context.has_splits and not self._child.pending():
+            check_templates(rule, self._child_context.known, self._child_context.assigned_splits())
+            self._are_ids_new = False
 
     def _tell_event_time(self) -> None:
         """Passes the event-time column to the active source, which assigns its splits in the order of this column."""

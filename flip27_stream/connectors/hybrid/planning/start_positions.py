@@ -3,14 +3,45 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from flip27_stream.api import SplitRange
+from flip27_stream.connectors.hybrid.seam.origin import NamesOrigin
 from flip27_stream.connectors.hybrid.split import HybridSourceSplit
-from flip27_stream.errors import DataLossError
+from flip27_stream.errors import DataLossError, OptionError, some_of
 
 log = logging.getLogger(__name__)
+
+
+def check_templates(rule: NamesOrigin, known: Collection[str], assigned: Collection[str]) -> None:
+    """Checks that the ids of splits which the rows of the previous source give are ids of the next source.
+
+    Args:
+        rule: The exact seam or the overlap.
+        known: The ids that ``rule`` gives to the rows of the previous source.
+        assigned: The ids of all splits of the next source.
+
+    Raises:
+        OptionError: No id is right, so every row that both sources have would be read twice.
+    """
+    wrong = sorted(set(known) - set(assigned))
+    if not wrong or not assigned:
+        return
+    if len(wrong) == len(known):
+        raise OptionError(
+            f"{rule.what}'s split '{rule.split}' gives ids that no split of the next source has: '{wrong[0]}', while "
+            f"that source has '{min(assigned)}'. All rows that both sources have would be read twice. Correct the "
+            f"template{'' if rule.is_corrected_at_the_switch else ', and start with another checkpointLocation'}."
+        )
+    log.warning(
+        "%s's split '%s' gives %d ids that no split of the next source has: %s. If these splits are in the next source "
+        "under other ids, or come later, the rows that both sources have are read twice",
+        rule.what,
+        rule.split,
+        len(wrong),
+        some_of(wrong),
+    )
 
 
 def start_positions(

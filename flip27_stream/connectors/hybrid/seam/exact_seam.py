@@ -34,6 +34,7 @@ class ExactSeam(NamesOrigin):
     """
 
     what: ClassVar[str] = "An exact seam"
+    is_corrected_at_the_switch: ClassVar[bool] = False
 
     split: str = "{topic}-{partition}"
     position: str = "offset"

@@ -67,9 +67,18 @@ class Origin:
 
 
 class NamesOrigin:
-    """A rule for the switch that looks up the :class:`Origin` of rows."""
+    """A rule for the switch that looks up the :class:`Origin` of rows.
+
+    Attributes:
+        what: The name of the rule, for errors.
+        is_corrected_at_the_switch: Whether a corrected template holds for all rows of a checkpoint. If not, the
+            checkpoint has ids that the former template gave.
+        split: The id of a split of the next source, with names of columns in braces.
+        position: The column that has the position in that split.
+    """
 
     what: ClassVar[str]
+    is_corrected_at_the_switch: ClassVar[bool]
     split: str
     position: str
 

@@ -36,6 +36,7 @@ class Overlap(NamesOrigin):
     """
 
     what: ClassVar[str] = "An overlap"
+    is_corrected_at_the_switch: ClassVar[bool] = True
 
     ms: int
     split: str = "{topic}-{partition}"

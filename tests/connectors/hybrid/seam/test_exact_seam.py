@@ -263,6 +263,67 @@ def test_an_exact_seam_added_to_a_running_history_fails() -> None:
         query.step(1)
 
 
+SEAMS: list[dict[str, Any]] = [
+    {"seam": ExactSeam(split="topic/{split}", position="offset")},
+    {"overlap": Overlap(ms=10, split="topic/{split}", position="offset")},
+]
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("seam", SEAMS)
+def test_a_template_that_gives_no_id_of_the_next_source_fails_at_the_switch(
+    seam: dict[str, Any], late: bool
+) -> None:
+    """Every row that both sources have would come twice. The next source may also find its first split after the
+    switch, in another process.
+    """
+    files: Files = {"f": [("a", n, 100 + n) for n in range(5)]}
+    logs: Logs = {} if late else {"a": [100 + n for n in range(9)]}
+
+    def source(seam: dict[str, Any]) -> HybridSource:
+        topic = Topic(MemoryWorld(logs), fingerprint="topic")
+        return HybridSource.builder(copies(files), event_time="event_time").add_source(topic, **seam).build()
+
+    query = HybridQuery(lambda: source(seam))
+    query.step()
+    if late:
+        query.step()
+        assert query.index == 1
+        logs["a"] = [100 + n for n in range(9)]
+        query.restart()
+    with pytest.raises(
+        OptionError, match=r"split 'topic/{split}' gives .*: 'topic/a', .* source has 'a'"
+    ) as failed:
+        query.step()
+    assert len(query.rows) == 5
+    kept = "seam" in seam
+    assert ("start with another checkpointLocation" in str(failed.value)) == kept
+    if not kept and not late:
+        query._source = lambda: source({"overlap": Overlap(ms=10, split="{split}", position="offset")})
+        query.restart()
+        query.run()
+        assert Counter(query.rows) == everything(logs)
+
+
+@pytest.mark.parametrize("known", [1, 20])
+def test_ids_that_are_in_no_split_of_the_next_source_are_warned_of_once(
+    known: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    files: Files = {"f": [("a", 0, 1), *((f"gone{n:02}", 0, 2) for n in range(known))]}
+    query = HybridQuery(hybrid(files, MemoryWorld({"a": [1, 2, 3]})))
+    while query.step(1) is not None:
+        query.restart()
+    assert [time for name, time in sorted(query.rows) if name == "a"] == [1, 2, 3]
+    warned = [
+        record.message
+        for record in caplog.records
+        if "that no split of the next source has" in record.message
+    ]
+    assert len(warned) == 1
+    names = "gone00. If" if known == 1 else "gone00, gone01, gone02, gone03, gone04 and 15 more. If"
+    assert f"gives {known} ids that no split of the next source has: {names}" in warned[0]
+
+
 def test_a_seam_needs_its_columns_and_no_overlap() -> None:
     with pytest.raises(OptionError, match=r"An exact seam needs columns .* does not have: partition, topic"):
         hybrid({}, MemoryWorld({}), ExactSeam())()
