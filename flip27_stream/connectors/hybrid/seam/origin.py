@@ -36,7 +36,7 @@ class Origin:
             what: The feature that needs the columns, for the error.
 
         Raises:
-            OptionError: A column is missing, or the id of the split names no column.
+            OptionError: A column is missing, the id of the split names no column, or the positions are not integers.
         """
         if not self.columns:
             raise OptionError(
@@ -47,6 +47,12 @@ class Origin:
             raise OptionError(
                 f"{what} needs columns that the hybrid source does not have: {', '.join(missing)}. It has "
                 f"{', '.join(schema.names)}."
+            )
+        if not pa.types.is_integer(of := schema.field(self.position).type):
+            raise OptionError(
+                f"{what} needs positions that are integers, and column '{self.position}' has type {of}. Name another "
+                "column, or let the converter of the first source make integers. The sequence numbers of Kinesis are "
+                "greater than any integer column holds."
             )
 
     def grouped(self, rows: pa.RecordBatch, aggregate: str) -> list[tuple[str, pa.Scalar]]:
@@ -91,6 +97,6 @@ class NamesOrigin:
         """Checks that the hybrid source has these columns.
 
         Raises:
-            OptionError: A column is missing.
+            OptionError: A column is missing, or the positions are not integers.
         """
         self.origin.check(schema, self.what)

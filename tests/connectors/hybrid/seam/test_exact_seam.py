@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -330,6 +331,19 @@ def test_a_seam_needs_its_columns_and_no_overlap() -> None:
     builder = HybridSource.builder(copies({}))
     with pytest.raises(OptionError, match="an overlap and an exact seam"):
         builder.add_source(Topic(MemoryWorld({})), overlap=Overlap(5, "{split}"), seam=SEAM)
+
+
+@pytest.mark.parametrize("kind", ["string", "binary", "double", "timestamp[us]", "decimal128(38, 0)"])
+@pytest.mark.parametrize("rule", [SEAM, Overlap(5, "{split}")])
+def test_a_seam_needs_positions_that_are_integers(rule: ExactSeam | Overlap, kind: str) -> None:
+    """The query would otherwise fail after the whole history, or compare numbers that are no positions."""
+    types = {"timestamp[us]": pa.timestamp("us"), "decimal128(38, 0)": pa.decimal128(38)}
+    schema = pa.schema({"split": pa.string(), "offset": types.get(kind) or kind})
+    with pytest.raises(
+        OptionError, match=rf"needs .* integers, and column 'offset' has type {re.escape(kind)}"
+    ):
+        rule.check(schema)
+    rule.check(pa.schema({"split": pa.string(), "offset": pa.int32()}))
 
 
 def test_a_message_that_would_be_too_long_is_not_sent() -> None:
