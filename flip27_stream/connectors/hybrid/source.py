@@ -234,7 +234,7 @@ class HybridSourceBuilder:
         _check_is_bounded(self._entries[-1], index - 1)
         _check_object(source, index, may_be_function=True)
         factory = None if isinstance(source, Source) else source
-        made = source if isinstance(source, Source) else tried(source, overlap, index)
+        made, needs_end = (source, False) if isinstance(source, Source) else tried(source, overlap, index)
         if made is not None:
             boundedness = _agreed(boundedness, made, index)
             schema = converted_schema(made.schema, converter)
@@ -242,7 +242,8 @@ class HybridSourceBuilder:
         _check_border(overlap, seam, index, self._schema)
         found = boundedness or Boundedness.CONTINUOUS_UNBOUNDED
         assigner = _assigner(event_time, made)
-        self._entries.append(SourceListEntry(made, factory, found, converter, assigner, overlap, seam))
+        entry = SourceListEntry(made, factory, found, converter, assigner, overlap, seam, needs_end)
+        self._entries.append(entry)
         return self
 
     def build(self) -> HybridSource:

@@ -101,6 +101,7 @@ class SourceListEntry:
         event_time: The timestamp assigner for its own rows, if it differs from the query's.
         overlap: The overlap of the source with the previous source.
         seam: The exact seam at which the source begins; ``None`` if the source itself chooses its start.
+        needs_end: Whether the factory asked for the end position of the previous source in the trial call.
     """
 
     made: AnySource | None
@@ -110,6 +111,7 @@ class SourceListEntry:
     event_time: TimestampAssigner | None = None
     overlap: Overlap | None = None
     seam: ExactSeam | None = None
+    needs_end: bool = False
 
     @property
     def name(self) -> str:
@@ -270,6 +272,10 @@ class SourceList:
             self._active[key] = ActiveSource(index, entry, self.schema, is_last, context, seam)
         return self._active[key]
 
+    def needs_end_of(self, index: int) -> bool:
+        """Returns whether the factory of the next source asks for the end of the source at ``index``."""
+        return index + 1 < len(self.entries) and self.entries[index + 1].needs_end
+
     def overlap_after(self, index: int) -> Overlap | None:
         """Returns the overlap of the next source with the source at ``index``, or ``None``."""
         return self.entries[index + 1].overlap if index + 1 < len(self.entries) else None
@@ -291,30 +297,43 @@ def check_ends_in_streams(source: AnySource, name: str) -> None:
         )
 
 
-def tried(factory: Factory, overlap: Overlap | None, index: int) -> AnySource | None:
+class _TrialContext(SourceSwitchContext):
+    """A context with a made-up end position that notes whether the factory asks for it."""
+
+    is_asked = False
+
+    @property
+    def end_position(self) -> JsonValue:
+        object.__setattr__(self, "is_asked", True)
+        return super().end_position
+
+
+def tried(factory: Factory, overlap: Overlap | None, index: int) -> tuple[AnySource | None, bool]:
     """Returns the source that a factory makes on trial, to find out its columns and limits.
 
     The end position of the trial is 0. If the factory fails, it is called once more, with the present time (ms).
 
     Returns:
-        The source; ``None`` if the factory fails twice, with a warning. Its columns are then compared at the switch.
+        The source, and whether the factory asked for the end position. The source is ``None`` if the factory fails
+        twice, with a warning. Its columns are then compared at the switch.
 
     Raises:
         ContractError: The factory returns something else.
     """
     failed: Exception | None = None
     for end in (0, now_ms()):
+        context = _TrialContext(overlap_ms=overlap.ms if overlap else 0, known_end=end)
         try:
-            made = factory(SourceSwitchContext(overlap_ms=overlap.ms if overlap else 0, known_end=end))
+            made = factory(context)
         except Exception as error:  # noqa: BLE001 - the trial is the user's code with a made-up position
             failed = error
             continue
         check_made("The factory of a hybrid source's next source", made, Source)
-        return made
+        return made, context.is_asked
     log.warning(
         "The factory of source %d of the hybrid source failed when it was called on trial with end positions 0 and the "
         "present time, so its columns are compared at the switch, and its limits have no effect: %r",
         index,
         failed,
     )
-    return None
+    return None, context.is_asked

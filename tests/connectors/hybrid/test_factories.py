@@ -153,30 +153,65 @@ def test_a_hybrid_source_accepts_a_checkpoint_if_each_of_its_sources_does() -> N
     assert len(rows) == sum(map(len, [*OLD.values(), *NEW.values()]))
 
 
-def test_an_unknown_end_position_is_an_error() -> None:
-    """The query has neither alignment nor a column of event time. A factory that asks for the end of the history
-    fails. A fixed source does not ask, and is read.
+def unchecked(make: Callable[[SourceSwitchContext], Any]) -> Callable[[], HybridSource]:
+    """Returns a function that makes a hybrid source whose history has no column of event time."""
+    return lambda: HybridSource.builder(history("old", OLD)).add_source(make).build()
+
+
+def test_an_unknown_end_position_is_an_error_of_the_first_plan() -> None:
+    """The query has neither alignment nor a column of event time, and the factory asks for the end of the history. No
+    offset is logged, so the remedy works on the same checkpoint. A fixed source does not ask, and is read.
     """
     made = NotingFactory(NEW)
-    query = HybridQuery(lambda: HybridSource.builder(history("old", OLD)).add_source(made).build())
-    query.step()
-    with pytest.raises(OptionError, match="was read without checking its event times"):
+    query = HybridQuery(unchecked(made))
+    with pytest.raises(OptionError, match="would be read without checking its event times") as failed:
         query.step()
+    assert str(failed.value).endswith("or read with option scan.watermark.alignment.group.")
+    query._source = two(made)
+    query.restart()
+    assert query.run() == SEAM
     fixed = HybridQuery(lambda: HybridSource.builder(history("old", OLD)).add_source(live("n", NEW)).build())
     assert len(fixed.run()) == 10
 
 
-def test_alignment_switched_on_half_way_leaves_the_end_unknown(tmp_path: Path) -> None:
+def test_an_unknown_end_position_of_a_source_in_the_middle_is_an_error_before_it_is_read() -> None:
+    """The remedy works on the same checkpoint, as its last offset is in the source before."""
+    made = NotingFactory({"a": [200]})
+
+    def chain(event_time: str | None) -> HybridSource:
+        builder = HybridSource.builder(history("old", OLD))
+        return builder.add_source(history("mid", NEW), event_time=event_time).add_source(made).build()
+
+    query = HybridQuery(lambda: chain(None))
+    query.step()
+    with pytest.raises(OptionError, match=r"Source 1 .* would be read without checking"):
+        query.step()
+    query._source = lambda: chain("event_time")
+    query.restart()
+    query.run()
+    assert query.index == 2
+    assert query.rows[-1] == ("a", 200)
+
+
+@pytest.mark.parametrize("asks_early", [False, True])
+def test_alignment_switched_on_half_way_leaves_the_end_unknown(tmp_path: Path, asks_early: bool) -> None:
     """The event times of rows that were read before alignment are unknown. A smaller greatest event
-    time would double rows of the next source.
+    time would double rows of the next source. The first factory does not ask for the end before the switch.
     """
     made = NotingFactory(NEW)
-    query = HybridQuery(lambda: HybridSource.builder(history("old", OLD)).add_source(made).build())
+    query = HybridQuery(
+        unchecked(lambda switch: live("made", NEW) if switch.known_end == 0 else made(switch))
+    )
     query.step(3)
     query._table = tmp_path / "table"
+    if asks_early:
+        query._source = unchecked(made)
     query.restart()
-    with pytest.raises(OptionError, match="was read without checking its event times"):
+    words = "was read without checking its event times.* and start with another checkpointLocation"
+    with pytest.raises(OptionError, match=words):
         query.run()
+    assert query.index == 0
+    assert len(query.rows) == (2 if asks_early else 5)
 
 
 def test_an_enumerator_can_say_where_its_source_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ from flip27_stream.connectors.hybrid.seam.exact_seam import SourceRangesRead
 from flip27_stream.connectors.hybrid.seam.overlap import Intervals
 from flip27_stream.connectors.hybrid.source_list import ActiveSource, SourceList
 from flip27_stream.connectors.hybrid.split import HybridSourceSplit, split_id
-from flip27_stream.errors import AlignmentError, ForeignCheckpointError
+from flip27_stream.errors import AlignmentError, ForeignCheckpointError, OptionError
 from flip27_stream.wall_clock import now_ms
 
 log = logging.getLogger(__name__)
@@ -178,15 +178,23 @@ class HybridSourceSplitEnumerator(
         serializer = source.enumerator_checkpoint_serializer
         if self._snapshot is None or self._snapshot[0] != state:
             self._snapshot = state, serializer.serialize(state)
+        source_end = SourceEnd() if self._active.is_last else self._end.end()
+        self._check_end(source_end)
         return HybridEnumeratorState(
             index=self._active.index,
             version=serializer.version,
             data=self._snapshot[1],
             source=source.fingerprint,
             end_position=self._active.end_position,
-            source_end=SourceEnd() if self._active.is_last else self._end.end(),
+            source_end=source_end,
             known=self._known_of_new_splits(),
         )
+
+    def _check_end(self, source_end: SourceEnd) -> None:
+        """Checks, before an offset is logged, that the end will be known if the factory of the next source needs it."""
+        needs_end = source_end.blind and self._sources.needs_end_of(self._active.index)
+        if needs_end and not isinstance(self._child, SupportsEndPosition):
+            raise OptionError(self._reason_of_unknown_end(is_logged=self._was_blind))
 
     def _known_of_new_splits(self) -> dict[str, Intervals]:
         """Returns the known positions of splits that are in no offset, not even in the one being planned.
@@ -242,6 +250,7 @@ class HybridSourceSplitEnumerator(
                 active.name, overlap_ms, is_exact=is_exact, has_splits=has_splits
             )
         self._end = SourceEndRecorder(source_end)
+        self._was_blind = source_end.blind
         self._are_ids_new = bool(known) and not self._child_context.has_splits
         self._ends = {}
         self._snapshot = None
@@ -343,10 +352,20 @@ class HybridSourceSplitEnumerator(
             end = source_end.greatest
             earlier = end is None or (type(before) is int and before > end)
             return before if earlier else end, None
-        return None, (
-            f"{self._active.name} ({self._active.source.fingerprint}) was read without checking its event times, so "
+        return None, self._reason_of_unknown_end(is_logged=True)
+
+    def _reason_of_unknown_end(self, *, is_logged: bool) -> str:
+        """Returns why the end is unknown. If an offset with unchecked rows is logged, its checkpoint cannot be used."""
+        read, restart = "would be", ""
+        if is_logged:
+            read, restart = (
+                "was",
+                ", and start with another checkpointLocation, because rows were already read",
+            )
+        return (
+            f"{self._active.name} ({self._active.source.fingerprint}) {read} read without checking its event times, so "
             "its end is not known. Name the column of event time (event_time) when it is added, or read with "
-            "option scan.watermark.alignment.group."
+            f"option scan.watermark.alignment.group{restart}."
         )
 
     def _of_child(self, by_id: Mapping[str, Any]) -> dict[str, Any]:
