@@ -17,6 +17,7 @@ from pyarrow.fs import FileSystem, FileType
 from flip27_stream.errors import AlignmentError
 from flip27_stream.threads import of_each
 from watermark_alignment.group.group_view import Entry
+from watermark_alignment.group.own_entry import ALL_RENEWED_S
 from watermark_alignment.table.batch_note import KEY as NOTE_KEY
 from watermark_alignment.table.split_watermark_table import NO_TABLE, SplitWatermarkTable
 from watermark_alignment.table.storage.table_files import commit_path, commit_times
@@ -45,6 +46,8 @@ class GroupLog:
 
     Attributes:
         is_behind: Whether the last call of :meth:`new_entries` left commits to the next call.
+        complete_at: The time (s, monotonic clock) from which on the table that was found first has an entry of each
+            live member, even if a table was deleted right before; ``None`` before the first read.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class GroupLog:
         self._note = note
         self._noted_at = time.monotonic()
         self.is_behind = False
+        self.complete_at: float | None = None
 
     def publish(self, entry: Entry) -> int:
         """Appends ``entry`` to the log, and returns the version of the table with it.
@@ -133,6 +137,10 @@ class GroupLog:
             raise TableNotFoundError(NO_TABLE)
         # The newest commit, not the one with the greatest time: the store's clock may have been set back since.
         newest = commits[max(commits)]
+        if self.complete_at is None:
+            # Without its first commit, the log is older than the time for which a table keeps its log.
+            age_s = newest - commits[0] if 0 in commits else ALL_RENEWED_S
+            self.complete_at = time.monotonic() + ALL_RENEWED_S - min(max(age_s, 0.0), ALL_RENEWED_S)
         is_another = self._next is None or max(commits) < self._next - 1
         read_up_to = 0 if is_another or self._next is None else self._next
         self._found = tuple(

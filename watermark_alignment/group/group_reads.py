@@ -26,6 +26,8 @@ class GroupReads:
         view: The entries of the group.
         at: The member's clock (ms) at the last read that reached the end of the log; ``None`` before the first one.
         readable_ms: The sum (ms) of the times in which the entries of others could be read.
+        is_cut: Whether the first entry that was read of some member is not the first one of its checkpoint. The
+            earlier ones are too old to be read, or were in a table that was deleted.
     """
 
     own: Entry
@@ -33,6 +35,7 @@ class GroupReads:
     view: GroupView = field(default_factory=GroupView)
     at: int | None = None
     readable_ms: int = 0
+    is_cut: bool = False
     _counts: bool = True
     _others_at: int | None = None
 
@@ -54,8 +57,9 @@ class GroupReads:
         readable_ms = self.readable_ms
         if self.at is not None and self._counts and written and not is_behind:
             readable_ms += min(now - self.at, self.longest_gap_ms)
-        view = self.view
+        view, is_cut = self.view, self.is_cut
         for version, entry in entries:
+            is_cut = is_cut or (entry.key not in view.members and entry.follows_others)
             view = view.after(version, entry, readable_ms)
         view = view.without_expired_members(self.own.key, readable_ms, self.own.timeout_ms)
         counts = self._counts if is_behind else written
@@ -64,6 +68,7 @@ class GroupReads:
             view=view,
             at=self.at if is_behind else now,
             readable_ms=readable_ms,
+            is_cut=is_cut,
             _counts=counts,
             _others_at=others_at,
         )

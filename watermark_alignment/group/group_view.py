@@ -88,6 +88,11 @@ class Entry:
         """The watermark and the progress of the member."""
         return self.watermark, self.progress
 
+    @property
+    def follows_others(self) -> bool:
+        """Whether the checkpoint surely has earlier entries. A first batch, number 0, can be in the first entry."""
+        return self.beat > 1 or (self.progress or 0) > 0
+
     def next(
         self,
         watermark: int | None,

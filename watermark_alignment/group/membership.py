@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable
 
 from flip27_stream.threads import start
@@ -94,6 +95,17 @@ class Membership:
         See :class:`GroupReads`.
         """
         return self._group_reads.readable_ms if self._group_reads.is_current else None
+
+    @property
+    def complete_in_s(self) -> float:
+        """The time (s) after which each live member has an entry in the table.
+
+        It is 0 unless the table that this run found was created a moment before, in place of one that was deleted.
+        """
+        complete_at = self._log.complete_at
+        if complete_at is None or not self._group_reads.is_cut:
+            return 0.0
+        return max(complete_at - time.monotonic(), 0.0)
 
     def age_ms(self) -> int | None:
         """Returns the time since the group was last read (ms); ``None`` before the first read."""

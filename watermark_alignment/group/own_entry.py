@@ -15,6 +15,11 @@ LONGEST_BEAT_S: Final = 15.0
 
 A new member reads only the entries of a limited time, and must find all live members in them.
 """
+ALL_RENEWED_S: Final = LONGEST_BEAT_S + 5.0
+"""The time (s) after which each live member has an entry in a table that was deleted and created again.
+
+A member learns of it with its next entry at the latest, and has some time to write that.
+"""
 
 
 class OwnEntry:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import threading
 import time
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from flip27_stream.spark.reporting.reporting_splits import Reporting
 from flip27_stream.testing import wait_until
 from tests.spark.support.members import TIMEOUT, Make, beat, kill, listen, member_of, several, step
 from tests.spark.support.sources.memory_source import LogEnumerator, MemoryEnumerator
+from watermark_alignment.group import group_log
 from watermark_alignment.group.group_log import GroupLog
 from watermark_alignment.group.group_view import Entry
 from watermark_alignment.group.own_entry import LONGEST_BEAT_S
@@ -145,11 +147,12 @@ def test_a_restarted_member_comes_back_with_the_watermark_of_its_offset(make: Ma
 
 @pytest.mark.parametrize("is_forgotten", [False, True])
 def test_a_restarted_member_keeps_its_watermark_until_it_publishes(
-    make: Make, tmp_path: Path, is_forgotten: bool
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_forgotten: bool
 ) -> None:
     """I3: a restarted member keeps its watermark while the leader of one of its splits is silent, even if its last
     entry is lost with the table.
     """
+    monkeypatch.setattr(group_log, "ALL_RENEWED_S", 0.0)
     slow, fast = make({"a": [100], "b": []}), make({"c": [500]})
     assert [step(slow), step(slow), step(fast)] == [[], [100], []]
     slow.world.silent.add("b")
@@ -164,6 +167,43 @@ def test_a_restarted_member_keeps_its_watermark_until_it_publishes(
         listen(fast, TIMEOUT // 2)
         assert step(fast) is None
     assert member_of(fast).floor() == 99
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_deleted_table_is_not_taken_for_the_whole_group(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leaves: bool
+) -> None:
+    """I3: after the table was deleted, a restarted and a new member wait until the others have written to it again.
+
+    The other member is in a long batch, and only its heartbeat writes.
+    """
+    monkeypatch.setattr(group_log, "ALL_RENEWED_S", 3.0)
+    slow, fast, new = make({"a": [100]}), make({"b": [100, 500]}), make({"c": [500]})
+    assert [step(slow), step(fast), step(slow), step(fast)] == [[], [], [100], [100]]
+    if not leaves:
+        kill(fast)
+    table = tmp_path / "table"
+    # Rows of the last batches may be written meanwhile.
+    wait_until(lambda: shutil.rmtree(table, ignore_errors=True) is None and not table.exists(), "an end")
+    fast.restart()
+    sign_of_life = threading.Timer(1.0, beat, [slow])
+    sign_of_life.start()
+    assert [step(fast), step(new), step(fast), step(new)] == [None, [], None, None]
+    sign_of_life.join()
+    assert [member_of(query).floor() for query in (fast, new)] == [99, 99]
+
+
+def test_a_fresh_group_and_a_restart_in_it_wait_for_nobody(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    one, two = make({"a": [100, 105]}, ReadLimits(max_rows=1)), make({"b": [100]})
+    assert [step(one), step(one), step(two), step(two)] == [[], [100], [], [100]]
+    kill(one)
+    one.restart()
+    late = make({"c": [100]})
+    assert [step(one), step(one), step(late), step(late)] == [[], [105], [], [100]]
+    assert [member_of(query)._log.complete_at is None for query in (one, two, late)] == [False] * 3
+    assert [caplog.messages, member_of(late).complete_in_s] == [[], 0.0]
 
 
 def test_a_member_that_left_has_its_watermark_when_it_comes_back(make: Make) -> None:

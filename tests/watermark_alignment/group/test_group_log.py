@@ -20,6 +20,7 @@ from tests.watermark_alignment.support.table_rows import START_MS, split_rows
 from watermark_alignment.group import group_log
 from watermark_alignment.group.group_log import GroupLog
 from watermark_alignment.group.group_view import Entry
+from watermark_alignment.group.own_entry import ALL_RENEWED_S
 from watermark_alignment.table.maintenance import Maintenance
 from watermark_alignment.table.split_rows import SCHEMA
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
@@ -153,6 +154,26 @@ def test_a_table_that_was_made_anew_is_read_from_its_beginning(path: Path) -> No
     SplitWatermarkTable(str(path), {}).open()
     log.publish(entry("a", 7))
     assert [e.watermark for e in told(log)] == [7]
+
+
+def test_a_young_log_is_complete_once_all_live_members_have_renewed_their_entries(path: Path) -> None:
+    """The age of a table is the time between its first and its newest commit, by the clock of the store."""
+    writer, young = open_log(path), open_log(path)
+    for watermark in range(3):
+        writer.publish(entry("a", watermark))
+    before = time.monotonic()
+    young.new_entries()
+    assert young.complete_at is not None
+    assert before + ALL_RENEWED_S - 5 < young.complete_at <= time.monotonic() + ALL_RENEWED_S
+    first = path / "_delta_log" / f"{0:020}.json"
+    created = first.stat().st_mtime - ALL_RENEWED_S
+    os.utime(first, (created, created))
+    for change in (lambda: None, first.unlink):
+        log = open_log(path)
+        change()
+        log.new_entries()
+        assert log.complete_at is not None
+        assert log.complete_at <= time.monotonic()
 
 
 def test_a_missing_table_is_not_taken_for_silence(path: Path) -> None:

@@ -162,6 +162,7 @@ class GroupPlanner:
             return self._batch_planner.plan_batch(enumerator, replace(plan_input, floor=floor), reporting)
 
         is_fresh = self._read_first(member) or self._look(member)
+        is_fresh = self._await_others(member) or is_fresh
         batch = planned()
         if _is_held(batch) and not is_fresh:
             member.look()
@@ -243,6 +244,25 @@ class GroupPlanner:
             member.look()
             if member.looked_at is None:
                 time.sleep(_PAUSE_S)
+        return True
+
+    def _await_others(self, member: Membership) -> bool:
+        """Waits until each live member has an entry again, if the table was deleted just before this run found it.
+
+        Returns whether it did. The run may read nothing meanwhile, because the members without an entry may be behind.
+        """
+        wait_s = member.complete_in_s
+        if not wait_s:
+            return False
+        log.warning(
+            "The table of group '%s' was created a moment ago, and members have read before: it was deleted, or is "
+            "another one than theirs. Source '%s' waits for %.0f s, until all live members have written to it.",
+            self._alignment.group,
+            called(member.entry.source, member.entry.reads),
+            wait_s,
+        )
+        time.sleep(wait_s)
+        member.look()
         return True
 
     def _look(self, member: Membership) -> bool:
