@@ -48,6 +48,7 @@ class GroupLog:
         is_behind: Whether the last call of :meth:`new_entries` left commits to the next call.
         complete_at: The time (s, monotonic clock) from which on the table that was found first has an entry of each
             live member, even if a table was deleted right before; ``None`` before the first read.
+        tables: The number of other tables that were found in place of the first one, which was deleted.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class GroupLog:
         self._noted_at = time.monotonic()
         self.is_behind = False
         self.complete_at: float | None = None
+        self.tables = 0
 
     def publish(self, entry: Entry) -> int:
         """Appends ``entry`` to the log, and returns the version of the table with it.
@@ -86,6 +88,7 @@ class GroupLog:
             self._noted_at = now
         if self._next is not None and self._published < self._next:
             self._next, self._found = None, ()  # The table was deleted and created again.
+            self.tables += 1
         return self._published
 
     def new_entries(self) -> list[tuple[int, Entry]]:
@@ -141,7 +144,8 @@ class GroupLog:
             # Without its first commit, the log is older than the time for which a table keeps its log.
             age_s = newest - commits[0] if 0 in commits else ALL_RENEWED_S
             self.complete_at = time.monotonic() + ALL_RENEWED_S - min(max(age_s, 0.0), ALL_RENEWED_S)
-        is_another = self._next is None or max(commits) < self._next - 1
+        is_another = self._next is not None and max(commits) < self._next - 1
+        self.tables += is_another
         read_up_to = 0 if is_another or self._next is None else self._next
         self._found = tuple(
             sorted(v for v, at in commits.items() if v >= read_up_to and newest - at <= self._horizon_s)

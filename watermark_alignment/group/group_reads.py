@@ -40,7 +40,13 @@ class GroupReads:
     _others_at: int | None = None
 
     def after(
-        self, new_entries: Iterable[tuple[int, Entry]], now: int, *, can_write: bool, is_behind: bool = False
+        self,
+        new_entries: Iterable[tuple[int, Entry]],
+        now: int,
+        *,
+        can_write: bool,
+        is_behind: bool = False,
+        is_another_table: bool = False,
     ) -> GroupReads:
         """Returns the state after one more successful read.
 
@@ -49,6 +55,7 @@ class GroupReads:
             now: The member's clock (ms).
             can_write: Whether the last attempt of this member to write an entry succeeded.
             is_behind: Whether more entries are left to read. It is then not known yet which members are silent.
+            is_another_table: Whether the table was deleted since the last read; the entries are of the new one.
         """
         entries = list(new_entries)
         from_others = any(entry.key != self.own.key for _, entry in entries)
@@ -57,7 +64,8 @@ class GroupReads:
         readable_ms = self.readable_ms
         if self.at is not None and self._counts and written and not is_behind:
             readable_ms += min(now - self.at, self.longest_gap_ms)
-        view, is_cut = self.view, self.is_cut
+        view = self.view.in_another_table() if is_another_table else self.view
+        is_cut = self.is_cut
         for version, entry in entries:
             is_cut = is_cut or (entry.key not in view.members and entry.follows_others)
             view = view.after(version, entry, readable_ms)

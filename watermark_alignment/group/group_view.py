@@ -199,12 +199,14 @@ class SeenEntry:
         entry: The entry.
         version: The version of the table that has the entry.
         first: The version of the table with the first known entry of this run.
+        first_here: As ``first``, without the entries of a table that was deleted; ``None`` before the first other one.
         seen_at: The time at which this entry was first read, by the reader's clock (ms).
     """
 
     entry: Entry
     version: int
     first: int
+    first_here: int | None
     seen_at: int
 
     def is_gone(self, now: int, timeout_ms: int) -> bool:
@@ -238,14 +240,19 @@ class GroupView:
         """
         last = self.members.get(entry.key)
         if last is None:
-            seen = SeenEntry(entry, version, version, now)
+            seen = SeenEntry(entry, version, version, version, now)
         elif last.entry.run == entry.run:
-            seen = replace(last, entry=entry, version=version, seen_at=now)
+            first_here = version if last.first_here is None else last.first_here
+            seen = replace(last, entry=entry, version=version, first_here=first_here, seen_at=now)
         elif entry.is_before(last.entry) and not (last.entry.left or last.is_gone(now, entry.timeout_ms)):
             return self
         else:
-            seen = SeenEntry(entry, version, version, now)
+            seen = SeenEntry(entry, version, version, version, now)
         return GroupView({**self.members, entry.key: seen})
+
+    def in_another_table(self) -> GroupView:
+        """Returns the view after the table was deleted: the versions of the new one begin at 0 again."""
+        return GroupView({key: replace(seen, first_here=None) for key, seen in self.members.items()})
 
     def without_expired_members(self, own: Key, now: int, timeout_ms: int) -> GroupView:
         """Returns the view without the members that were silent for twice the timeout.
@@ -279,16 +286,18 @@ class GroupView:
         """Returns another live member with the same source id that joined before ``own``; ``None`` without one.
 
         The other member must have published an entry after ``own`` joined, because old entries remain after their
-        process has ended.
+        process has ended. After the table was deleted, the member that wrote first to the new one joined before.
         The two processes of a self-join have the same definition and are no duplicates.
         """
         mine = self.members.get(own.key)
-        if mine is None or mine.entry.run != own.run:
+        if mine is None or mine.entry.run != own.run or mine.first_here is None:
             return None
         for key, seen in sorted(self.members.items()):
             other = seen.entry
             clashes = key != own.key and other.source == own.source and other.definition != own.definition
-            if clashes and not other.left and seen.first < mine.first < seen.version:
+            if not clashes or other.left or seen.first_here is None:
+                continue
+            if seen.first_here < mine.first_here < seen.version:
                 return other
         return None
 

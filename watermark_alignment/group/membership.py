@@ -57,7 +57,7 @@ class Membership:
         self._own = OwnEntry(entry)
         self._group_reads = GroupReads(entry, longest_gap_ms=int(2 * self._own.beat_s * 1000))
         self._closing = self._failing = self._late = False
-        self._asked = self._done = 0
+        self._asked = self._done = self._tables = 0
         self._failure: Exception | None = None
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -261,8 +261,13 @@ class Membership:
         with self._changed:
             self._failure = None
             self._group_reads = self._group_reads.after(
-                new_entries, self._clock(), can_write=self._own.can_write, is_behind=self._log.is_behind
+                new_entries,
+                self._clock(),
+                can_write=self._own.can_write,
+                is_behind=self._log.is_behind,
+                is_another_table=self._log.tables != self._tables,
             )
+            self._tables = self._log.tables
             if unpublished is None:
                 self._own.record_published(entry)
             if not self._closing:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 from flip27_stream.errors import AlignmentError
+from flip27_stream.testing import wait_until
 from tests.spark.support.driven_query import DrivenQuery
-from tests.spark.support.members import Make, kill, member_of, several, step
+from tests.spark.support.members import Make, beat, kill, member_of, several, step
+from watermark_alignment.group import group_log
 
 
 def meet(older: DrivenQuery, younger: DrivenQuery) -> None:
@@ -30,6 +35,29 @@ def test_al_14_of_two_live_holders_of_one_id_the_younger_fails(make: Make) -> No
     younger.coordinator.close()
     older.world.logs["a"] += [102]
     assert step(older) == [102]
+
+
+def test_al_14_holders_of_one_id_meet_in_a_table_that_was_deleted(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The versions of a table that was created again are not compared with those of the deleted one.
+
+    Which source is the older one is not known any more: the one that comes back later fails, and the other goes on.
+    """
+    monkeypatch.setattr(group_log, "ALL_RENEWED_S", 0.0)
+    older, younger = make({"a": [100]}, source_id="clicks"), make({"b": [100, 101]}, source_id="clicks")
+    several(older)
+    for _ in range(5):
+        beat(older)
+    table = tmp_path / "table"
+    # Rows of the last batch may be written meanwhile.
+    wait_until(lambda: shutil.rmtree(table, ignore_errors=True) is None and not table.exists(), "an end")
+    step(younger)
+    for query in (older, younger, older):
+        beat(query)
+    with pytest.raises(AlignmentError, match="have the id 'clicks'"):
+        several(older)
+    assert step(younger) == [100, 101]
 
 
 def test_a_source_can_take_the_id_of_a_dead_one(make: Make) -> None:

@@ -189,6 +189,15 @@ def test_a_run_knows_that_another_has_taken_its_place() -> None:
 SAME_ID = {"lineage": "other lineage", "definition": "other definition"}
 
 
+def test_a_duplicate_is_found_by_the_versions_of_one_table() -> None:
+    younger = entry("me", 1, **SAME_ID)
+    view = GroupView().after(900, ME, 0).in_another_table()
+    assert view.after(1, younger, 0).after(2, younger, 0).duplicate(ME) is None, "it is not in this table yet"
+    view = view.after(1, younger, 0).after(2, ME, 0)
+    assert view.duplicate(ME) is None
+    assert view.after(3, younger, 0).duplicate(ME) == younger
+
+
 def duplicate(*entries: Entry, own: Entry = ME) -> Entry | None:
     return seen(*entries).duplicate(own)
 

@@ -154,6 +154,7 @@ def test_a_table_that_was_made_anew_is_read_from_its_beginning(path: Path) -> No
     SplitWatermarkTable(str(path), {}).open()
     log.publish(entry("a", 7))
     assert [e.watermark for e in told(log)] == [7]
+    assert log.tables == 1
 
 
 def test_a_young_log_is_complete_once_all_live_members_have_renewed_their_entries(path: Path) -> None:
@@ -198,8 +199,10 @@ def test_a_reader_that_never_writes_finds_a_recreated_table(path: Path) -> None:
         other.publish(entry("a", watermark))
     assert len(told(log)) == 5
     shutil.rmtree(path)
+    assert log.tables == 0
     open_log(path).publish(entry("a", 7))
     assert [e.watermark for e in told(log)] == [7]
+    assert log.tables == 1
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
