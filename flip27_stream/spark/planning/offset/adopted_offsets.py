@@ -21,6 +21,12 @@ log = logging.getLogger(__name__)
 
 _ANSWER_S = 30.0
 
+_FIRST = "Spark's own source planned its first batch in this checkpoint and did not commit it."
+_REMEDY = (
+    "Take the offsets from the file 'sources/<number of the source>/0' of the checkpoint and give them as option "
+    "'startingOffsets' ('earliest' if the file has {}), or let Spark's own source finish the batch."
+)
+
 _BEFORE, _ADOPTED = 0, 1
 """The batch numbers of the offset before an adopted offset, and of the adopted offset."""
 
@@ -81,7 +87,7 @@ class AdoptedOffsets:
 
         Raises:
             ForeignCheckpointError: It is the first batch, and neither the session nor the options have the
-                positions where it begins.
+                positions where it begins; or those of the options are after its end.
             DataLossError: The batch ends before it begins, which Spark's own source plans if records were lost.
         """
         if start == INITIAL:
@@ -104,12 +110,15 @@ class AdoptedOffsets:
         unknown = sorted({split.split_id for split, _ in adopted.splits} - begins.keys())
         if unknown:
             raise ForeignCheckpointError(
-                "Spark's own source planned its first batch in this checkpoint and did not commit it. The positions "
-                "at which the batch begins are not in the offset log, and not certain from the options, for "
-                f"{', '.join(unknown)}. Take the offsets from the file 'sources/<number of the source>/0' of the "
-                "checkpoint and give them as option 'startingOffsets' ('earliest' if the file has {}), or let Spark's "
-                "own source finish the batch."
+                f"{_FIRST} The positions at which the batch begins are not in the offset log, and not certain from "
+                f"the options, for {', '.join(unknown)}. {_REMEDY}"
             )
+        for split, position in adopted.splits:
+            if position < begins[split.split_id]:
+                raise ForeignCheckpointError(
+                    f"{_FIRST} Split '{split.split_id}' ends in it at position {position}, but would begin at "
+                    f"{begins[split.split_id]} by option 'startingOffsets', which the batch did not have. {_REMEDY}"
+                )
         return self._offset(end, self._lineage, _ADOPTED, begins)
 
     def _offset(

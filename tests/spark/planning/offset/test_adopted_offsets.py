@@ -55,6 +55,21 @@ def test_a_first_batch_of_unknown_begin_is_refused_in_words(
         log.batch(dict(INITIAL), {"t": {"0": 5}})
 
 
+def test_a_first_batch_that_begins_by_its_options_after_its_end_is_refused_in_words(
+    make: Callable[..., DrivenQuery],
+) -> None:
+    starts = {"startingOffsets": '{"t": {"0": 9}}'}
+    source = KafkaSource({"kafka.bootstrap.servers": "there:1", "subscribe": "t", **starts})
+    log = OffsetLog(replace(make({}, aligned=False).spec, source=source))
+    begins_wrong = (
+        r"'t-0' ends in it at position 2, but would begin at 9 by option 'startingOffsets'.*sources/"
+    )
+    with pytest.raises(ForeignCheckpointError, match=begins_wrong):
+        log.batch(dict(INITIAL), {"t": {"0": 2}})
+    start, end = log.batch(dict(INITIAL), {"t": {"0": 9}})
+    assert [start, end is not None] == [None, True]
+
+
 def test_a_negative_position_of_a_source_is_refused(log: OffsetLog, monkeypatch: pytest.MonkeyPatch) -> None:
     adopt = KafkaSource.adopt_offset
 
