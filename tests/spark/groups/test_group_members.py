@@ -20,7 +20,7 @@ from flip27_stream.spark.planning.group import group_planner
 from flip27_stream.spark.reporting.registered_readers import Readers
 from flip27_stream.spark.reporting.reporting_splits import Reporting
 from flip27_stream.testing import wait_until
-from tests.spark.support.members import TIMEOUT, Make, beat, kill, listen, member_of, several, step
+from tests.spark.support.members import TIMEOUT, Make, beat, delete, kill, listen, member_of, several, step
 from tests.spark.support.sources.memory_source import LogEnumerator, MemoryEnumerator
 from watermark_alignment.group import group_log
 from watermark_alignment.group.group_log import GroupLog
@@ -182,9 +182,7 @@ def test_a_deleted_table_is_not_taken_for_the_whole_group(
     assert [step(slow), step(fast), step(slow), step(fast)] == [[], [], [100], [100]]
     if not leaves:
         kill(fast)
-    table = tmp_path / "table"
-    # Rows of the last batches may be written meanwhile.
-    wait_until(lambda: shutil.rmtree(table, ignore_errors=True) is None and not table.exists(), "an end")
+    delete(tmp_path / "table")
     fast.restart()
     sign_of_life = threading.Timer(1.0, beat, [slow])
     sign_of_life.start()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from flip27_stream.errors import AlignmentError
-from flip27_stream.testing import wait_until
 from tests.spark.support.driven_query import DrivenQuery
-from tests.spark.support.members import Make, beat, kill, member_of, several, step
+from tests.spark.support.members import Make, beat, delete, kill, member_of, several, step
 from watermark_alignment.group import group_log
 
 
@@ -49,9 +47,7 @@ def test_al_14_holders_of_one_id_meet_in_a_table_that_was_deleted(
     several(older)
     for _ in range(5):
         beat(older)
-    table = tmp_path / "table"
-    # Rows of the last batch may be written meanwhile.
-    wait_until(lambda: shutil.rmtree(table, ignore_errors=True) is None and not table.exists(), "an end")
+    delete(tmp_path / "table")
     step(younger)
     for query in (older, younger, older):
         beat(query)

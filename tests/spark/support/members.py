@@ -6,6 +6,7 @@ than a second.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Protocol
 from flip27_stream.api import ReadLimits
 from flip27_stream.spark.planning.group.group_planner import GroupPlanner
 from flip27_stream.spark.planning.micro_batch.rate_limit import UNLIMITED
+from flip27_stream.testing import wait_until
 from tests.spark.support.driven_query import DrivenQuery
 from tests.spark.support.sources.memory_source import (
     LogEnumerator,
@@ -112,6 +114,16 @@ def kill(query: DrivenQuery) -> None:
     member = member_of(query)
     member._own.has_joined = False
     member.leave()
+
+
+def delete(table: Path) -> None:
+    """Deletes the table of a group, also while rows of the last batches are written."""
+
+    def is_gone() -> bool:
+        shutil.rmtree(table, ignore_errors=True)
+        return not table.exists()
+
+    wait_until(is_gone, "the end of the table")
 
 
 def held_by(query: DrivenQuery) -> list[str | None]:
