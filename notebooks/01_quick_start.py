@@ -23,7 +23,7 @@ def parameter(name: str, default: str) -> str:
 
 
 bootstrap_servers = parameter("bootstrap_servers", "localhost:9092")
-run = f"quick_start_{datetime.now():%Y%m%d_%H%M%S}"
+run = f"quick_start_{datetime.now():%Y%m%d_%H%M%S_%f}"
 folder = f"{parameter('folder', '/tmp/flip27')}/{run}"
 
 # COMMAND ----------
@@ -32,7 +32,8 @@ folder = f"{parameter('folder', '/tmp/flip27')}/{run}"
 # MAGIC ## A skewed topic
 # MAGIC
 # MAGIC The topic has three partitions with 1,200 records each. Two of them begin an hour ago. The third one begins
-# MAGIC six hours ago, as after an outage of its producer, and has a backlog.
+# MAGIC six hours ago, as after an outage of its producer, and has a backlog. If this cell is run again, the topic stays
+# MAGIC as it is. To begin with another topic, run the cell above first.
 
 # COMMAND ----------
 
@@ -46,11 +47,12 @@ begun_hours_ago = {0: 1, 1: 1, 2: 6}
 now = int(datetime.now().timestamp() * 1000)
 
 admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
-admin.create_topics({run: {"num_partitions": 3, "replication_factor": -1}}, wait_for_metadata=True)
+if run not in admin.list_topics():
+    admin.create_topics({run: {"num_partitions": 3, "replication_factor": -1}}, wait_for_metadata=True)
+    for partition, hours in begun_hours_ago.items():
+        times = np.linspace(now - hours * HOUR, now - 1000, 1200).astype(np.int64)
+        write_bulk(bootstrap_servers, run, partition, times, b"click")
 admin.close()
-for partition, hours in begun_hours_ago.items():
-    times = np.linspace(now - hours * HOUR, now - 1000, 1200).astype(np.int64)
-    write_bulk(bootstrap_servers, run, partition, times, b"click")
 
 # COMMAND ----------
 

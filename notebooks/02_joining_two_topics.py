@@ -26,9 +26,10 @@ def parameter(name: str, default: str) -> str:
 
 
 bootstrap_servers = parameter("bootstrap_servers", "localhost:9092")
-run = f"join_{datetime.now():%Y%m%d_%H%M%S}"
+run = f"join_{datetime.now():%Y%m%d_%H%M%S_%f}"
 folder = f"{parameter('folder', '/tmp/flip27')}/{run}"
 table = f"{parameter('place_of_table', '/tmp/flip27')}/{run}/split_watermarks"
+rows_in_state: dict[str, list[int]] = {"without": [], "aligned": []}  # after each batch of a query
 
 # COMMAND ----------
 
@@ -36,7 +37,8 @@ table = f"{parameter('place_of_table', '/tmp/flip27')}/{run}/split_watermarks"
 # MAGIC ## Views and clicks
 # MAGIC
 # MAGIC Each topic has an hour of records: a view every two seconds, and a click on every sixth view. There are few
-# MAGIC clicks, so with the same number of rows per batch all clicks are read long before all views are.
+# MAGIC clicks, so with the same number of rows per batch all clicks are read long before all views are. If this cell is
+# MAGIC run again, the topics stay as they are. To begin with other topics, run the cell above first.
 
 # COMMAND ----------
 
@@ -51,18 +53,20 @@ end = int(datetime.now().timestamp() * 1000)
 view_times = end - np.arange(VIEWS, 0, -1, dtype=np.int64) * 2000
 numbers = np.arange(VIEWS)
 
-admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
-topics = {f"{run}_{name}": {"num_partitions": 1, "replication_factor": -1} for name in ("views", "clicks")}
-admin.create_topics(topics, wait_for_metadata=True)
-admin.close()
-
 
 def values(of: np.ndarray) -> pa.BinaryArray:
     return pa.array([str(n).encode() for n in of], pa.binary())
 
 
-write_bulk(bootstrap_servers, f"{run}_views", 0, view_times, values(numbers))
-write_bulk(bootstrap_servers, f"{run}_clicks", 0, view_times[::EVERY] + 500, values(numbers[::EVERY]))
+admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
+if f"{run}_views" not in admin.list_topics():
+    topics = {
+        f"{run}_{name}": {"num_partitions": 1, "replication_factor": -1} for name in ("views", "clicks")
+    }
+    admin.create_topics(topics, wait_for_metadata=True)
+    write_bulk(bootstrap_servers, f"{run}_views", 0, view_times, values(numbers))
+    write_bulk(bootstrap_servers, f"{run}_clicks", 0, view_times[::EVERY] + 500, values(numbers[::EVERY]))
+admin.close()
 
 # COMMAND ----------
 
@@ -103,7 +107,7 @@ def records(name: str, aligned: bool) -> DataFrame:
 
 
 def join(name: str, aligned: bool) -> list[int]:
-    """Rows in the state after each batch."""
+    """Rows in the state after each batch. If the query is run again, it has no further batch."""
     views = records("views", aligned).withWatermark("views_time", "15 minutes")
     clicks = records("clicks", aligned).withWatermark("clicks_time", "15 minutes")
     pairs = views.join(
@@ -119,7 +123,9 @@ def join(name: str, aligned: bool) -> list[int]:
         .start(f"{folder}/{name}")
     )
     query.awaitTermination()
-    return [progress["stateOperators"][0]["numRowsTotal"] for progress in query.recentProgress]
+    states = [progress["stateOperators"] for progress in query.recentProgress]
+    rows_in_state[name] += [state[0]["numRowsTotal"] for state in states if state]
+    return rows_in_state[name]
 
 
 without = join("without", aligned=False)

@@ -23,7 +23,7 @@ def parameter(name: str, default: str) -> str:
 
 
 bootstrap_servers = parameter("bootstrap_servers", "localhost:9092")
-run = f"history_{datetime.now():%Y%m%d_%H%M%S}"
+run = f"history_{datetime.now():%Y%m%d_%H%M%S_%f}"
 folder = f"{parameter('folder', '/tmp/flip27')}/{run}"
 
 # COMMAND ----------

@@ -22,7 +22,7 @@ def parameter(name: str, default: str) -> str:
     return str(dbutils.widgets.get(name))
 
 
-run = f"own_source_{datetime.now():%Y%m%d_%H%M%S}"
+run = f"own_source_{datetime.now():%Y%m%d_%H%M%S_%f}"
 folder = f"{parameter('folder', '/tmp/flip27')}/{run}"
 
 # COMMAND ----------

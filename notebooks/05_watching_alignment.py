@@ -23,15 +23,17 @@ def parameter(name: str, default: str) -> str:
 
 
 bootstrap_servers = parameter("bootstrap_servers", "localhost:9092")
-run = f"watching_{datetime.now():%Y%m%d_%H%M%S}"
+run = f"watching_{datetime.now():%Y%m%d_%H%M%S_%f}"
 folder = f"{parameter('folder', '/tmp/flip27')}/{run}"
+now = int(datetime.now().timestamp() * 1000)
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## A topic with a silent partition
 # MAGIC
-# MAGIC The topic has three partitions with a record each second. Partition 2 has had no record for 40 minutes.
+# MAGIC The topic has three partitions with a record each second. Partition 2 has had no record for 40 minutes. If this
+# MAGIC cell is run again, the topic stays as it is. To begin with another topic, run the cell above first.
 
 # COMMAND ----------
 
@@ -41,7 +43,6 @@ from kafka import KafkaAdminClient
 from flip27_stream.testing import write_bulk
 
 MINUTE = 60_000
-now = int(datetime.now().timestamp() * 1000)
 
 
 def write(partition: int, minutes_ago: int, until: int = 0) -> None:
@@ -50,11 +51,12 @@ def write(partition: int, minutes_ago: int, until: int = 0) -> None:
 
 
 admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
-admin.create_topics({run: {"num_partitions": 3, "replication_factor": -1}}, wait_for_metadata=True)
+if run not in admin.list_topics():
+    admin.create_topics({run: {"num_partitions": 3, "replication_factor": -1}}, wait_for_metadata=True)
+    write(0, 60)
+    write(1, 60)
+    write(2, 60, until=40)
 admin.close()
-write(0, 60)
-write(1, 60)
-write(2, 60, until=40)
 
 # COMMAND ----------
 
@@ -81,7 +83,12 @@ class Keep(logging.Handler):
         said.append(f"{record.levelname} {record.getMessage()}")
 
 
-log, keep = logging.getLogger("watermark_alignment"), Keep()
+log = logging.getLogger("watermark_alignment")
+if "listener" in globals():  # of a former run of this cell
+    log.removeHandler(globals()["keep"])
+    spark.streams.removeListener(globals()["listener"])
+
+keep = Keep()
 log.setLevel(logging.INFO)
 log.addHandler(keep)
 
@@ -123,7 +130,11 @@ query = (
 
 from flip27_stream.testing import wait_until
 
-wait_until(lambda: any("stalls" in line for line in said) or not query.isActive, "the warning of a stall")
+wait_until(
+    lambda: any("stalls" in line for line in said) or not query.isActive,
+    "the warning of a stall",
+    timeout=600,
+)
 print(*said, sep="\n")
 
 # COMMAND ----------
@@ -157,12 +168,24 @@ stalled_at = {row["split"]: row["watermark"] for row in stalled.collect()}
 
 write(2, 40)
 
+# COMMAND ----------
+
 
 def rows_read() -> int:
-    return sum(progress["numInputRows"] for progress in query.recentProgress)
+    return int(spark.read.format("delta").load(f"{folder}/records").count())
 
 
-wait_until(lambda: rows_read() == 3 * 3600 or not query.isActive, "all records to be read")
+wait_until(lambda: rows_read() >= 3 * 3600 or not query.isActive, "all records to be read", timeout=600)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The end of the query
+# MAGIC
+# MAGIC Run this cell also if you do not run all of the cells above: the query goes on until it is stopped.
+
+# COMMAND ----------
+
 query.stop()
 spark.streams.removeListener(listener)
 log.removeHandler(keep)

@@ -23,7 +23,7 @@ def parameter(name: str, default: str) -> str:
     return str(dbutils.widgets.get(name))
 
 
-run = f"kinesis_{datetime.now():%Y%m%d_%H%M%S}"
+run = f"kinesis_{datetime.now():%Y%m%d_%H%M%S_%f}"
 folder = f"{parameter('folder', '/tmp/flip27')}/{run}"
 given = {
     "region": parameter("region", "us-east-1"),

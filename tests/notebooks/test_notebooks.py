@@ -132,10 +132,13 @@ class TestOnVolume:
             "now",
             "said",
             "stalled_at",
+            "len(log.handlers)",
             bootstrap_servers=broker.bootstrap_servers,
         )
         run, minute = names["run"], 60_000
         silent_since = names["now"] - 40 * minute
+        stalls = [line for line in names["said"] if "stalls group" in line]
+        assert [len(stalls), names["len(log.handlers)"]] == [1, 0]
         assert any(f"Split {run}-2 of source " in line and "stalls group" in line for line in names["said"])
         behind = names["stalled_at"][f"{run}-2"]
         ahead = [names["stalled_at"][f"{run}-{p}"] for p in (0, 1)]
