@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flip27_stream.api import AdoptedOffset
-from flip27_stream.errors import DataLossError, ForeignCheckpointError
+from flip27_stream.errors import DataLossError, ForeignCheckpointError, some_of
 from flip27_stream.spark.source_contract import check_adopted
 from flip27_stream.spark.source_spec import SourceSpec
 from offsets import INITIAL, Offset, SplitState
@@ -100,7 +100,14 @@ class AdoptedOffsets:
         adopted = self._spec.source.adopt_offset(end)
         assert adopted is not None
         _check_order(before, adopted)
-        new = {split.split_id for split, _ in adopted.splits} - before.splits.keys()
+        here = {split.split_id for split, _ in adopted.splits}
+        new = here - before.splits.keys()
+        if gone := sorted(before.splits.keys() - here):
+            log.warning(
+                "Spark's own source planned a batch of this checkpoint without %s, which the batch before it has: the "
+                "topics or partitions were deleted, and records in them that were not read are lost",
+                some_of(gone),
+            )
         return before, self._offset(end, self._lineage, _ADOPTED, dict.fromkeys(new, adopted.later_begin))
 
     def _first(self, end: Mapping[str, Any]) -> AnyOffset:

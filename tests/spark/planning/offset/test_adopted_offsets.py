@@ -34,6 +34,16 @@ def test_a_batch_that_ends_before_it_begins_is_refused_in_words(log: OffsetLog) 
         log.batch({MARKER: {"0": 6}}, {MARKER: {"0": 2}})
 
 
+def test_a_batch_without_a_former_partition_is_a_warning(
+    log: OffsetLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Spark's source fails with such a batch, unless data loss is no error."""
+    _, end = log.batch({MARKER: {"0": 3, "1": 6}}, {MARKER: {"0": 5}})
+    assert end is not None
+    assert list(end.splits) == [f"{MARKER}-0"]
+    assert f"without {MARKER}-1, which the batch before it has" in caplog.text
+
+
 @pytest.mark.parametrize("document", [5, "5", [5], {MARKER: "5"}, {MARKER: 1}, {"logOffset": 5}], ids=str)
 def test_an_offset_of_another_kind_is_refused_in_words(log: OffsetLog, document: Any) -> None:
     """Spark's rate source stores a number, its file source ``{"logOffset": 5}``."""
