@@ -7,6 +7,7 @@ are bisected, and from the position that is found messages are read up to the fi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -37,27 +38,32 @@ class SplitEventTimes:
         budget = request.budget if request.budget is not None else _SCANNED
         log.scan_to(min(budget, _SCANNED) + 1, r.end)
         self._times = self._scanned()
-        while not (self._times >= 0).any() and log.scan.behind < r.end and not self._is_spent():
-            before = len(log.scan)
-            log.scan_to(before + _SCANNED, r.end)
-            self._times = self._scanned()
-            if len(log.scan) == before:
-                break
         self._positions = list(log.scan.positions)
         self._behind = log.scan.behind
         self._rows = r.cost
         self._found: dict[int, tuple[int, int]] = {}
         self._samples: dict[int, tuple[int, int] | None] = {}
         known = self._times[self._times >= 0]
-        last = self._last_time()
-        reached = [int(known.max())] if len(known) else []
-        self.times = EventTimes(
-            int(known[0]) if len(known) else None,
-            max(reached + ([] if last is None else [last]), default=None),
-        )
+        first = int(known[0]) if len(known) else self._first_time_behind()
+        reached = (first, int(known.max()) if len(known) else None, self._last_time())
+        self.times = EventTimes(first, max((time for time in reached if time is not None), default=None))
 
-    def _is_spent(self) -> bool:
-        return self._request.budget is not None and len(self._log.scan) > self._request.budget
+    def _first_time_behind(self) -> int | None:
+        """Returns the event time (ms) of the first message behind the scan that has one; ``None`` without such a one.
+
+        The messages are not kept, because there may be any number of them. Not more than the budget are looked at.
+        """
+        at, budget = self._behind, self._request.budget
+        left = math.inf if budget is None else budget - len(self._times)
+        while at < self._end and left > 0:
+            messages = list(self._log.client.read(self._log.topic, at, _SCANNED, self._end))
+            if not messages:
+                break
+            times = self._times_of(messages)
+            if (times >= 0).any():
+                return int(times[times >= 0][0])
+            at, left = position_of(messages[-1].message_id()) + 1, left - len(messages)
+        return None
 
     def _scanned(self) -> Int64s:
         request, scan = self._request, self._log.scan
@@ -92,7 +98,7 @@ class SplitEventTimes:
         if self._is_complete or last is None or event_time > last:
             return max(self._rows, count)
         known = self._times[self._times >= 0]
-        first = int(known.max()) if len(known) else last
+        first = int(known.max()) if len(known) else self.times.next or last
         part = (event_time - first) / max(last - first, 1)
         return count + int((max(self._rows, count) - count) * min(max(part, 0.0), 1.0))
 
