@@ -51,7 +51,7 @@ class Source(ABC, Generic[SplitT, CheckpointT]):
 
     @property
     def ends_in_streams(self) -> bool:
-        """Whether the source, if it is bounded, also ends in a stream: by ranges whose ends are ``final``.
+        """Whether the source, if it is bounded, also ends in a stream, by ranges whose ends are ``final``.
 
         By default it does. A bounded source that ends only where a batch read or an ``AvailableNow`` run ends returns
         false. A hybrid source refuses to read another source after it, because the switch would never come.

@@ -50,7 +50,7 @@ class PulsarSource(LogSource[PulsarPartitionSplit, PulsarEnumeratorState]):
 
     @property
     def ends_in_streams(self) -> bool:
-        """False: the ends of a bounded source are fixed for a batch read only, and the state does not have them."""
+        """False, because the ends of a bounded source are fixed for a batch read only and are not in the state."""
         return False
 
     @property

@@ -17,7 +17,7 @@ from typing import Any
 
 import flip27_stream
 from flip27_stream.testing import local_session
-from tests.spark.support.processes import class_archive, quick_start
+from tests.spark.support.processes import class_archive, quick_start, spark_home
 
 
 def run_queries(folder: Path) -> None:
@@ -40,7 +40,7 @@ def run_queries(folder: Path) -> None:
 
 def run_in_a_new_driver(class_options: Sequence[str]) -> None:
     environment = {**os.environ, **quick_start(), "SPARK_SUBMIT_OPTS": " ".join(class_options)}
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=spark_home()) as folder:
         subprocess.run([sys.executable, "-m", __spec__.name, folder], env=environment, check=True)
 
 
