@@ -107,7 +107,7 @@ def records(name: str, aligned: bool) -> DataFrame:
 
 
 def join(name: str, aligned: bool) -> list[int]:
-    """Rows in the state after each batch. If the query is run again, it has no further batch."""
+    """Return the number of rows in the state after each batch. A query that is run again adds no batch."""
     views = records("views", aligned).withWatermark("views_time", "15 minutes")
     clicks = records("clicks", aligned).withWatermark("clicks_time", "15 minutes")
     pairs = views.join(

@@ -1,4 +1,4 @@
-"""A Kinesis source after a history, in a hybrid source, as the pages describe it; on an emulator. No JVM."""
+"""Tests of hybrid sources that read a history and then Kinesis, on an emulator and without a JVM."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from flip27_stream.connectors.pulsar.positions import (
 
 _HEAD = 100
 _VISIBLE, _VISIBLE_BYTES = 5000, 4 << 20
-"""The number and the size of the messages before a hidden last entry with which a look does not read on."""
+"""The number and size (bytes) of unread messages before a hidden last entry from which on planning reads no more."""
 _QUICK_MS = 500
 """The time (ms) to wait for a message of a partition that is known to have a hidden last entry."""
 _SLACK = 4

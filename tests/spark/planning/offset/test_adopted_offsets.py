@@ -37,7 +37,7 @@ def test_a_batch_that_ends_before_it_begins_is_refused_in_words(log: OffsetLog) 
 def test_a_batch_without_a_former_partition_is_a_warning(
     log: OffsetLog, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Spark's source fails with such a batch, unless data loss is no error."""
+    """Spark's source fails at such a batch, unless ``failOnDataLoss`` is false."""
     _, end = log.batch({MARKER: {"0": 3, "1": 6}}, {MARKER: {"0": 5}})
     assert end is not None
     assert list(end.splits) == [f"{MARKER}-0"]
