@@ -10,18 +10,15 @@ the expiry of rows conflicts with an append at the same time: then it fails, and
 
 from __future__ import annotations
 
-import json
 import logging
 import re
-import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake.exceptions import TableNotFoundError
 from deltalake.transaction import AddAction
@@ -29,8 +26,6 @@ from pyarrow.fs import FileSelector, FileSystem
 
 from flip27_stream.errors import AlignmentError
 from flip27_stream.options.durations import parse_duration
-from flip27_stream.parquet_rows import row_batches
-from flip27_stream.wall_clock import now_ms
 from watermark_alignment.table.data_files import (
     NO_HOOKS,
     DataFile,
@@ -38,10 +33,11 @@ from watermark_alignment.table.data_files import (
     columns_of_table,
     replace_files,
 )
+from watermark_alignment.table.merged_file import write_merged_file
 from watermark_alignment.table.split_rows import SCHEMA
 from watermark_alignment.table.split_watermark_table import NO_TABLE, SplitWatermarkTable
 from watermark_alignment.table.storage.lost_commits import put_lost_checkpoint_aside
-from watermark_alignment.table.storage.table_files import commit_times, exists, whole_file
+from watermark_alignment.table.storage.table_files import commit_times, exists
 from watermark_alignment.table.storage.unfinished_files import remove_unfinished
 from watermark_alignment.table_location import TABLE_OPTION
 
@@ -60,7 +56,6 @@ ROUND_EVERY = 5 * CHECKPOINT_EVERY
 _FORGOTTEN_MS = 24 * 3_600_000
 """The age (ms) from which a file that no commit has is not needed: the process that wrote it is not about to commit."""
 _TARGET_BYTES = 16 << 20
-_GROUP_ROWS = 1 << 17  # About 30 MB in memory.
 _FAILURES_TO_WARN_OF = 3
 _OWN_FILE = re.compile(r"part-[^/]*\.parquet")
 
@@ -221,7 +216,8 @@ class Maintenance:
         small = _worth_merging(active_files(self._table.delta))
         if len(small) > 1:
             # If the round of another member was faster, the vacuum of a later round removes the file of this round.
-            self._replace(small, [self._merge(small)])
+            merged = write_merged_file(self._table.files(), small, columns_of_table(self._table.delta))
+            self._replace(small, [merged])
 
     def _has_vectors(self) -> bool:
         """Returns whether files can also have rows that are deleted, by deletion vectors or a similar feature."""
@@ -230,21 +226,6 @@ class Maintenance:
     def _replace(self, removed: Sequence[DataFile], added: Sequence[AddAction]) -> bool:
         properties = self._table.commit_properties({}, retries=0)
         return replace_files(self._table.delta, self._table.files(), removed, added, properties)
-
-    def _merge(self, files: Sequence[DataFile]) -> AddAction:
-        """Writes the rows of ``files`` into one file. Only some of the rows are in memory at a time."""
-        store, path = self._table.files(), f"part-{uuid.uuid4()}.zstd.parquet"
-        schema = columns_of_table(self._table.delta)
-        described: list[pa.Table] = []
-        with (
-            whole_file(store, path) as out,
-            pq.ParquetWriter(out, schema, compression="zstd") as writer,
-        ):
-            for rows in _row_groups(store, files, schema):
-                writer.write_table(rows)
-                described.append(rows.select(["batch", "recorded_at"]))
-        size, statistics = store.get_file_info(path).size, _statistics(pa.concat_tables(described))
-        return AddAction(path, size, {}, now_ms(), data_change=False, stats=json.dumps(statistics))
 
     def _remove_replaced(self) -> None:
         """Deletes files that the log removed longer ago than the retention. A checkpoint forgets these files."""
@@ -321,39 +302,6 @@ def _has_own_schema(store: FileSystem, path: str) -> bool:
             return bool(sorted(pq.read_schema(data).names) == sorted(SCHEMA.names))
     except (OSError, pa.ArrowInvalid):
         return False
-
-
-def _row_groups(store: FileSystem, files: Sequence[DataFile], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yields the rows of the files in tables of about :data:`_GROUP_ROWS` rows; one table at least.
-
-    Args:
-        store: The file system of the table.
-        files: The files, whose columns may have any order.
-        schema: The columns of the tables.
-    """
-    waiting: list[pa.Table] = [pa.Table.from_batches([], schema)]
-    for file in files:
-        with store.open_input_file(file.path) as data:
-            parquet = pq.ParquetFile(data, coerce_int96_timestamp_unit="us")
-            for batch in row_batches(parquet, range(parquet.num_row_groups), _GROUP_ROWS):
-                waiting.append(pa.Table.from_batches([batch]).select(schema.names).cast(schema))
-                if sum(len(rows) for rows in waiting) >= _GROUP_ROWS:
-                    yield pa.concat_tables(waiting)
-                    waiting = []
-    if waiting:
-        yield pa.concat_tables(waiting)
-
-
-def _statistics(rows: pa.Table) -> dict[str, Any]:
-    """Returns Delta's "Per-file Statistics" for the columns that expiry and readers filter by."""
-    batch, recorded_at = (pc.min_max(rows[column]).as_py() for column in ("batch", "recorded_at"))
-    at = {bound: recorded_at[bound].strftime("%Y-%m-%dT%H:%M:%S.%fZ") for bound in ("min", "max")}
-    return {
-        "numRecords": rows.num_rows,
-        "minValues": {"batch": batch["min"], "recorded_at": at["min"]},
-        "maxValues": {"batch": batch["max"], "recorded_at": at["max"]},
-        "nullCount": {"batch": rows["batch"].null_count, "recorded_at": rows["recorded_at"].null_count},
-    }
 
 
 def _utc(ms: int) -> datetime:

@@ -5,18 +5,19 @@ import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from deltalake.transaction import AddAction
 
 from tests.support.parquet_pages import hide_page
 from tests.watermark_alignment.support.group_entries import entry
 from tests.watermark_alignment.support.table_rows import START_MS, split_rows
 from watermark_alignment.group.group_log import GroupLog
-from watermark_alignment.table import maintenance as maintenance_module
+from watermark_alignment.table import merged_file as merged_file_module
+from watermark_alignment.table.data_files import DataFile
 from watermark_alignment.table.maintenance import ROUND_EVERY, ROW_RETENTION, Maintenance
 from watermark_alignment.table.split_rows import SCHEMA
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
@@ -188,10 +189,9 @@ def test_two_compactions_that_meet_do_not_double_rows(path: Path, compact: Calla
     class Late(Maintenance):
         """A maintenance in which another compaction comes between the reading of the files and the commit."""
 
-        def _merge(self, files: Sequence[Any]) -> Any:
-            merged = super()._merge(files)
+        def _replace(self, removed: Sequence[DataFile], added: Sequence[AddAction]) -> bool:
             compact(path)
-            return merged
+            return super()._replace(removed, added)
 
     assert Late(table, clock=lambda: START_MS).run()
     assert table.rows().num_rows == 5 * 4
@@ -232,9 +232,9 @@ def test_compaction_succeeds_beside_appends(path: Path) -> None:
     class Busy(Maintenance):
         """A maintenance in which another member appends between the reading of the files and the commit."""
 
-        def _merge(self, files: Sequence[Any]) -> Any:
+        def _replace(self, removed: Sequence[DataFile], added: Sequence[AddAction]) -> bool:
             busy.append("views/1", 0, split_rows(0, source="views"), {})
-            return super()._merge(files)
+            return super()._replace(removed, added)
 
     assert Busy(table, clock=lambda: START_MS).run()
     assert table.rows().num_rows == 6 * 4
@@ -369,7 +369,7 @@ def test_compaction_has_few_rows_in_memory(path: Path, monkeypatch: pytest.Monke
 
     The statistics of the file are of all its rows.
     """
-    monkeypatch.setattr(maintenance_module, "_GROUP_ROWS", 10)
+    monkeypatch.setattr(merged_file_module, "_GROUP_ROWS", 10)
     DeltaTable.create(str(path), SCHEMA, configuration=KEEP_NOTHING)
     table = SplitWatermarkTable(str(path), {})
     for batch in range(7):

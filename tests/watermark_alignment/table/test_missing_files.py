@@ -19,6 +19,7 @@ from deltalake.transaction import AddAction
 
 from tests.watermark_alignment.support.table_rows import START_MS, split_rows
 from watermark_alignment.table import split_watermark_table as table_module
+from watermark_alignment.table.data_files import DataFile
 from watermark_alignment.table.maintenance import Maintenance
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
@@ -153,10 +154,9 @@ def test_a_merged_file_that_was_deleted_replaces_no_other(path: Path) -> None:
     class Suspended(Maintenance):
         """A maintenance that is suspended before the commit, so that a vacuum deletes the merged file."""
 
-        def _merge(self, files: Sequence[Any]) -> AddAction:
-            merged = super()._merge(files)
-            (path / merged.path).unlink()
-            return merged
+        def _replace(self, removed: Sequence[DataFile], added: Sequence[AddAction]) -> bool:
+            (path / added[0].path).unlink()
+            return super()._replace(removed, added)
 
     assert Suspended(table, clock=lambda: START_MS).run()
     assert table.rows().num_rows == 3 * 4
