@@ -126,6 +126,14 @@ class ShardPages:
             iterator = page.next_iterator
         return page
 
+    def has_record_before(self, position: int) -> bool:
+        """Returns whether the record before a position still exists. If it does, all records after it exist, too."""
+        try:
+            self.from_new_iterator(position, 1)
+        except NotThereError:
+            return False
+        return self.missing is None
+
     def _page(self, position: int, limit: int, iterator: str | None) -> Page:
         """Returns the page at ``iterator``, or at ``position`` if the iterator is ``None`` or not valid any more.
 

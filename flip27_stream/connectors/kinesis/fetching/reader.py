@@ -143,12 +143,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
         """Returns whether the last record that was read still exists, so that all records after it exist, too."""
         if not self._client.is_about_to_expire(reading.split.stream, reading.last_time):
             return True
-        pages = ShardPages(self._client, reading.split)
-        try:
-            pages.from_new_iterator(reading.position, 1)
-        except NotThereError:
-            return False
-        return pages.missing is None
+        return ShardPages(self._client, reading.split).has_record_before(reading.position)
 
     def _fetched(self, reading: _ShardReading) -> Page:
         split = reading.split

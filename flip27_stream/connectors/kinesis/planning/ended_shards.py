@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from flip27_stream.api import SplitRange
 from flip27_stream.connectors.kinesis.client.client import KinesisClient
-from flip27_stream.connectors.kinesis.client.errors import NotThereError
 from flip27_stream.connectors.kinesis.client.shard_pages import ShardPages
 from flip27_stream.connectors.kinesis.planning.shard_log import ShardLog
 from flip27_stream.connectors.kinesis.positions import is_behind
@@ -67,11 +66,5 @@ class EndedShards:
         return self._client.is_about_to_expire(stream, seen_at) and not any(map(self._is_left, ends))
 
     def _is_left(self, end: _End) -> bool:
-        if not is_behind(end.position):
-            return False
         pages = ShardPages(self._client, end.split)
-        try:
-            pages.from_new_iterator(end.position, 1)
-        except NotThereError:
-            return False
-        return pages.missing is None
+        return is_behind(end.position) and pages.has_record_before(end.position)
