@@ -146,10 +146,14 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         old = {n: split for n, split in self._context.assigned_splits().items() if split.stream == stream}
         read = {split.shard_id: self._processed.get(name, TRIM_HORIZON) for name, split in old.items()}
         self._read[stream] = self._listed.positions_within(stream, read)
-        self._context.retire_splits(old)
-        for name in old:
-            self._logs.pop(name, None)
+        self._retire(old)
         return StreamState(identity.arn, identity.created, known.generation + 1)
+
+    def _retire(self, names: Collection[str]) -> None:
+        self._context.retire_splits(names)
+        for name in names:
+            self._logs.pop(name, None)
+            self._ranges.pop(name, None)
 
     def _waiting(self) -> Iterator[tuple[str, Shard]]:
         """Yields listed shards that are neither begun nor done, with their streams."""
@@ -200,10 +204,8 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
             and self._processed.get(name, -1) >= r.end
         }
         if done:
-            self._context.retire_splits(done)
-            for name, split in done.items():
-                self._logs.pop(name, None)
-                self._ranges.pop(name, None)
+            self._retire(done)
+            for split in done.values():
                 known = self._state.streams[split.stream].with_done(split.shard_id)
                 self._state = self._state.with_stream(split.stream, known)
             self._assign_ready()
