@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from flip27_stream.connectors.pulsar.client.certificates import check_trusted_certificates
-from flip27_stream.connectors.pulsar.options.auth_params import check_private_key, pairs_of, path_of
+from flip27_stream.connectors.pulsar.options.auth_params import (
+    OAUTH2_NAMES,
+    check_private_key,
+    pairs_of,
+    path_of,
+)
 from flip27_stream.connectors.pulsar.options.connection_options import PulsarConnectionOptions
 from flip27_stream.connectors.pulsar.options.option_list import AUTH_PARAMS
 from flip27_stream.errors import ConnectorError, OptionError
-
-_OAUTH2_NAMES = {"issuerUrl": "issuer_url", "privateKey": "private_key"}
-"""The names of parameters in pulsar-client, by their names in the Java client."""
 
 
 @functools.lru_cache(maxsize=16)
@@ -60,25 +62,23 @@ def shared_client(options: PulsarConnectionOptions) -> Any:
 def _authentication(options: PulsarConnectionOptions) -> Any:
     import pulsar
 
-    params = options.auth_params
-    if options.auth_method == "token":
+    method, params = options.auth_method, options.auth_params
+    if method is None:
+        return None
+    if method == "token":
         return pulsar.AuthenticationToken(token_of(params) if path_of(params) is None else _TokenFile(params))
-    if options.auth_method == "tls":
-        given = pairs_of(params)
+    given = pairs_of(method, params)
+    if method == "basic":
+        return pulsar.AuthenticationBasic(given["userId"], given["password"])
+    if method == "tls":
         for name in ("tlsCertFile", "tlsKeyFile"):
             _content(given[name])
         return pulsar.AuthenticationTLS(given["tlsCertFile"], given["tlsKeyFile"])
-    if options.auth_method == "oauth2":
-        given = pairs_of(params)
-        if not given["privateKey"].startswith("data:"):
-            check_private_key(_content(path_of(given["privateKey"]) or given["privateKey"]))
-        return pulsar.AuthenticationOauth2(
-            json.dumps({_OAUTH2_NAMES.get(name, name): value for name, value in given.items()})
-        )
-    if options.auth_method == "basic":
-        given = pairs_of(params)
-        return pulsar.AuthenticationBasic(given["userId"], given["password"])
-    return None
+    if not given["privateKey"].startswith("data:"):
+        check_private_key(_content(path_of(given["privateKey"]) or given["privateKey"]))
+    return pulsar.AuthenticationOauth2(
+        json.dumps({OAUTH2_NAMES.get(name, name): value for name, value in given.items()})
+    )
 
 
 class _TokenFile:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-import json
+from typing import Final
 
 from flip27_stream.connectors.pulsar.options.option_list import AUTH_PARAMS
 from flip27_stream.errors import OptionError
@@ -11,8 +11,8 @@ from flip27_stream.options.kinds import json_value
 
 _DATA = "data:application/json;base64,"
 _FILE = "file:"
-_OTHER_NAMES = {"issuer_url": "issuerUrl", "private_key": "privateKey"}
-"""The names of parameters in the Java client, by their names in pulsar-client."""
+OAUTH2_NAMES: Final = {"issuerUrl": "issuer_url", "privateKey": "private_key"}
+"""The names of parameters in pulsar-client, by their names in the Java client."""
 _NEEDED = {
     "tls": ("tlsCertFile", "tlsKeyFile"),
     "basic": ("userId", "password"),
@@ -35,10 +35,7 @@ def check_auth_params(method: str, params: str) -> None:
         if path_of(params) is None and not params.removeprefix("token:").strip():
             raise AUTH_PARAMS.wrong(params, "The token is empty.")
         return
-    is_json = params.lstrip().startswith("{") or method == "oauth2"
-    if is_json and not isinstance(json_value(params), dict):
-        raise AUTH_PARAMS.wrong(params, "It must be a JSON object.")
-    given = pairs_of(params)
+    given = pairs_of(method, params)
     missing = [name for name in _NEEDED[method] if not given.get(name)]
     if missing:
         raise AUTH_PARAMS.wrong(params, f"It must have {' and '.join(missing)}, as text.")
@@ -66,17 +63,23 @@ def path_of(text: str) -> str | None:
     return text.removeprefix(_FILE).removeprefix("//") if text.startswith(_FILE) else None
 
 
-def pairs_of(params: str) -> dict[str, str]:
+def pairs_of(method: str, params: str) -> dict[str, str]:
     """Returns the parameters in a JSON object, or in ``name:value,name:value``, by their names in the Java client.
 
     Values that are neither texts nor numbers are left out.
+
+    Raises:
+        OptionError: The text is not a JSON object, though it begins like one, or the method is ``oauth2``.
     """
-    if params.lstrip().startswith("{"):
-        given = json.loads(params).items()
-        found = {name: str(value) for name, value in given if isinstance(value, str | int)}
+    if method == "oauth2" or params.lstrip().startswith("{"):
+        given = json_value(params)
+        if not isinstance(given, dict):
+            raise AUTH_PARAMS.wrong(params, "It must be a JSON object.")
+        found = {name: str(value) for name, value in given.items() if isinstance(value, str | int)}
     else:
         found = dict(part.strip().split(":", 1) for part in params.split(",") if ":" in part)
-    return {_OTHER_NAMES.get(name, name): value for name, value in found.items()}
+    java_names = {name: java for java, name in OAUTH2_NAMES.items()}
+    return {java_names.get(name, name): value for name, value in found.items()}
 
 
 def _decoded(data: str) -> str:
