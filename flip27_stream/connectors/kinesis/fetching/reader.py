@@ -6,7 +6,7 @@ import logging
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -58,7 +58,7 @@ class _ShardReading:
     first_time: int = 0
     last_time: int = 0
     has_gap: bool = False
-    is_begun: bool = field(default=False)
+    is_begun: bool = False
 
 
 class KinesisSourceReader(SourceReader[KinesisShardSplit]):

@@ -136,7 +136,7 @@ class KnownRecords:
             after[0] = replace(after[0], rows=None)
         self._seen = before + page + after
         self._thin_out()
-        self._note_rate(len(records), records[0][1], records[-1][1])
+        self.note_rows(len(records), records[0][1], records[-1][1])
 
     def add_probe(self, asked: int, position: int, time: int) -> None:
         """Adds the first record that arrived at ``asked`` (ms) or later: its position and its arrival time (ms)."""
@@ -165,9 +165,6 @@ class KnownRecords:
 
     def note_rows(self, rows: int, first_time: int, last_time: int) -> None:
         """Records that ``rows`` records arrived between these times (ms)."""
-        self._note_rate(rows, first_time, last_time)
-
-    def _note_rate(self, rows: int, first_time: int, last_time: int) -> None:
         if rows > 1:
             self.rate = rows / max(last_time - first_time, _LEAST_SPAN_MS)
 
