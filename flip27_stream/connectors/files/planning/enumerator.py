@@ -101,7 +101,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
 
     def start(self) -> None:
         look = self._look_with_retries if self._goes_on else self._backlog.look
-        self._context.call_async(look, self._on_first_look)
+        self._context.call_async(look, self._on_needed_look)
         period = self._options.monitor_interval_ms
         if not self._bounded and period is not None:
             self._context.call_async(self._look_again, self._on_look, period, period)
@@ -169,26 +169,18 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
 
     # ---- discovery ------------------------------------------------------------------------------------------------
 
-    def _on_first_look(self, look: Any, error: BaseException | None) -> None:
+    def _on_needed_look(self, look: Any, error: BaseException | None) -> None:
+        """Adds the result of a listing to the backlog, and lists again while files of a bounded source are missing.
+
+        A frozen source (``AvailableNow``) also looks again. An error ends the query.
+        """
         if error is not None:
             raise error
         self._has_looked = True
-        self._take_in_until_complete(look)
-
-    def _take_in_until_complete(self, look: Any) -> None:
-        """Adds the result of a listing to the backlog, and lists again while files of a bounded source are missing.
-
-        A frozen source (``AvailableNow``) also looks again.
-        """
         if look is not None:
             self._backlog.take_in(look)
         if self._bounded and not self._backlog.is_complete:
-            self._context.call_async(self._look_with_retries, self._on_late_look, _LATE_LOOK_MS)
-
-    def _on_late_look(self, look: Any, error: BaseException | None) -> None:
-        if error is not None:
-            raise error
-        self._take_in_until_complete(look)
+            self._context.call_async(self._look_with_retries, self._on_needed_look, _LATE_LOOK_MS)
 
     def _look_again(self) -> Any:
         return self._look_with_retries() if self._has_looked and not self._frozen else None
