@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -54,21 +54,12 @@ class TrackedSplits:
         Arguments are those of :func:`watermark_alignment.planner.plan`.
         """
         columns = self.columns if sparse is None else None
-        if columns is None:
-            return plan(
-                self.views,
-                at,
-                limit=limit,
-                max_drift=max_drift,
-                out_of_orderness=out_of_orderness,
-                idle_timeout=idle_timeout,
-                now=now,
-                floor=floor,
-                sparse=sparse,
-            )
-        return plan_in_columns(
-            columns,
-            at,
+        rule = (
+            partial(plan, self.views, at, sparse=sparse)
+            if columns is None
+            else partial(plan_in_columns, columns, at)
+        )
+        return rule(
             limit=limit,
             max_drift=max_drift,
             out_of_orderness=out_of_orderness,
