@@ -4,6 +4,7 @@ history in Delta.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -30,39 +31,40 @@ from tests.spark.support.killed_connector import kill_at_ten_moments
 
 pytestmark = pytest.mark.jvm
 
-TOPIC = "clicks"
 PARTITIONS = 3
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def server() -> Iterator[PulsarServer]:
     if (reason := skip_reason()) is not None:
         pytest.skip(reason)
     with PulsarServer() as running:
-        running.create_topic(TOPIC, PARTITIONS)
         yield running
 
 
-def options_of(server: PulsarServer, **more: str) -> dict[str, str]:
-    return {**server.options, **QUICK, "topic": TOPIC, **more}
-
-
-def stream_of(queries: KafkaQueries, server: PulsarServer, **more: str) -> DataFrame:
-    return queries.spark.readStream.format("flip27_pulsar").options(**options_of(server, **more)).load()
-
-
 class TopicWriter:
-    """Writes numbered messages to all partitions, in single entries and in batches."""
+    """Writes numbered messages to all partitions of a topic of its own, in single entries and in batches."""
+
+    _numbers = itertools.count(1)
 
     def __init__(self, server: PulsarServer) -> None:
-        self._server, self.count = server, 0
+        self._server, self.topic, self.count = server, f"clicks-{next(self._numbers)}", 0
+        server.create_topic(self.topic, PARTITIONS)
 
     def put(self, count: int = 20) -> None:
         """Writes a number of messages to each partition."""
         for number in range(PARTITIONS):
             batch = 1 if number else 4
-            self._server.put(f"{TOPIC}-partition-{number}", numbers(self.count, count), batch=batch)
+            self._server.put(f"{self.topic}-partition-{number}", numbers(self.count, count), batch=batch)
             self.count += count
+
+
+def options_of(server: PulsarServer, topic: str, **more: str) -> dict[str, str]:
+    return {**server.options, **QUICK, "topic": topic, **more}
+
+
+def stream_of(queries: KafkaQueries, options: Mapping[str, str]) -> DataFrame:
+    return queries.spark.readStream.format("flip27_pulsar").options(**options).load()
 
 
 def test_ten_kills_with_unloads_between_lose_no_message(queries: KafkaQueries, server: PulsarServer) -> None:
@@ -70,15 +72,15 @@ def test_ten_kills_with_unloads_between_lose_no_message(queries: KafkaQueries, s
     the kills.
     """
     writer, output = TopicWriter(server), queries.output()
-    options = options_of(server, **queries.aligned("1 hour"))
+    options = options_of(server, writer.topic, **queries.aligned("1 hour"))
 
     def before(number: int) -> None:
         writer.put()
-        server.unload(f"{TOPIC}-partition-{number % PARTITIONS}")
+        server.unload(f"{writer.topic}-partition-{number % PARTITIONS}")
         writer.put(8)
 
     kill_at_ten_moments(queries, server, "flip27_pulsar", options | {"maxRecordsPerTrigger": "25"}, before)
-    queries.run(stream_of(queries, server, **options | {"maxRecordsPerTrigger": "300"}))
+    queries.run(stream_of(queries, options | {"maxRecordsPerTrigger": "300"}))
     assert Counter(row["value"] for row in output.rows()) == Counter(numbers(0, writer.count))
     assert all(after["batch"] == before["batch"] + 1 for before, after in pairwise(output.offsets()))
 
@@ -94,7 +96,7 @@ def test_kafka_and_pulsar_are_aligned_in_one_group(
     server.put("single-partition-0", values, batch=7)
 
     def stream(options: Mapping[str, str]) -> DataFrame:
-        found = stream_of(queries, server, **options, topic="single")
+        found = stream_of(queries, options_of(server, "single", **options))
         return found.selectExpr("value AS data", "__publishTime AS at")
 
     check_group_with_kafka(queries, topic(1), "pulsar", stream, values)
@@ -109,10 +111,10 @@ def test_a_delta_table_and_then_the_topic_have_each_message_once(
     writer = TopicWriter(server)
     history, hour_ago = str(queries.folder / "history"), time.time_ns() // 1000 - 3_600_000_000
     rows: list[dict[str, Any]] = [
-        {"value": b"h%d" % i, "__topic": TOPIC, PUBLISH_TIME: hour_ago + i * 1000} for i in range(50)
+        {"value": b"h%d" % i, "__topic": writer.topic, PUBLISH_TIME: hour_ago + i * 1000} for i in range(50)
     ]
     write_deltalake(history, pa.Table.from_pylist(rows, SCHEMA))
-    options = options_of(server, maxRecordsPerTrigger="15")
+    options = options_of(server, writer.topic, maxRecordsPerTrigger="15")
     del options["startingOffsets"]
 
     def live(switch: SourceSwitchContext) -> Source[Any, Any]:
@@ -135,6 +137,6 @@ def test_a_delta_table_and_then_the_topic_have_each_message_once(
 def test_a_batch_read_has_all_messages(queries: KafkaQueries, server: PulsarServer) -> None:
     writer = TopicWriter(server)
     writer.put(10)
-    options = {**server.options, "topic": TOPIC}
+    options = {**server.options, "topic": writer.topic}
     frame = queries.spark.read.format("flip27_pulsar").options(**options).load()
     assert Counter(row["value"] for row in frame.collect()) == Counter(numbers(0, writer.count))
