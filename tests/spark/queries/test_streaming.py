@@ -145,19 +145,17 @@ def test_new_topics_that_match_the_pattern_are_read(queries: KafkaQueries, topic
     assert output.positions() == {(first, 0, 0): 1, (second, 0, 0): 1}
 
 
-def test_assign_reads_exactly_the_partitions_named(queries: KafkaQueries, topic: MakeTopic) -> None:
-    name = topic(3)
-    queries.broker.write(name, steps(3, 2))
-    output = queries.run(queries.stream(name, {"assign": json.dumps({name: [0, 2]})}))
-    assert output.positions() == {(name, p, n): 1 for p in (0, 2) for n in (0, 1)}
-
-
-def test_starting_offsets_are_taken_for_each_partition(queries: KafkaQueries, topic: MakeTopic) -> None:
-    name = topic(3)
-    queries.broker.write(name, steps(3, 4))
-    begin = json.dumps({name: {"0": 3, "1": -2, "2": -1}})
-    output = queries.run(queries.stream(name, {"startingOffsets": begin, **queries.aligned()}))
-    assert output.positions() == {(name, 0, 3): 1} | {(name, 1, n): 1 for n in range(4)}
+def test_only_the_partitions_named_are_read_each_from_its_own_offset(
+    queries: KafkaQueries, topic: MakeTopic
+) -> None:
+    name = topic(4)
+    queries.broker.write(name, steps(4, 4))
+    given = {
+        "assign": json.dumps({name: [0, 2, 3]}),
+        "startingOffsets": json.dumps({name: {"0": 3, "2": -2, "3": -1}}),
+    }
+    output = queries.run(queries.stream(name, given | queries.aligned()))
+    assert output.positions() == {(name, 0, 3): 1} | {(name, 2, n): 1 for n in range(4)}
 
 
 @pytest.mark.parametrize("aligned", [False, True])
