@@ -226,12 +226,3 @@ def test_a_batch_read_beyond_the_log_fails(queries: KafkaQueries, topic: MakeTop
     assert asked((0, 12), (0, 12), True) == [none, none]
     said = failure(lambda: asked((-2, 5), (20, 5), False))
     assert source == BUILT_IN or "Beginning offset 30 is after the ending offset 20" in said
-
-
-@both_formats
-def test_a_batch_read_of_an_empty_topic_has_no_rows(
-    queries: KafkaQueries, topic: MakeTopic, source: str
-) -> None:
-    """SK-21: a batch read of an empty topic has no rows, and all columns."""
-    table = rows(queries.batch(topic(2), {}, source))
-    assert (len(table), len(table.column_names)) == (0, 7)
