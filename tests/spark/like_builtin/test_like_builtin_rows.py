@@ -14,7 +14,7 @@ from pyspark.sql.functions import col, count, spark_partition_id, window
 from pyspark.sql.functions import max as greatest
 from pyspark.sql.functions import min as least
 
-from tests.spark.support.both_sources import Collected, both_formats, collect, positions, rows, sizes
+from tests.spark.support.both_sources import Collected, both_formats, collect, rows, sizes
 from tests.spark.support.kafka_queries import T0, KafkaQueries, finish, records
 
 pytestmark = pytest.mark.jvm
@@ -159,20 +159,3 @@ def test_progress_counts_input_rows_of_a_window(queries: KafkaQueries, topic: Ma
     query = windows.writeStream.format("delta").option("checkpointLocation", str(out.checkpoint))
     finish(query.trigger(availableNow=True).start(str(out.table)))
     assert [row["records"] for row in out.rows()] == [2]
-
-
-@both_formats
-def test_a_union_and_a_join_of_a_stream_with_itself_have_spark_s_rows(
-    queries: KafkaQueries, topic: MakeTopic, source: str
-) -> None:
-    """A union of a stream with itself has each row twice, and a join of a stream with itself has each row once."""
-    name = topic(2)
-    queries.broker.write(name, [*records(0, [T0, T0 + 1, T0 + 2]), *records(1, [T0])])
-    stream = queries.stream(name, {"maxOffsetsPerTrigger": "3"}, source)
-    union = collect(stream.union(stream), queries.folder / "union")
-    assert set(positions(union).values()) == {2}
-    assert len(positions(union)) == 4
-    left, right = stream.alias("a"), stream.alias("b")
-    same = (col("a.partition") == col("b.partition")) & (col("a.offset") == col("b.offset"))
-    joined = collect(left.join(right, same).select("a.*"), queries.folder / "join")
-    assert positions(joined) == positions([rows(queries.batch(name, {}, source))])
