@@ -17,7 +17,7 @@ from flip27_stream.connectors.kafka.planning.enumerator_state import KafkaEnumer
 from flip27_stream.connectors.kafka.planning.recent_ends import RecentEnds
 from flip27_stream.connectors.kafka.planning.topic_identity import IdentityChanges, TopicIdentities
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
-from flip27_stream.errors import AuthenticationError, DataLossError, UnreachableError
+from flip27_stream.errors import DataLossError, UnreachableError
 from flip27_stream.in_order import found_in, values_of
 
 log = logging.getLogger(__name__)
@@ -142,8 +142,6 @@ class LogRanges:
             topics, before = self.topics, changes
             try:
                 self.topics = self._client.topics({tp.topic for tp in wanted})
-            except AuthenticationError:
-                raise
             except UnreachableError as error:
                 log.warning(
                     "No broker answered a request for the ids of topics, which is repeated: %s", error

@@ -11,7 +11,7 @@ from typing import TypeVar
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.planning.group_coordinator import GroupCoordinator
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, TopicPartition
-from flip27_stream.errors import AuthenticationError, UnreachableError
+from flip27_stream.errors import UnreachableError
 
 log = logging.getLogger(__name__)
 
@@ -66,8 +66,6 @@ class ClusterOffsets:
         while True:
             try:
                 return ask()
-            except AuthenticationError:
-                raise
             except UnreachableError as error:
                 if attempt >= self.attempts:
                     raise UnreachableError(
