@@ -85,7 +85,7 @@ def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], no
 
 
 def _by_steps(times: Sequence[int], present: range, unit: str) -> dict[int | None, list[int]]:
-    """Returns the times by what :func:`steps_off` says of them.
+    """Returns the times by what :func:`_steps` says of them.
 
     Times that are no times, such as 0 for an unknown time, are left out. The result is empty if the times need
     different factors, and one of them is in ``present`` neither as it is nor with a factor.
@@ -138,23 +138,26 @@ def _near(until: int) -> range:
     return range(_YEAR_1980_MS, max(until, _YEAR_2050_MS)) if until > _YEAR_2000_MS else range(0)
 
 
-def steps_off(time: int, until: int, unit: str = "ms") -> int | None:
+def steps_off(time: int, until: int) -> int | None:
     """Returns how many times ``time`` (ms) must be divided by 1,000 to lie in the years from 1980 to 2050.
 
     Args:
-        time: An event time (ms), converted from ``unit``.
+        time: An event time (ms).
         until: The latest plausible event time (ms). If it is after 2050, it takes the place of that year.
-        unit: The configured unit, one of :data:`UNITS`. It bounds the multiplications, because the longest unit is the
-            second.
 
     Returns:
-        A number from -3 to 3, where negative numbers stand for multiplications by 1,000; ``None`` if the time already
-        lies in these years, or if no number moves it there.
+        A number from -1 to 3, where -1 stands for a multiplication by 1,000; ``None`` if the time already lies in these
+        years, or if no number moves it there.
     """
-    return _steps(time, _near(until), unit)
+    return _steps(time, _near(until), "ms")
 
 
 def _steps(time: int, period: range, unit: str) -> int | None:
+    """Returns how many times ``time`` (ms) must be divided by 1,000 to lie in ``period``, as :func:`steps_off` does.
+
+    The time was converted from ``unit``, one of :data:`UNITS`. It bounds the multiplications, because the longest unit
+    is the second.
+    """
     if time == LATEST_OF_SECONDS and unit == "s":
         return _NANOSECONDS_AS_SECONDS
     for steps in (0, *range(-1, -UNITS.index(unit) - 1, -1), 1, 2, 3):
