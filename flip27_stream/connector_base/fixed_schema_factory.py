@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 import pyarrow as pa
@@ -14,24 +13,16 @@ from flip27_stream.errors import OptionError
 SourceT = TypeVar("SourceT", bound=Source[Any, Any])
 
 
-class FixedSchemaFactory(ABC, Generic[SourceT]):
+class FixedSchemaFactory(Generic[SourceT]):
     """Creates sources of a format whose columns users cannot choose.
 
     Attributes:
         name: The name of the format.
+        make: The class of the sources, which is called with options, a watermark strategy and ``bounded``.
     """
 
     name: ClassVar[str]
-
-    @abstractmethod
-    def _source(
-        self, options: Mapping[str, str], strategy: WatermarkStrategy | None = None, *, bounded: bool = False
-    ) -> SourceT:
-        """Returns the source that these options describe.
-
-        Raises:
-            OptionError: An option is wrong.
-        """
+    make: Callable[..., SourceT]
 
     def check(self, options: Mapping[str, str]) -> None:
         """Checks the options.
@@ -39,7 +30,7 @@ class FixedSchemaFactory(ABC, Generic[SourceT]):
         Raises:
             OptionError: An option is wrong for a stream.
         """
-        self._source(options)
+        self.make(options)
 
     def schema(self, options: Mapping[str, str]) -> pa.Schema:
         """Returns the schema of the rows.
@@ -47,7 +38,7 @@ class FixedSchemaFactory(ABC, Generic[SourceT]):
         Raises:
             OptionError: An option is wrong for a stream.
         """
-        return self._source(options).schema
+        return self.make(options).schema
 
     def create(
         self,
@@ -63,7 +54,7 @@ class FixedSchemaFactory(ABC, Generic[SourceT]):
         Raises:
             OptionError: An option is wrong, or ``schema`` is not that of the source.
         """
-        source = self._source(options, strategy, bounded=bounded)
+        source = self.make(options, strategy, bounded=bounded)
         if schema is not None and not schema.equals(source.schema):
             raise OptionError(
                 f"Format '{self.name}' has a fixed schema; leave out .schema(...). It has the columns "

@@ -98,13 +98,9 @@ class KinesisSourceFactory(FixedSchemaFactory[KinesisSource]):
     """The factory of Kinesis sources for ``readStream.format("flip27_kinesis")``."""
 
     name: ClassVar[str] = "flip27_kinesis"
+    make = KinesisSource
     option_names: ClassVar[Mapping[str, str]] = KNOWN_OPTIONS
     supported_options: ClassVar[Mapping[str, str]] = SUPPORTED_OPTIONS
     option_prefixes: ClassVar[tuple[str, ...]] = ()
     timestamp_column: ClassVar[str] = ARRIVAL
     value_column: ClassVar[str] = "data"
-
-    def _source(
-        self, options: Mapping[str, str], strategy: WatermarkStrategy | None = None, *, bounded: bool = False
-    ) -> KinesisSource:
-        return KinesisSource(options, strategy, bounded=bounded)

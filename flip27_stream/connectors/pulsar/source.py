@@ -89,13 +89,9 @@ class PulsarSourceFactory(FixedSchemaFactory[PulsarSource]):
     """The factory of Pulsar sources for ``readStream.format("flip27_pulsar")``."""
 
     name: ClassVar[str] = "flip27_pulsar"
+    make = PulsarSource
     option_names: ClassVar[Mapping[str, str]] = KNOWN_OPTIONS
     supported_options: ClassVar[Mapping[str, str]] = SUPPORTED_OPTIONS
     option_prefixes: ClassVar[tuple[str, ...]] = ()
     timestamp_column: ClassVar[str] = PUBLISH_TIME
     value_column: ClassVar[str] = "value"
-
-    def _source(
-        self, options: Mapping[str, str], strategy: WatermarkStrategy | None = None, *, bounded: bool = False
-    ) -> PulsarSource:
-        return PulsarSource(options, strategy, bounded=bounded)
