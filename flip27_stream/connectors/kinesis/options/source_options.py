@@ -40,7 +40,6 @@ class KinesisOptions:
     Attributes:
         connection: The address of the service, credentials and time limits.
         streams: The names or ARNs of the streams, each once.
-        by_arn: Whether ``streams`` has ARNs.
         initial_position: The position at which a new query begins.
         limits: The read limits of a micro-batch.
         fail_on_data_loss: Whether lost records fail the query.
@@ -56,7 +55,6 @@ class KinesisOptions:
 
     connection: KinesisConnectionOptions
     streams: tuple[str, ...]
-    by_arn: bool = False
     initial_position: InitialPosition = field(default_factory=lambda: InitialPosition(Start.LATEST))
     limits: ReadLimits = field(default_factory=ReadLimits)
     fail_on_data_loss: bool = True
@@ -83,14 +81,13 @@ def parse_kinesis_options(options: Mapping[str, str], *, bounded: bool = False) 
     given = given_options(options)
     check_known(given, KNOWN_OPTIONS, suggested=(SUPPORTED_OPTIONS,))
     check_supported(given, REFUSED, WITHOUT_EFFECT, log)
-    streams, by_arn = _streams(given)
+    streams = _streams(given)
     limits = ReadLimits(
         max_rows=names.MAX_RECORDS_PER_TRIGGER.get(given), max_bytes=names.MAX_BYTES_PER_TRIGGER.get(given)
     )
     return KinesisOptions(
-        connection=_connection(given, streams, by_arn=by_arn),
+        connection=_connection(given, streams),
         streams=streams,
-        by_arn=by_arn,
         initial_position=_initial_position(given, bounded=bounded),
         limits=ReadLimits() if bounded else limits,
         fail_on_data_loss=names.FAIL_ON_DATA_LOSS.require(given),
@@ -104,7 +101,7 @@ def parse_kinesis_options(options: Mapping[str, str], *, bounded: bool = False) 
     )
 
 
-def _streams(given: Given) -> tuple[tuple[str, ...], bool]:
+def _streams(given: Given) -> tuple[str, ...]:
     by_arn = names.STREAM_ARN.is_given(given)
     if by_arn == names.STREAM_NAME.is_given(given):
         raise OptionError(
@@ -117,13 +114,13 @@ def _streams(given: Given) -> tuple[tuple[str, ...], bool]:
     if not all(form.fullmatch(stream) for stream in streams):
         what = "arn:aws:kinesis:REGION:ACCOUNT:stream/NAME" if by_arn else "names of streams"
         raise option.wrong(text, f"Allowed: {what}, separated by commas.")
-    return streams, by_arn
+    return streams
 
 
-def _connection(given: Given, streams: tuple[str, ...], *, by_arn: bool) -> KinesisConnectionOptions:
+def _connection(given: Given, streams: tuple[str, ...]) -> KinesisConnectionOptions:
     region = names.REGION.get(given)
     regions = {found[1] for stream in streams if (found := _ARN.fullmatch(stream))}
-    if by_arn and region is None and len(regions) == 1:
+    if region is None and len(regions) == 1:
         region = next(iter(regions))
     if len(regions) > 1:
         raise OptionError(

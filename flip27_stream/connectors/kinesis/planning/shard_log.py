@@ -58,8 +58,6 @@ class ShardLog:
         seen_at: int | None = None,
         is_cut: bool = False,
     ) -> None:
-        self._client = client
-        self._split = split
         self._settling_ms = settling_ms
         self._known = KnownRecords(TRIM_HORIZON)
         self._pages = ShardPages(client, split)
