@@ -58,6 +58,9 @@ class FileSource(Source[FileSplit, FilesState]):
         OptionError: An option is unknown, missing or wrong.
     """
 
+    split_serializer = FileSplitSerializer()
+    enumerator_checkpoint_serializer = FilesStateSerializer()
+
     def __init__(
         self,
         options: Mapping[str, str],
@@ -144,14 +147,6 @@ class FileSource(Source[FileSplit, FilesState]):
         if not isinstance(checkpoint, DeltaState) or checkpoint.columns is None:
             return splits
         return [replace(split, columns=checkpoint.columns) for split in splits]
-
-    @property
-    def split_serializer(self) -> FileSplitSerializer:
-        return FileSplitSerializer()
-
-    @property
-    def enumerator_checkpoint_serializer(self) -> FilesStateSerializer:
-        return FilesStateSerializer()
 
     def _backlog(self, statistics: FileStatistics, state: FilesState) -> Backlog[Any, Any]:
         options = self._options

@@ -61,9 +61,7 @@ class FileSplitSerializer(SimpleVersionedSerializer[FileSplit]):
     Empty values at the end are left out. Version 1 had no deletion vector.
     """
 
-    @property
-    def version(self) -> int:
-        return 2
+    version = 2
 
     def serialize(self, value: FileSplit) -> JsonValue:
         partition: JsonValue = [[name, text] for name, text in value.partition]

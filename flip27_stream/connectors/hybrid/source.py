@@ -54,6 +54,8 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
     Build it with :meth:`builder`.
     """
 
+    enumerator_checkpoint_serializer = HybridEnumeratorStateSerializer()
+
     def __init__(self, sources: SourceList, limits: ReadLimits | None = None) -> None:
         self._sources = sources
         self._limits = limits
@@ -176,10 +178,6 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
     @property
     def split_serializer(self) -> HybridSourceSplitSerializer:
         return HybridSourceSplitSerializer(self._sources)
-
-    @property
-    def enumerator_checkpoint_serializer(self) -> HybridEnumeratorStateSerializer:
-        return HybridEnumeratorStateSerializer()
 
 
 class HybridSourceBuilder:

@@ -102,9 +102,7 @@ class HybridSourceSplitSerializer(SimpleVersionedSerializer[HybridSourceSplit]):
     def __init__(self, sources: SourceList) -> None:
         self._sources = sources
 
-    @property
-    def version(self) -> int:
-        return 1
+    version = 1
 
     def serialize(self, value: HybridSourceSplit) -> JsonValue:
         own = value.serialized

@@ -53,6 +53,10 @@ class KafkaSource(LogSource[KafkaPartitionSplit, KafkaEnumeratorState]):
         OptionError: An option is unknown, missing or wrong, or the schema does not fit.
     """
 
+    planning_modules = ("flip27_stream.connectors.kafka.planning.enumerator",)
+    split_serializer = KafkaPartitionSplitSerializer()
+    enumerator_checkpoint_serializer = KafkaEnumeratorStateSerializer()
+
     def __init__(
         self,
         options: Mapping[str, str],
@@ -113,18 +117,6 @@ class KafkaSource(LogSource[KafkaPartitionSplit, KafkaEnumeratorState]):
     ) -> Sequence[KafkaPartitionSplit]:
         """Returns the splits with the ids of their topics, so that no other topic of the same name is read."""
         return [checkpoint.for_reader(split, self._options.trusted_cluster) for split in splits]
-
-    @property
-    def planning_modules(self) -> Sequence[str]:
-        return ["flip27_stream.connectors.kafka.planning.enumerator"]
-
-    @property
-    def split_serializer(self) -> KafkaPartitionSplitSerializer:
-        return KafkaPartitionSplitSerializer()
-
-    @property
-    def enumerator_checkpoint_serializer(self) -> KafkaEnumeratorStateSerializer:
-        return KafkaEnumeratorStateSerializer()
 
 
 _SUBSCRIPTION_NAMES = "|".join(option.name for option in SUBSCRIPTIONS)

@@ -67,9 +67,7 @@ class KafkaPartitionSplitSerializer(SimpleVersionedSerializer[KafkaPartitionSpli
     The name of a topic may have dashes, so the number is the text after the last dash.
     """
 
-    @property
-    def version(self) -> int:
-        return 1
+    version = 1
 
     def serialize(self, value: KafkaPartitionSplit) -> JsonValue:
         return value.split_id

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from flip27_stream.api import (
@@ -39,6 +39,12 @@ class KinesisSource(LogSource[KinesisShardSplit, KinesisEnumeratorState]):
         OptionError: An option is unknown, missing, wrong or not supported.
     """
 
+    planning_modules = ("flip27_stream.connectors.kinesis.planning.timed_enumerator",)
+    split_serializer = KinesisShardSplitSerializer()
+    enumerator_checkpoint_serializer = KinesisEnumeratorStateSerializer()
+    ends_in_streams = False
+    """The ends of a bounded source are fixed for a batch read only and are not in the state."""
+
     def __init__(
         self,
         options: Mapping[str, str],
@@ -54,11 +60,6 @@ class KinesisSource(LogSource[KinesisShardSplit, KinesisEnumeratorState]):
             KinesisEnumeratorState(),
             bounded=bounded,
         )
-
-    @property
-    def ends_in_streams(self) -> bool:
-        """False, because the ends of a bounded source are fixed for a batch read only and are not in the state."""
-        return False
 
     @property
     def fingerprint(self) -> str:
@@ -80,18 +81,6 @@ class KinesisSource(LogSource[KinesisShardSplit, KinesisEnumeratorState]):
         timed = strategy is None or is_arrival(strategy.timestamp_assigner)
         kind = TimedKinesisSourceEnumerator if timed else KinesisSourceEnumerator
         return kind(context, self._options, checkpoint)
-
-    @property
-    def planning_modules(self) -> Sequence[str]:
-        return ["flip27_stream.connectors.kinesis.planning.timed_enumerator"]
-
-    @property
-    def split_serializer(self) -> KinesisShardSplitSerializer:
-        return KinesisShardSplitSerializer()
-
-    @property
-    def enumerator_checkpoint_serializer(self) -> KinesisEnumeratorStateSerializer:
-        return KinesisEnumeratorStateSerializer()
 
 
 class KinesisSourceFactory(FixedSchemaFactory[KinesisSource]):

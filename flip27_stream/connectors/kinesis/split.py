@@ -30,6 +30,8 @@ class KinesisShardSplit(SourceSplit):
     start: int = 0
     end: int | None = None
 
+    positions_count_rows = False
+
     @property
     def split_id(self) -> str:
         again = f"#{self.generation}" if self.generation else ""
@@ -40,10 +42,6 @@ class KinesisShardSplit(SourceSplit):
         """The name of the stream, also if the stream is given by its ARN."""
         return self.stream.rpartition("/")[2]
 
-    @property
-    def positions_count_rows(self) -> bool:
-        return False
-
     def between(self, start: int, end: int) -> KinesisShardSplit:
         return replace(self, start=start, end=end)
 
@@ -51,9 +49,7 @@ class KinesisShardSplit(SourceSplit):
 class KinesisShardSplitSerializer(SimpleVersionedSerializer[KinesisShardSplit]):
     """Serializes a split as ``[stream, shard id, first hash key, last hash key, generation]``."""
 
-    @property
-    def version(self) -> int:
-        return 1
+    version = 1
 
     def serialize(self, value: KinesisShardSplit) -> JsonValue:
         return [value.stream, value.shard_id, value.first_hash_key, value.last_hash_key, value.generation]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from flip27_stream.api import (
@@ -38,6 +38,12 @@ class PulsarSource(LogSource[PulsarPartitionSplit, PulsarEnumeratorState]):
         OptionError: An option is unknown, missing, wrong or not supported.
     """
 
+    planning_modules = ("flip27_stream.connectors.pulsar.planning.enumerator",)
+    split_serializer = PulsarPartitionSplitSerializer()
+    enumerator_checkpoint_serializer = PulsarEnumeratorStateSerializer()
+    ends_in_streams = False
+    """The ends of a bounded source are fixed for a batch read only and are not in the state."""
+
     def __init__(
         self,
         options: Mapping[str, str],
@@ -47,11 +53,6 @@ class PulsarSource(LogSource[PulsarPartitionSplit, PulsarEnumeratorState]):
     ) -> None:
         self._options = parse_pulsar_options(options, bounded=bounded)
         super().__init__(SCHEMA, self._options.limits, PulsarEnumeratorState(), bounded=bounded)
-
-    @property
-    def ends_in_streams(self) -> bool:
-        """False, because the ends of a bounded source are fixed for a batch read only and are not in the state."""
-        return False
 
     @property
     def fingerprint(self) -> str:
@@ -71,18 +72,6 @@ class PulsarSource(LogSource[PulsarPartitionSplit, PulsarEnumeratorState]):
         from flip27_stream.connectors.pulsar.planning.enumerator import PulsarSourceEnumerator
 
         return PulsarSourceEnumerator(context, self._options, checkpoint)
-
-    @property
-    def planning_modules(self) -> Sequence[str]:
-        return ["flip27_stream.connectors.pulsar.planning.enumerator"]
-
-    @property
-    def split_serializer(self) -> PulsarPartitionSplitSerializer:
-        return PulsarPartitionSplitSerializer()
-
-    @property
-    def enumerator_checkpoint_serializer(self) -> PulsarEnumeratorStateSerializer:
-        return PulsarEnumeratorStateSerializer()
 
 
 class PulsarSourceFactory(FixedSchemaFactory[PulsarSource]):

@@ -25,13 +25,11 @@ class PulsarPartitionSplit(SourceSplit):
     start: int = 0
     end: int | None = None
 
+    positions_count_rows = False
+
     @property
     def split_id(self) -> str:
         return self.topic
-
-    @property
-    def positions_count_rows(self) -> bool:
-        return False
 
     def between(self, start: int, end: int) -> PulsarPartitionSplit:
         return replace(self, start=start, end=end)
@@ -40,9 +38,7 @@ class PulsarPartitionSplit(SourceSplit):
 class PulsarPartitionSplitSerializer(SimpleVersionedSerializer[PulsarPartitionSplit]):
     """Serializes a split as ``[topic, initial]``."""
 
-    @property
-    def version(self) -> int:
-        return 1
+    version = 1
 
     def serialize(self, value: PulsarPartitionSplit) -> JsonValue:
         return [value.topic, value.initial]

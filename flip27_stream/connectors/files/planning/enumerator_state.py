@@ -30,9 +30,7 @@ class FilesStateSerializer(SimpleVersionedSerializer[FilesState]):
     column mapping.
     """
 
-    @property
-    def version(self) -> int:
-        return 3
+    version = 3
 
     def serialize(self, value: FilesState) -> JsonValue:
         frontiers = [_frontier_to_json(frontier) for frontier in value.frontiers]

@@ -45,9 +45,7 @@ class HybridEnumeratorStateSerializer(SimpleVersionedSerializer[HybridEnumerator
     ``"overlap"`` (see :class:`SourceEnd`), and ``"known"``. Version 1 had no ``"overlap"``.
     """
 
-    @property
-    def version(self) -> int:
-        return 2
+    version = 2
 
     def serialize(self, value: HybridEnumeratorState) -> JsonValue:
         tail: dict[str, JsonValue] = {

@@ -155,9 +155,7 @@ class KafkaEnumeratorStateSerializer(SimpleVersionedSerializer[KafkaEnumeratorSt
     if it is not known (since version 4). A topic of another cluster has that cluster's id as its last element.
     """
 
-    @property
-    def version(self) -> int:
-        return 4
+    version = 4
 
     def serialize(self, value: KafkaEnumeratorState) -> JsonValue:
         cluster = _most_common(topic.cluster_id for topic in value.topics.values())

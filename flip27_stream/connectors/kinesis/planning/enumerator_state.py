@@ -116,9 +116,7 @@ class KinesisEnumeratorStateSerializer(SimpleVersionedSerializer[KinesisEnumerat
     query.
     """
 
-    @property
-    def version(self) -> int:
-        return 3
+    version = 3
 
     def serialize(self, value: KinesisEnumeratorState) -> JsonValue:
         streams: dict[str, JsonValue] = {

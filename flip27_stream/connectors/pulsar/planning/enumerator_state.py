@@ -24,9 +24,7 @@ class PulsarEnumeratorState:
 class PulsarEnumeratorStateSerializer(SimpleVersionedSerializer[PulsarEnumeratorState]):
     """Serializes the state as ``{"begun": [topic], "waiting": [topic] or null}``."""
 
-    @property
-    def version(self) -> int:
-        return 1
+    version = 1
 
     def serialize(self, value: PulsarEnumeratorState) -> JsonValue:
         waiting: JsonValue = None if value.waiting is None else [*sorted(value.waiting)]
