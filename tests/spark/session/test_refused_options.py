@@ -1,4 +1,4 @@
-"""Options of other sources that are not supported: refused with the reason, and never suggested. No JVM."""
+"""Options that are wrong, and those of other sources that are not supported: refused with the reason. No JVM."""
 
 from __future__ import annotations
 
@@ -59,3 +59,40 @@ def test_a_refused_option_or_one_without_effect_is_not_suggested(
             format_({**options, misspelt: "true"})
         suggested = set(re.findall(r"[\w.-]*\w", str(refused.value).partition("'. ")[2]))
         assert not suggested & unsupported
+
+
+GROUP, MAX_DRIFT, TABLE = (f"scan.watermark.alignment.{name}" for name in ("group", "max-drift", "table"))
+KAFKA = {"kafka.bootstrap.servers": "127.0.0.1:9", "subscribe": "a"}
+ALIGNED = KAFKA | {GROUP: "g", MAX_DRIFT: "1 s", TABLE: "/nowhere"}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (KAFKA | {"startingOfsets": "earliest"}, ["startingofsets", "'startingOffsets'"]),
+        (KAFKA | {"scan.watermark.idle-timout": "1 s"}, ["idle-timout", "'scan.watermark.idle-timeout'"]),
+        (KAFKA | {"path": "x"}, ["path"]),
+        (KAFKA | {"kafka.no.such.setting": "1"}, ["kafka.no.such.setting"]),
+        (ALIGNED | {MAX_DRIFT: "5 parsecs"}, [MAX_DRIFT, "5 parsecs", "5 minutes"]),
+        (ALIGNED | {MAX_DRIFT: "-1 s"}, [MAX_DRIFT, "-1 s", "5 minutes"]),
+        (ALIGNED | {"scan.watermark.implausible-event-time": "drop"}, ["drop", "fail", "skip", "pass"]),
+        (ALIGNED | {"scan.watermark.event-time": "tyme"}, ["event-time", "tyme", "timestamp"]),
+        ({k: v for k, v in ALIGNED.items() if k != MAX_DRIFT}, [MAX_DRIFT, "missing"]),
+        ({k: v for k, v in ALIGNED.items() if k != TABLE}, [TABLE]),
+        ({k: v for k, v in ALIGNED.items() if k != GROUP}, [GROUP, "missing"]),
+        (KAFKA | {TABLE: "/nowhere"}, [GROUP, "missing"]),
+        (KAFKA | {"startingOffsets": "soon"}, ["startingOffsets", "soon", "earliest", "latest"]),
+        (KAFKA | {"maxOffsetsPerTrigger": "0"}, ["maxOffsetsPerTrigger", "'0'"]),
+        (KAFKA | {"failOnDataLoss": "perhaps"}, ["failOnDataLoss", "perhaps", "true, false"]),
+        (KAFKA | {"subscribePattern": "a.*"}, ["Only one of", "subscribe, subscribePattern, assign"]),
+        ({"subscribe": "a"}, ["kafka.bootstrap.servers", "must be specified"]),
+        ({"kafka.bootstrap.servers": "127.0.0.1:9"}, ["One of", "subscribe, subscribePattern, assign"]),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, list) else "",
+)
+def test_a_wrong_option_is_refused_before_the_query_starts(options: dict[str, str], words: list[str]) -> None:
+    """The error of a wrong option names the option, the value and what is allowed."""
+    format_ = type("Format", (Flip27DataSource,), {"factory": KafkaSourceFactory()})
+    with pytest.raises(OptionError, match=r"\w") as refused:
+        format_(options).schema()
+    assert [word for word in words if word not in str(refused.value)] == []
