@@ -26,10 +26,8 @@ pytestmark = pytest.mark.jvm
 @pytest.mark.parametrize(
     "options",
     [
-        {"groupIdPrefix": "mine"},
-        {"kafka.group.id": "mine"},
-        {"maxRecordsPerPartition": "2"},
-        {"minOffsetsPerTrigger": "3", "maxTriggerDelay": "1s"},
+        {"groupIdPrefix": "mine", "maxRecordsPerPartition": "2"},
+        {"kafka.group.id": "mine", "minOffsetsPerTrigger": "3", "maxTriggerDelay": "1s"},
         {"minPartitions": "7", "includeHeaders": "true", "failOnDataLoss": "false"},
     ],
     ids=lambda options: ", ".join(options),
