@@ -59,17 +59,6 @@ def test_a_schema_selects_columns(queries: KafkaQueries, topic: MakeTopic) -> No
         read(queries, name, "value string", {}).collect()
 
 
-def test_headers_are_those_of_the_built_in_source(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """SK-22: schema and rows with headers are those of the built-in source."""
-    name = topic()
-    queries.broker.write(name, [(0, T0, None, b"a"), (0, T0, None, b"b", [("h", b"1"), ("h", b"")])])
-    ours, theirs = (
-        queries.batch(name, {"includeHeaders": "true"}, source) for source in ("flip27_kafka", "kafka")
-    )
-    assert ours.schema == theirs.schema
-    assert sorted(map(str, ours.collect())) == sorted(map(str, theirs.collect()))
-
-
 def test_values_are_decoded_by_format_and_mode(queries: KafkaQueries, topic: MakeTopic) -> None:
     name = topic()
     avro = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}

@@ -34,6 +34,7 @@ def test_headers_are_a_column_if_asked_for(queries: KafkaQueries, topic: MakeTop
     assert queries.batch(name, {"includeHeaders": "false"}, source).columns == plain
     stream = queries.stream(name, {"includeHeaders": "true"}, source)
     assert stream.columns == [*plain, "headers"]
+    assert stream.schema["headers"].dataType.simpleString() == "array<struct<key:string,value:binary>>"
     (batch,) = collect(stream, queries.folder / "c")
     made = [{"key": key, "value": value} for key, value in pairs]
     assert batch["headers"].to_pylist() == [None, made]
