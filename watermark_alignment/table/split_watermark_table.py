@@ -46,6 +46,7 @@ from watermark_alignment.table.storage.lost_commits import (
     LostCommits,
     commits_before,
     is_in_log,
+    is_of_another_table,
     put_commit_aside,
 )
 from watermark_alignment.table.storage.table_files import exists, files_at
@@ -98,6 +99,7 @@ class SplitWatermarkTable:
         self._renames = False
         self._delta: DeltaTable | None = None
         self._batches: dict[str, int] = {}
+        self._own: int | None = None
         self._lost = LostCommits()
 
     def __repr__(self) -> str:
@@ -113,8 +115,7 @@ class SplitWatermarkTable:
             self._choose_how_to_commit()
             delta = self._load_or_repair() or self._create()
         self._check_schema(delta)
-        self._delta = delta
-        self._batches.clear()
+        self._begin(delta)
 
     def open_in_time(self) -> None:
         """Opens the table as :meth:`open` does, with a time limit if it is on a file system of this machine.
@@ -134,7 +135,10 @@ class SplitWatermarkTable:
         Raises:
             AlignmentError: See :meth:`load`.
         """
-        self._delta = self.load()
+        self._begin(self.load())
+
+    def _begin(self, delta: DeltaTable) -> None:
+        self._delta, self._own = delta, None
         self._batches.clear()
 
     @property
@@ -353,10 +357,16 @@ class SplitWatermarkTable:
     def _commit(
         self, data: pa.Table, metadata: Mapping[str, str], what: str, transactions: Sequence[Transaction] = ()
     ) -> None:
-        """Makes a commit, and looks whether it and its data files are in the table: both may have been deleted."""
+        """Makes a commit, and looks whether it and its data files are in the table: both may have been deleted.
+
+        Before that, it looks whether another table is at the path now: delta-rs would write to that one.
+        """
         with self.failing(what):
+            files = self.files()
+            if self._own is not None and is_of_another_table(files, self._own, str(self.delta.metadata().id)):
+                raise TableNotFoundError("the table was replaced by another one")
             self._write(data, metadata, transactions)
-            files, version = self.files(), self.delta.version()
+            self._own = version = self.delta.version()
             added = files_added_by(files, version) if data.num_rows else []
             if exists(files, [*commits_before(version), *added]):
                 return

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from flip27_stream.errors import AlignmentError
 from tests.watermark_alignment.support.table_rows import START_MS, split_rows
@@ -209,6 +209,27 @@ def test_a_table_that_is_deleted_under_its_writer_is_made_anew(table: SplitWater
     shutil.rmtree(table.uri)
     assert table.append("clicks/1", 1, split_rows(1), {})
     assert batches(table.uri) == [1]
+
+
+def test_nothing_is_written_to_a_table_of_others_that_took_the_place(table: SplitWatermarkTable) -> None:
+    """Another project creates a table at the path while a query runs. Its log has the next version already, so that
+    delta-rs would append to it.
+    """
+    for batch in range(3):
+        table.append("clicks/1", batch, split_rows(batch), {})
+    shutil.rmtree(table.uri)
+    for number in range(10):
+        write_deltalake(table.uri, pa.table({"customer": ["a"], "number": [number]}), mode="append")
+    before = DeltaTable(table.uri)
+    writes: list[Callable[[], object]] = [
+        lambda: table.append("clicks/1", 3, split_rows(3), {}),
+        lambda: table.note({"flip27.member": "{}"}),
+    ]
+    for write in writes:
+        with pytest.raises(AlignmentError, match="has no column 'group': give the path of another table"):
+            write()
+    assert DeltaTable(table.uri).version() == before.version()
+    assert DeltaTable(table.uri).to_pyarrow_table().num_rows == 10
 
 
 def other_files(path: Path) -> str:

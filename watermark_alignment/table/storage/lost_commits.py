@@ -78,6 +78,18 @@ def is_in_log(files: FileSystem, version: int) -> bool:
     return any(_listed(files).end >= version for _ in range(2))
 
 
+def is_of_another_table(files: FileSystem, version: int, table_id: str) -> bool:
+    """Returns whether a log in which this process has committed ``version`` to a table is that of another table now.
+
+    It is false if the log does not have that version any more: it was cleaned up, or the table was deleted.
+    """
+    try:
+        with files.open_input_stream(commit_path(version)) as stream:
+            return table_id.encode() not in bytes(stream.read())
+    except FileNotFoundError:
+        return False
+
+
 def put_aside(files: FileSystem, names: Iterable[str]) -> None:
     """Moves files out of the log, into the folder of the table. Files that are gone already are ignored."""
     for name in names:
