@@ -57,8 +57,8 @@ TABLE: Final = Option(
     _LOCATION,
     None,
     "Path or URI of the Delta table of split watermarks. It is created if it does not exist. It must not contain "
-    "`[`, `]`, `^` or pipes, and a path must not contain escapes such as `%20`; in a URI, write `%23` for `#` and "
-    "`%3F` for `?`. "
+    "`[`, `]`, `^`, backslashes or pipes, and a path must not contain escapes such as `%20`; in a URI, write `%23` for "
+    "`#` and `%3F` for `?`. "
     "For a single source also a [name in a catalog](deploy.md#a-table-of-a-catalog). Required with a group.",
 )
 UPDATE_INTERVAL: Final = Option(

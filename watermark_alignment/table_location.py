@@ -18,7 +18,7 @@ _NAME: Final = re.compile(r"(?:\w+|`[^`/]+`)(?:\.(?:\w+|`[^`/]+`)){1,2}")
 _UNQUOTED_NAME: Final = re.compile(r"[\w-]+(?:\.[\w-]+){1,2}")
 _QUOTED: Final = re.compile(r"\w*-[\w-]*")
 _ABSOLUTE: Final = re.compile(r"/|(?:file|dbfs):/|[A-Za-z][A-Za-z0-9+.-]*://")
-_NO_PATH: Final = re.compile(r"[][|^\x00-\x1f\x7f]")
+_NO_PATH: Final = re.compile(r"[][|^\\\x00-\x1f\x7f]")
 _ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})")
 _NO_URI: Final = re.compile(rf"{_NO_PATH.pattern}|[#?]")
 _SECRET: Final = re.compile(
@@ -100,8 +100,8 @@ def shown(location: str) -> str:
 def parse_location(text: str, option: str) -> str:
     """Returns an absolute path or a URI that delta-rs can write to, or the name of a table in a catalog.
 
-    Some characters are refused: with some of them delta-rs panics when it writes, without a clear error, and others it
-    drops from a URI.
+    Some characters are refused: with some of them delta-rs panics when it writes, without a clear error, others it
+    drops from a URI, and a backslash it takes for a slash.
 
     Args:
         text: The value of the option.

@@ -129,6 +129,8 @@ def test_a_group_needs_a_table() -> None:
         (f"{ALIGNMENT}group", " ", "must not be empty"),
         (f"{ALIGNMENT}table", "", "must not be empty"),
         (f"{ALIGNMENT}table", "/delta/a[1]", r"cannot write to a place with '\[' in it. Give a path without"),
+        (f"{ALIGNMENT}table", "/delta\\wm", r"cannot write to a place with '\\\\' in it. Give a path"),
+        (f"{ALIGNMENT}table", "file:///delta\\wm", r"cannot write to a place with '\\\\' in it. Give a"),
         (f"{ALIGNMENT}table", "/delta/a\nb", r"with '\\n' in it. Give a path without"),
         (f"{ALIGNMENT}table", "file:///delta/a#b", "with '#' in it. Write it as %23"),
         ("scan.watermark.idle-timeout", "-1 ms", "Expected a duration"),
