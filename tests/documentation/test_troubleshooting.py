@@ -40,6 +40,8 @@ WITHOUT_A_CONDITION = (
     'Cannot invoke "String.getBytes(java.nio.charset.Charset)" because "str" is null',  # of Java, in Spark
     "json.decoder.JSONDecodeError",  # of Python, when PySpark reads an offset
     "Incomplete log file",  # of Spark's HDFSMetadataLog
+    "batch … doesn't exist",  # of Spark's MicroBatchExecution
+    "next on empty iterator",  # of Scala, when Spark reads an offset
     "Can't get attribute '…' on <module 'flip27_stream.…",  # of Python's pickle
     "ModuleNotFoundError: No module named 'flip27_stream'",
     "cannot import name 'OffsetCodec' from 'offsets'",

@@ -21,6 +21,8 @@ from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 log = logging.getLogger(__name__)
 
 _FIRST_RETRY_S, _LAST_RETRY_S = 0.1, 30.0
+_REFUSED_TO_WARN_OF = 3
+"""How many batches in a row the table must have had. A restart can record one batch a second time, not several."""
 
 
 class RowStore(Protocol):
@@ -101,7 +103,7 @@ class TableWriter:
             self._maintenance = Maintenance(table)
         self._pending = PendingCommits(capacity, max_bytes)
         self._is_failing = False
-        self._failures = 0
+        self._failures = self._refused = 0
         self._due: list[int] = []
         self._changed = threading.Condition()
         self._is_urgent = False
@@ -194,8 +196,10 @@ class TableWriter:
                     return
                 continue
             self._done(commit)
-            if written and isinstance(self._table, SplitWatermarkTable):
-                self._maintain(self._table.delta.version())
+            if isinstance(self._table, SplitWatermarkTable):
+                self._warn_of_another_writer(commit.batch, written=written)
+                if written:
+                    self._maintain(self._table.delta.version())
 
     def _maintain(self, version: int) -> None:
         if self._maintenance is not None:
@@ -212,6 +216,19 @@ class TableWriter:
                 self._source,
                 kept,
                 size,
+            )
+
+    def _warn_of_another_writer(self, batch: int, *, written: bool) -> None:
+        """Warns, once until a batch is written, if another process records batches as the same application."""
+        self._refused = 0 if written else self._refused + 1
+        if self._refused == _REFUSED_TO_WARN_OF:
+            log.warning(
+                "%r has batch %d of %s, and those before it, already: another query records them from a copy of this "
+                "checkpoint, with the same source id. So rows of this query are missing in the table. Give the query "
+                "that runs on the copy a scan.source.id, or a table, of its own.",
+                self._table,
+                batch,
+                self._source,
             )
 
     def _is_over(self) -> bool:

@@ -89,3 +89,18 @@ def test_a_copied_checkpoint_is_noticed(make: Make) -> None:
     original.world.logs["a"] += [101]
     with pytest.raises(AlignmentError, match="from one checkpoint"):
         several(original)
+
+
+def test_a_copied_checkpoint_can_run_beside_the_original_with_an_id_of_its_own(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_log, "ALL_RENEWED_S", 0.0)
+    original, copy = make({"a": [100]}), make({"a": [100]}, source_id="copy")
+    several(original)
+    copy.offset = original.offset
+    step(copy)
+    for query in (original, copy):
+        query.world.logs["a"] += [101, 102]
+    assert [step(original), step(copy)] == [[101, 102], [101, 102]]
+    several(original)
+    several(copy)

@@ -64,6 +64,33 @@ def test_replayed_batches_are_written_once(tmp_path: Path) -> None:
     assert table.rows().num_rows == 3 * 4
 
 
+def test_batches_that_another_process_has_recorded_are_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Two queries run from copies of one checkpoint, in two groups of one table, so that they are no duplicates."""
+    one, two = (
+        TableWriter(SplitWatermarkTable(str(tmp_path / "table"), {}), "clicks/1", source=name)
+        for name in ("clicks", "the copy")
+    )
+
+    def record(writer: TableWriter, *numbers: int) -> None:
+        for number in numbers:
+            writer.submit(number, split_rows(number), {})
+        assert writer.flush(30)
+
+    record(one, *range(5))
+    record(two, 3, 4)
+    assert not caplog.records, "a run that begins with a batch of the former run"
+    record(two, 5)
+    record(one, 6, 7, 8)
+    record(two, 6, 7, 8, 9)
+    one.close()
+    two.close()
+    [warning] = caplog.records
+    assert "has batch 8 of the copy, and those before it, already" in warning.getMessage()
+    assert "a scan.source.id, or a table, of its own" in warning.getMessage()
+
+
 def test_rows_are_taken_when_submitted(stuck: StuckTable) -> None:
     writer = TableWriter(stuck, "clicks/1")
     rows = split_rows(0)

@@ -285,7 +285,8 @@ class GroupPlanner:
             raise AlignmentError(
                 f"Two live processes plan for source '{called(own.source, own.reads)}' of group '{own.group}' "
                 f"from one checkpoint (lineage {own.lineage}): {own.where}, and, later, {successor.where}. "
-                "Stop one of the two queries; a copy of a checkpoint cannot be used at the same time as the original."
+                "Stop one of the two queries. A query on a copy of a checkpoint can run beside the original only "
+                "with a scan.source.id of its own."
             )
 
     def _warn_of(self, slowest: Entry) -> None:
