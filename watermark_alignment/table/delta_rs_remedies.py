@@ -43,7 +43,7 @@ _SCHEMES: Final = (
 )
 _DAMAGE: Final = re.compile(
     r"Json error|contiguous commit files|No table metadata or protocol|Invalid Checkpoint|less than footer"
-    r"|Failed to fetch metadata for file .*(?:not found|range was invalid)"
+    r"|Corrupt footer|Failed to fetch metadata for file .*(?:not found|range was invalid)"
     r"|Failed to open local file .*No such file"
 )
 _RENEW: Final = (

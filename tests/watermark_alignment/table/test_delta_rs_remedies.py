@@ -40,6 +40,7 @@ CHECKPOINT = "00000000000000000002.checkpoint.parquet"
         ("_delta_log/00000000000000000000.json", None, "No table metadata or protocol"),
         ("_delta_log/_last_checkpoint", '{"version":2,"size":3}', "Invalid Checkpoint"),
         (f"_delta_log/{CHECKPOINT}", "PAR", "less than footer"),
+        (f"_delta_log/{CHECKPOINT}", "PAR1, cut off", "Corrupt footer"),
         ("*.parquet", "PAR", "Requested range was invalid"),
         ("*.parquet", None, "not found"),
     ],
