@@ -245,6 +245,9 @@ class SplitWatermarkTable:
         cause = " ".join(cause.split()).rstrip(".")
         place = f"The split-watermark table at '{self._shown}' {what}"
         if isinstance(error, TableNotFoundError) and str(error) == NO_TABLE:
+            folder = local_folder(self.uri)
+            if folder is not None and not folder.is_absolute():
+                cause += f" in '{folder.absolute()}', to which this relative path leads"
             return NoTableError(
                 f"{place}: {cause}. An aligned query creates the table when it starts. Check that "
                 f"option {TABLE_OPTION} has this path"

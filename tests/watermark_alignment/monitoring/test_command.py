@@ -63,6 +63,18 @@ def test_a_missing_table_is_named(run: Run, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("path", ["none", "./none", "~/none", ""])
+def test_a_relative_path_is_named_with_the_folder_to_which_it_leads(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command in (("status", path), ("plot", path, "-o", "x.png")):
+        code, out, err = run(*command)
+        assert (code, out) == (1, "")
+        looked_in = tmp_path / path
+        assert f"table at '{path}' cannot be read: there is no Delta table in '{looked_in}', to which" in err
+
+
 def test_a_file_in_place_of_a_table_is_named(run: Run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     code, out, err = run("status", f"{tmp_path}/file")
