@@ -33,7 +33,7 @@ folder = f"{parameter('folder', '/tmp/flip27')}/{run}"
 # MAGIC
 # MAGIC The topic has three partitions with 1,200 records each. Two of them begin an hour ago. The third one begins
 # MAGIC six hours ago, as after an outage of its producer, and has a backlog. If this cell is run again, the topic stays
-# MAGIC as it is. To begin with another topic, run the cell above first.
+# MAGIC as it is. To begin with another topic, or if this cell failed, run the cell above first.
 
 # COMMAND ----------
 

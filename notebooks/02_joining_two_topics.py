@@ -38,7 +38,8 @@ rows_in_state: dict[str, list[int]] = {"without": [], "aligned": []}  # after ea
 # MAGIC
 # MAGIC Each topic has an hour of records: a view every two seconds, and a click on every sixth view. There are few
 # MAGIC clicks, so with the same number of rows per batch all clicks are read long before all views are. If this cell is
-# MAGIC run again, the topics stay as they are. To begin with other topics, run the cell above first.
+# MAGIC run again, the topics stay as they are. To begin with other topics, or if this cell failed, run the cell above
+# MAGIC first.
 
 # COMMAND ----------
 

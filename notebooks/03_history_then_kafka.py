@@ -32,7 +32,9 @@ folder = f"{parameter('folder', '/tmp/flip27')}/{run}"
 # MAGIC ## Six hours of clicks
 # MAGIC
 # MAGIC Each of two partitions has one click a second. The table has the first four hours, and the topic has the last
-# MAGIC three, so one hour is in both. The table's files are in random order, as after compactions.
+# MAGIC three, so one hour is in both. The table's files are in random order, as after compactions. If this cell is run
+# MAGIC again, the table and the topic stay as they are. To begin with others, or if this cell failed, run the cell
+# MAGIC above first.
 
 # COMMAND ----------
 
@@ -51,18 +53,15 @@ clicks = begin + np.arange(6 * 3600, dtype=np.int64) * 1000
 in_table = clicks[clicks < begin + 4 * HOUR]
 in_topic = clicks[clicks >= begin + 3 * HOUR]
 
-admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
-admin.create_topics({run: {"num_partitions": PARTITIONS, "replication_factor": -1}}, wait_for_metadata=True)
-admin.close()
-for partition in range(PARTITIONS):
-    write_bulk(bootstrap_servers, run, partition, in_topic, b"click")
-
 columns = pa.schema(
     [("value", pa.binary()), ("partition", pa.int32()), ("timestamp", pa.timestamp("us", tz="UTC"))]
 )
 files = [(partition, part) for partition in range(PARTITIONS) for part in np.array_split(in_table, 4)]
 random.Random(27).shuffle(files)
-for partition, times in files:
+
+
+def write_history(partition: int, times: np.ndarray) -> None:
+    """Appends a file to the table."""
     rows = [
         pa.repeat(pa.scalar(b"click"), len(times)),
         pa.repeat(pa.scalar(partition, pa.int32()), len(times)),
@@ -74,6 +73,18 @@ for partition, times in files:
         mode="append",
         storage_options={"allow_unsafe_rename": "true"},  # volumes have no hard links; safe for one writer
     )
+
+
+admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
+if run not in admin.list_topics():
+    admin.create_topics(
+        {run: {"num_partitions": PARTITIONS, "replication_factor": -1}}, wait_for_metadata=True
+    )
+    for partition in range(PARTITIONS):
+        write_bulk(bootstrap_servers, run, partition, in_topic, b"click")
+    for partition, times in files:
+        write_history(partition, times)
+admin.close()
 
 # COMMAND ----------
 

@@ -33,7 +33,8 @@ now = int(datetime.now().timestamp() * 1000)
 # MAGIC ## A topic with a silent partition
 # MAGIC
 # MAGIC The topic has three partitions with a record each second. Partition 2 has had no record for 40 minutes. If this
-# MAGIC cell is run again, the topic stays as it is. To begin with another topic, run the cell above first.
+# MAGIC cell is run again, the topic stays as it is. To begin with another topic, or if this cell failed, run the cell
+# MAGIC above first.
 
 # COMMAND ----------
 
@@ -99,6 +100,9 @@ spark.streams.addListener(listener)
 # COMMAND ----------
 
 import flip27_stream
+
+if "query" in globals():  # of a former run, which may have ended early
+    globals()["query"].stop()
 
 flip27_stream.register(spark)
 records = (

@@ -8,7 +8,7 @@
 # MAGIC
 # MAGIC Fill in the widgets: the region, and a folder that Spark and the driver's Python both reach, such as a volume.
 # MAGIC Leave the endpoint and the keys empty on AWS: the cluster's instance profile is used. The notebook creates a
-# MAGIC stream with two shards, and deletes it at its end. `flip27-stream[kinesis]` must be installed on the cluster.
+# MAGIC stream with two shards, and its last cell deletes it. `flip27-stream[kinesis]` must be installed on the cluster.
 
 # COMMAND ----------
 
@@ -37,6 +37,9 @@ connection = {name: value for name, value in given.items() if value}
 
 # MAGIC %md
 # MAGIC ## A stream with two shards
+# MAGIC
+# MAGIC If this cell is run again, the stream stays as it is. If it failed, run the last cell, which deletes the stream,
+# MAGIC and begin with the cell above.
 
 # COMMAND ----------
 
@@ -51,8 +54,11 @@ kinesis = boto3.client(
     aws_access_key_id=connection.get("awsAccessKey"),
     aws_secret_access_key=connection.get("awsSecretKey"),
 )
-kinesis.create_stream(StreamName=run, ShardCount=2)
-kinesis.get_waiter("stream_exists").wait(StreamName=run, WaiterConfig={"Delay": 1})
+
+
+def wait_until_active() -> None:
+    """Waits until the stream can be written and its shards can be split, which AWS may need a minute for."""
+    kinesis.get_waiter("stream_exists").wait(StreamName=run, WaiterConfig={"Delay": 1, "MaxAttempts": 600})
 
 
 def put(first: int, count: int) -> None:
@@ -65,7 +71,13 @@ def put(first: int, count: int) -> None:
         assert kinesis.put_records(StreamName=run, Records=records)["FailedRecordCount"] == 0
 
 
-put(0, 500)
+try:
+    kinesis.create_stream(StreamName=run, ShardCount=2)
+except kinesis.exceptions.ResourceInUseException:
+    pass  # A former run of this cell has made it.
+else:
+    wait_until_active()
+    put(0, 500)
 
 # COMMAND ----------
 
@@ -110,12 +122,13 @@ read_on()
 
 # COMMAND ----------
 
-shard = kinesis.list_shards(StreamName=run)["Shards"][0]
-keys = shard["HashKeyRange"]
-middle = (int(keys["StartingHashKey"]) + int(keys["EndingHashKey"])) // 2
-kinesis.split_shard(StreamName=run, ShardToSplit=shard["ShardId"], NewStartingHashKey=str(middle))
-kinesis.get_waiter("stream_exists").wait(StreamName=run, WaiterConfig={"Delay": 1})
-put(500, 500)
+shards = kinesis.list_shards(StreamName=run)["Shards"]
+if len(shards) == 2:  # otherwise a former run of this cell has split one
+    keys = shards[0]["HashKeyRange"]
+    middle = (int(keys["StartingHashKey"]) + int(keys["EndingHashKey"])) // 2
+    kinesis.split_shard(StreamName=run, ShardToSplit=shards[0]["ShardId"], NewStartingHashKey=str(middle))
+    wait_until_active()
+    put(500, 500)
 read_on()
 
 # COMMAND ----------
@@ -149,4 +162,14 @@ picture
 
 # COMMAND ----------
 
-kinesis.delete_stream(StreamName=run)
+# MAGIC %md
+# MAGIC ## The end of the stream
+# MAGIC
+# MAGIC Run this cell also if you do not run all of the cells above: AWS bills the stream until it is deleted.
+
+# COMMAND ----------
+
+from contextlib import suppress
+
+with suppress(kinesis.exceptions.ResourceInUseException, kinesis.exceptions.ResourceNotFoundException):
+    kinesis.delete_stream(StreamName=run)

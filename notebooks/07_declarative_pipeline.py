@@ -3,8 +3,8 @@
 # MAGIC # A declarative pipeline
 # MAGIC
 # MAGIC This notebook is the source of a pipeline. It defines two streaming tables, which one alignment group keeps
-# MAGIC together, and a view that counts both by the hour. A pipeline runs the notebook. If you run its cells
-# MAGIC yourself, they have no effect.
+# MAGIC together, and a view that counts both by the hour. Only a pipeline can run the notebook: if you run its cells
+# MAGIC yourself, they fail.
 # MAGIC
 # MAGIC The pipeline's configuration has three entries:
 # MAGIC

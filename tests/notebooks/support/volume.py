@@ -21,8 +21,6 @@ from tests.watermark_alignment.support.no_hard_links import refuse_hard_links
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks"
 _TIMEOUT_S = 700
 _CELL = "# COMMAND ----------"
-_TWICE = ("01_quick_start.py", "02_joining_two_topics.py", "05_watching_alignment.py")
-"""The notebooks of which each cell is run twice, as users do, but the one that draws the name of the run."""
 
 
 class VolumeProcess:
@@ -80,6 +78,7 @@ def _end() -> None:
 
 
 def _run(notebook: str, folder: str, result: str, parameters: Mapping[str, str]) -> Any:
+    """Runs each cell twice, as users do, but the one that draws the name of the run."""
     path = NOTEBOOKS / notebook
     with pytest.raises(OSError) as refused:
         os.link(path, f"{folder}/link")
@@ -93,6 +92,6 @@ def _run(notebook: str, folder: str, result: str, parameters: Mapping[str, str])
         warnings.filterwarnings("ignore", "(read_text|open_text) is deprecated", DeprecationWarning)
         for cell in path.read_text().split(_CELL):
             is_first = "def parameter(" in cell
-            for _ in range(2 if notebook in _TWICE and not is_first else 1):
+            for _ in range(1 if is_first else 2):
                 exec(compile(cell, str(path), "exec"), names)
         return eval(result, names)
