@@ -169,6 +169,8 @@ def _status(table: SplitWatermarkTable, options: argparse.Namespace) -> None:
 
 def _console() -> Console:
     """Returns the console. Output that does not go to a terminal may have wide lines, unless ``COLUMNS`` is set."""
+    if os.environ.get("COLUMNS") == "0":  # The width is not known. Rich would show nothing.
+        del os.environ["COLUMNS"]
     console = Console(highlight=False)
     is_limited = console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
     return console if is_limited else Console(highlight=False, width=_WIDTH_OF_FILES)
