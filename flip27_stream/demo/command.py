@@ -93,17 +93,23 @@ def main(
         The exit code, which is 0 if the demo succeeded.
     """
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
-    parser.add_argument("--records", type=int, default=records, help="records written (%(default)s)")
+    parser.add_argument("--records", type=_count, default=records, help="records written (%(default)s)")
     parser.add_argument(
-        "--rows-per-batch", type=int, default=rows_per_batch, help="read at once (%(default)s)"
+        "--rows-per-batch", type=_count, default=rows_per_batch, help="read at once (%(default)s)"
     )
-    parser.add_argument("--picture", type=Path, help="copy the picture to this path, too")
+    parser.add_argument("--picture", type=_file, help="copy the picture to this path, too")
     options = parser.parse_args()
     from pyspark.errors import PySparkException
 
     console = Console(highlight=False)
     shutil.rmtree(OUTPUT, ignore_errors=True)
-    OUTPUT.mkdir()
+    try:
+        OUTPUT.mkdir()
+    except OSError as error:
+        parser.error(
+            f"the folder {OUTPUT.absolute()} for the output cannot be made ({error.strerror}): run the demo in a "
+            "folder that you may write to"
+        )
     with _standard_error_to(LOG):
         try:
             return 0 if _run(demo, console, OUTPUT / picture, options) else 1
@@ -113,6 +119,18 @@ def main(
             console.print(f"The demo failed; {LOG} has more.", style="bold red")
             console.print(message_of(error), markup=False)
             return 1
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"expected a whole number > 0, not {text!r}")
+    return int(text)
+
+
+def _file(text: str) -> Path:
+    if Path(text).is_dir() or not Path(text).parent.is_dir():
+        raise argparse.ArgumentTypeError(f"expected a file in a folder that exists, not {text!r}")
+    return Path(text)
 
 
 def _run(demo: Demo, console: Console, picture: Path, options: argparse.Namespace) -> bool:

@@ -29,3 +29,24 @@ def test_a_demo_that_fails_shows_our_message(
     shown = " ".join(capsys.readouterr().out.split())
     assert "UnreachableError: No broker of 'localhost:1' answered." in shown
     assert "Thread.java" not in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--records", "0"], "expected a whole number > 0, not '0'"),
+        (["--rows-per-batch", "many"], "expected a whole number > 0, not 'many'"),
+        (["--picture", "nowhere/picture.png"], "expected a file in a folder that exists"),
+        ([], "demo-output for the output cannot be made (No such file or directory)"),
+    ],
+)
+def test_wrong_arguments_and_folders_are_refused_before_servers_start(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], why: str
+) -> None:
+    monkeypatch.chdir("/proc")  # where nobody can make a folder
+    monkeypatch.setattr("sys.argv", ["demo", *arguments])
+    monkeypatch.setattr(command, "_run", lambda *_: pytest.fail("servers are started"))
+    with pytest.raises(SystemExit) as end:
+        command.main("demo", "A demo.", lambda _: True, "picture.png", records=1, rows_per_batch=1)
+    assert end.value.code == 2
+    assert why in capsys.readouterr().err
