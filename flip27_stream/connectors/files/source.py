@@ -28,7 +28,12 @@ from flip27_stream.connectors.files.formats.partition_types import with_partitio
 from flip27_stream.connectors.files.formats.schemas import spark_schema
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
 from flip27_stream.connectors.files.options.format_options import file_format
-from flip27_stream.connectors.files.options.option_list import KNOWN_OPTIONS, SUPPORTED_OPTIONS
+from flip27_stream.connectors.files.options.option_list import (
+    KNOWN_OPTIONS,
+    NAME_GLOB,
+    PATH_REGEX,
+    SUPPORTED_OPTIONS,
+)
 from flip27_stream.connectors.files.options.source_options import FileOptions, parse_file_options
 from flip27_stream.connectors.files.planning.enumerator import EnumeratorOptions, FileSourceEnumerator
 from flip27_stream.connectors.files.planning.enumerator_state import FilesState, FilesStateSerializer
@@ -244,9 +249,11 @@ def infer_schema(options: FileOptions) -> pa.Schema:
     listed = WatchedListing(options.listing)().values()
     paths = {file.path: options.listing.partition(file.path) for files in listed for file in files}
     if not paths:
+        filters = {NAME_GLOB.name: options.listing.name_glob, PATH_REGEX.name: options.listing.path_regex}
         raise OptionError(
-            f"No file from which to take the columns is in {', '.join(options.listing.paths)} (option 'path'). Give "
-            "the columns with .schema(...)."
+            f"No file from which to take the columns is in {', '.join(options.listing.paths)} (option 'path')"
+            + "".join(f" and matches option '{name}' ({text!r})" for name, text in filters.items() if text)
+            + ". Give the columns with .schema(...)."
         )
     chosen = file_format(options.format, options.format_options)
     in_file = chosen.schema(options.listing.storage.filesystem(), min(paths))

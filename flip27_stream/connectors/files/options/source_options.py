@@ -183,7 +183,7 @@ def _partitions(
     base = BASE_PATH.get(given)
     if base is None:
         return PartitionFolders(paths)
-    found, inside = _located(base, storage)
+    found, inside = _located(base, storage, BASE_PATH.name)
     below = f"{inside.rstrip('/')}/"
     if found != place or not all(f"{path.rstrip('/')}/".startswith(below) for path in paths):
         raise OptionError.of("basePath", base, f"Expected a folder that has all of {', '.join(paths)} in it.")
@@ -210,8 +210,8 @@ def _delta(paths: list[str], storage: Mapping[str, str]) -> DeltaLog:
     return DeltaLog(path if not place.uri else paths[0], place, path, for_delta_rs(storage))
 
 
-def _located(path: str, storage: Mapping[str, str]) -> tuple[Storage, str]:
-    place, inside = locate(path, storage)
+def _located(path: str, storage: Mapping[str, str], option: str = PATH.name) -> tuple[Storage, str]:
+    place, inside = locate(path, storage, option)
     if storage and not place.uri:
         raise OptionError(
             f"Option '{OPTION_PREFIX}{min(storage)}' is for object stores only; the local file system, where "

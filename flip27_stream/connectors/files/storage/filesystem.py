@@ -63,7 +63,7 @@ class Storage:
         return work() if self.uri else answered(work, what)
 
 
-def locate(path: str, options: Mapping[str, str]) -> tuple[Storage, str]:
+def locate(path: str, options: Mapping[str, str], option: str = "path") -> tuple[Storage, str]:
     """Returns the storage of a path or URI, and the path in its file system.
 
     A path that begins with a scheme and a slash (``hdfs:/data``) is a URI, as in Hadoop. Escapes in a URI are decoded,
@@ -72,6 +72,7 @@ def locate(path: str, options: Mapping[str, str]) -> tuple[Storage, str]:
     Args:
         path: A local path, or a URI. ``dbfs:/...`` is a path on this machine, as Databricks mounts it.
         options: The parameters of the file system.
+        option: The name of the option that has the path, for errors.
 
     Raises:
         OptionError: The URI has no path, no file system exists for its scheme, or it contains credentials.
@@ -82,9 +83,10 @@ def locate(path: str, options: Mapping[str, str]) -> tuple[Storage, str]:
         return Storage(options=given), os.path.abspath(on_driver(path))
     scheme, authority = uri["scheme"].lower(), uri["authority"] or ""
     inside = "/".join(name if "=" in name else unquote(name) for name in (uri["path"] or "").split("/"))
-    _check(path, scheme, authority)
+    _check(path, scheme, authority, option)
     if not authority and not uri["path"]:
         raise _wrong(
+            option,
             path,
             "The URI has no host and no path. Expected one such as s3://bucket/folder or hdfs:///folder.",
         )
@@ -96,12 +98,14 @@ def locate(path: str, options: Mapping[str, str]) -> tuple[Storage, str]:
     bucket = authority.partition("@")[0] if scheme in _AZURE else authority.rpartition("@")[2]
     if not bucket:
         raise _wrong(
-            path, "The URI has no bucket. Expected a local path, or a URI such as s3://bucket/folder."
+            option,
+            path,
+            "The URI has no bucket. Expected a local path, or a URI such as s3://bucket/folder.",
         )
     return storage, f"{bucket}{inside}".rstrip("/")
 
 
-def _check(path: str, scheme: str, authority: str) -> None:
+def _check(path: str, scheme: str, authority: str, option: str) -> None:
     """Checks the scheme and the authority of a URI.
 
     Raises:
@@ -110,13 +114,15 @@ def _check(path: str, scheme: str, authority: str) -> None:
     if scheme not in (*_MAKERS, "file"):
         advice = _OF_CATALOGS if scheme == "uc" else "Begin a local path with / or ./"
         raise _wrong(
+            option,
             path,
             f"There is no file system for '{scheme}:'. Supported are {', '.join(('file', *_MAKERS))}. {advice}",
         )
     if scheme == "file" and authority not in ("", "localhost"):
-        raise _wrong(path, "Expected a path on this machine, such as file:///data.")
+        raise _wrong(option, path, "Expected a path on this machine, such as file:///data.")
     if _has_credentials(scheme, authority):
         raise _wrong(
+            option,
             path,
             "The path contains credentials, which Spark would show with the path. Leave them out, and give "
             f"them as options, such as {OPTION_PREFIX}access_key and {OPTION_PREFIX}secret_key.",
@@ -134,9 +140,9 @@ def _has_credentials(scheme: str, authority: str) -> bool:
     return ":" in authority or (scheme not in _AZURE and who not in ("", "anonymous"))
 
 
-def _wrong(path: str, allowed: str) -> OptionError:
+def _wrong(option: str, path: str, allowed: str) -> OptionError:
     """Returns the error for a wrong path, without the part that may be secret."""
-    return OptionError.of("path", _BEFORE_AT.sub(r"\1...@", path), allowed)
+    return OptionError.of(option, _BEFORE_AT.sub(r"\1...@", path), allowed)
 
 
 @lru_cache(maxsize=64)

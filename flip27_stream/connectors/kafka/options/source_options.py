@@ -264,6 +264,7 @@ def parse_kafka_options(options: Mapping[str, str], *, bounded: bool = False) ->
     start = offset_options.parse_starting_offsets(given, bounded=bounded)
     stop = offset_options.parse_stopping_offsets(given, subscriber, group, bounded=bounded)
     offset_options.check_order(start, stop)
+    discovery_interval = DISCOVERY_INTERVAL.get(given)
     commits = _commits(given, group, reads_group=isinstance(stop, Committed), bounded=bounded)
     return KafkaOptions(
         connection=java_client_options.parse_connection(given),
@@ -273,7 +274,7 @@ def parse_kafka_options(options: Mapping[str, str], *, bounded: bool = False) ->
         limits=_limits(given, bounded=bounded),
         fail_on_data_loss=FAIL_ON_DATA_LOSS.require(given),
         read_committed=ISOLATION_LEVEL.require(given),
-        discovery_interval_ms=DISCOVERY_INTERVAL.get(given) if stop is None else None,
+        discovery_interval_ms=discovery_interval if stop is None else None,
         trusted_cluster=TRUSTED_CLUSTER.get(given),
         include_headers=INCLUDE_HEADERS.require(given),
         batch=bounded,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -79,6 +80,14 @@ def test_names_are_in_any_case_and_paths_may_be_several() -> None:
 def test_an_error_names_the_wrong_option(given: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         parse_file_options({**LEAST, **given} if "path" not in given else given)
+
+
+def test_a_filter_that_matches_no_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    filters = {"pathGlobFilter": "*.prquet", "source.path.regex-pattern": ".*"}
+    said = r"matches option 'pathGlobFilter' \('\*.prquet'\) and matches option 'source.path.regex-pattern'"
+    with pytest.raises(OptionError, match=said):
+        _ = FileSource({"path": str(tmp_path), **filters}).schema
 
 
 def test_a_variant_among_the_wanted_columns_is_refused() -> None:

@@ -151,6 +151,8 @@ def test_base_path_sets_where_partition_columns_begin(tmp_path: Path) -> None:
     assert FileSource({**glob, "basePath": f"file://{tmp_path}"}).schema.names == ["id", "a", "b"]
     with pytest.raises(OptionError, match=r"'basePath'.*Expected a folder that has all of"):
         FileSource({"path": str(tmp_path), "basePath": below})
+    with pytest.raises(OptionError, match=r"option 'basePath': 'http://nowhere'. There is no file system"):
+        FileSource({"path": below, "basePath": "http://nowhere"})
 
 
 @pytest.mark.parametrize("knows_strategy", [True, False])

@@ -170,6 +170,13 @@ def test_wrong_options_are_refused_in_spark_s_words(options: dict[str, str], mes
         parse_kafka_options(options)
 
 
+@pytest.mark.parametrize("end", [{"endingOffsets": "latest"}, {"scan.bounded.mode": "latest-offset"}])
+def test_a_wrong_interval_is_refused_also_where_it_has_no_effect(end: dict[str, str]) -> None:
+    wrong = {**LEAST, **end, "scan.topic-partition-discovery.interval": "soon"}
+    with pytest.raises(OptionError, match=r"'scan.topic-partition-discovery.interval': 'soon'"):
+        parse_kafka_options(wrong, bounded="endingOffsets" in end)
+
+
 @pytest.mark.parametrize("name", FORBIDDEN)
 def test_sk18_kafka_settings_that_spark_refuses(name: str) -> None:
     """SK-18: the error names the setting and the reason."""
