@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from flip27_stream.connectors.kinesis.client.attempt import Failure, attempt, masked, reason
@@ -17,7 +18,7 @@ from flip27_stream.connectors.kinesis.client.errors import (
     NotThereError,
     SilentError,
 )
-from flip27_stream.connectors.kinesis.client.session import shared_client
+from flip27_stream.connectors.kinesis.client.session import renewed_client, shared_client
 from flip27_stream.connectors.kinesis.client.shard_limits import ShardLimits
 from flip27_stream.connectors.kinesis.options.connection_options import KinesisConnectionOptions
 from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, iterator_type, sequence_number
@@ -26,6 +27,9 @@ from flip27_stream.exponential_backoff import doubled_pause
 from flip27_stream.wall_clock import now_ms
 
 log = logging.getLogger(__name__)
+
+Boto = Callable[[], Any]
+"""Returns a boto3 client."""
 
 _FIRST_WAIT_S = 0.1
 _LONGEST_WAIT_S = 5.0
@@ -89,7 +93,8 @@ class KinesisClient:
     def __init__(self, options: KinesisConnectionOptions, shard_limits: ShardLimits) -> None:
         self._options = options
         self._shard_limits = shard_limits
-        self._boto = shared_client(options)
+        self._boto: Boto = partial(shared_client, options)
+        self._region = self._boto().meta.region_name
         self.calls: dict[str, int] = {}
         self._silent_until: dict[tuple[str, str], float] = {}
         self._retention_hours: dict[str, tuple[float, int]] = {}
@@ -184,7 +189,7 @@ class KinesisClient:
                 f"GetShardIterator of {stream}/{shard_id} (AT_TIMESTAMP) got no answer within the last minute"
             )
         how = {"ShardIteratorType": "AT_TIMESTAMP", "Timestamp": time_ms / 1000}
-        boto = shared_client(self._options, self._options.probe_timeout_s)
+        boto = partial(shared_client, self._options, self._options.probe_timeout_s)
         tries = None if is_needed else _TIME_TRIES
         try:
             return self._iterator(boto, stream, shard_id, how, tries=tries, silent_tries=_TIME_TRIES)
@@ -236,7 +241,7 @@ class KinesisClient:
 
     def _iterator(
         self,
-        boto: Any,
+        boto: Boto,
         stream: str,
         shard_id: str,
         how: Mapping[str, Any],
@@ -256,7 +261,7 @@ class KinesisClient:
         except NotThereError as error:
             raise MissingTopicError(
                 f"Kinesis stream '{stream}' does not exist, or is not visible to these credentials in region "
-                f"'{self._boto.meta.region_name}': {error}"
+                f"'{self._region}': {error}"
             ) from error
 
     def call(
@@ -264,7 +269,7 @@ class KinesisClient:
         what: str,
         operation: str,
         asked: Mapping[str, Any],
-        boto: Any = None,
+        boto: Boto | None = None,
         *,
         tries: int | None = None,
         silent_tries: int | None = None,
@@ -272,11 +277,14 @@ class KinesisClient:
     ) -> Any:
         """Returns the answer of the service. Repeats the call after temporary errors, with growing random waits.
 
+        If the service refuses credentials of boto3's chain, they are looked for again once, because they may have been
+        replaced, for example in the file of a profile.
+
         Args:
             what: A description of the call, for errors.
             operation: The service's name of the operation.
             asked: The arguments of the operation.
-            boto: The boto3 client to use, if it is not the usual one of this object.
+            boto: Returns the boto3 client to use, if it is not the usual one of this object.
             tries: The greatest number of attempts; ``None`` for no limit.
             silent_tries: The greatest number of attempts if no answer comes in time; ``None`` for no limit.
             shard: The id of the split whose limits of calls apply to repeated calls; empty for no limits.
@@ -290,14 +298,23 @@ class KinesisClient:
         """
         from botocore import xform_name
 
-        method = getattr(boto or self._boto, xform_name(operation))
+        client = (boto := boto or self._boto)()
+        is_renewed = self._options.access_key is not None
         deadline = time.monotonic() + self.request_timeout_s
         tried = silent = 0
         while True:
             wait = doubled_pause(_FIRST_WAIT_S, _LONGEST_WAIT_S, tried)
             tried += 1
             self.calls[operation] = self.calls.get(operation, 0) + 1
-            answer = self._attempt(what, operation, lambda: method(**asked))
+            made = partial(getattr(client, xform_name(operation)), **asked)
+            try:
+                answer = attempt(what, operation, made, place=self._place, secrets=self._options.secrets)
+            except CredentialsError as error:
+                if is_renewed:
+                    shared_client.cache_clear()  # The next query must look for credentials again.
+                    raise AuthenticationError(str(error)) from None
+                client, is_renewed = renewed_client(boto, client), True
+                continue
             if not isinstance(answer, Failure):
                 return answer
             silent += answer.is_silent
@@ -309,17 +326,9 @@ class KinesisClient:
             if shard:
                 self._shard_limits.wait(shard)
 
-    def _attempt(self, what: str, operation: str, call: Callable[[], Any]) -> Any:
-        try:
-            return attempt(what, operation, call, place=self._place, secrets=self._options.secrets)
-        except CredentialsError as error:
-            # The next query in this process must look for credentials again.
-            shared_client.cache_clear()
-            raise AuthenticationError(str(error)) from None
-
     @property
     def _place(self) -> str:
-        return self._options.endpoint or f"region {self._boto.meta.region_name}"
+        return self._options.endpoint or f"region {self._region}"
 
     def without_secrets(self, error: Any) -> str:
         """Returns the text of an error of the service or of the network, for messages."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from flip27_stream.connectors.kinesis.client.attempt import Failure, attempt, masked
@@ -16,6 +17,8 @@ _AGENT = "flip27-stream"
 
 THREADS = 32
 """The number of threads that can use a client at the same time."""
+
+_renewing = threading.Lock()
 
 
 @functools.lru_cache(maxsize=16)
@@ -63,6 +66,19 @@ def shared_client(options: KinesisConnectionOptions, read_timeout_s: float | Non
         ) from None
     parse_with(client)
     return client
+
+
+def renewed_client(client: Callable[[], Any], refused: Any) -> Any:
+    """Returns a client that has looked for credentials again. Several threads get the same one.
+
+    Args:
+        client: Calls :func:`shared_client`.
+        refused: The client whose credentials were refused.
+    """
+    with _renewing:
+        if client() is refused:
+            shared_client.cache_clear()
+        return client()
 
 
 def _config(options: KinesisConnectionOptions, read_timeout_s: float | None) -> Any:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 
 from flip27_stream.connectors.kinesis import KinesisSource
+from flip27_stream.connectors.kinesis.client import client
 from flip27_stream.connectors.kinesis.client.session import shared_client
 from flip27_stream.connectors.kinesis.options.source_options import parse_kinesis_options
+from flip27_stream.errors import AuthenticationError
 from flip27_stream.testing import KinesisServer, wait_until
 from flip27_stream.testing.free_ports import free_port
 from flip27_stream.testing.source_query import SourceQuery
+from tests.connectors.kinesis.support.answers import answering, error
 from tests.connectors.kinesis.support.kit import QUICK, data_of, numbered
 
 pytestmark = pytest.mark.node
@@ -94,8 +98,8 @@ def test_a_role_is_assumed_with_the_session_name_of_the_option(
         "stsEndpoint": sts,
     }
     options = {**kinesis.options, **QUICK, "streamName": stream, **role}
-    client = shared_client(parse_kinesis_options(options).connection)
-    given = client._request_signer._credentials.get_frozen_credentials()
+    boto = shared_client(parse_kinesis_options(options).connection)
+    given = boto._request_signer._credentials.get_frozen_credentials()
     caller = boto3.client(
         "sts",
         region_name="us-east-1",
@@ -107,3 +111,69 @@ def test_a_role_is_assumed_with_the_session_name_of_the_option(
     assert caller.get_caller_identity()["Arn"].endswith(":assumed-role/reader/clicks-to-delta")
     assert given.access_key != options["awsAccessKey"]
     check_reads(kinesis, options, given.access_key)
+
+
+@pytest.fixture
+def profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """A function that writes an access key to the profile from which boto3's chain takes it."""
+    file = tmp_path / "credentials"
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+
+    def give(access_key: str) -> None:
+        file.write_text(f"[default]\naws_access_key_id = {access_key}\naws_secret_access_key = secret\n")
+
+    return give
+
+
+@contextmanager
+def refusing(options: dict[str, str]) -> Iterator[None]:
+    """Refuses the credentials of the clients that exist now."""
+    connection = parse_kinesis_options(options).connection
+    with ExitStack() as stack:
+        for operation in ("GetRecords", "GetShardIterator", "ListShards", "DescribeStreamSummary"):
+            stack.enter_context(answering(connection, operation, lambda _: error("ExpiredTokenException")))
+        yield
+
+
+def test_keys_of_a_profile_that_were_replaced_are_read_again(
+    kinesis: KinesisServer, stream: str, profile: Callable[[str], None]
+) -> None:
+    """The service refuses the keys with which a query began. The query goes on with those that its profile has now."""
+    profile("OLD")
+    options = options_without_keys(kinesis, stream)
+    kinesis.create_stream(stream, 2)
+    kinesis.put(stream, numbered(0, 10, 2))
+    with SourceQuery(KinesisSource(options)) as query:
+        assert sorted(data_of(query.run(10))) == EXPECTED
+        profile("NEW")
+        kinesis.put(stream, numbered(10, 10, 2))
+        with refusing(options):
+            assert sorted(data_of(query.run(10))) == [b"%d" % i for i in range(10, 20)]
+        with signatures(options) as headers:
+            kinesis.put(stream, numbered(20, 10, 2))
+            assert len(query.run(10)) == 10
+    assert headers
+    assert all("Credential=NEW/" in header for header in headers)
+
+
+def test_keys_that_are_refused_again_fail_the_query(
+    kinesis: KinesisServer,
+    stream: str,
+    profile: Callable[[str], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    profile("OLD")
+    options, renewed = options_without_keys(kinesis, stream), list[str]()
+
+    def renew(_: object, refused: Any) -> Any:
+        renewed.append("again")
+        return refused
+
+    monkeypatch.setattr(client, "renewed_client", renew)
+    kinesis.create_stream(stream)
+    told = pytest.raises(AuthenticationError, match="The session token has expired")
+    with refusing(options), SourceQuery(KinesisSource(options)) as query, told:
+        query.run(1)
+    assert renewed
