@@ -98,11 +98,11 @@ class HybridSourceSplitEnumerator(
     def admit(self, limits: ReadLimits) -> None:
         self._limits = limits
         self._admit()
-        if self._restored:
+        if self._restored and not self._active.is_last:
             # The offset does not tell whether the source was finished when the last process ended. A run with
             # Trigger.Once has only this plan.
-            self._restored = False
             self._ends = dict(self._child.split_ranges(self._child_context.positions(self._processed)))
+        self._restored = False
         while not self._active.is_last and self._is_finished():
             self._switch()
         self._check_templates()

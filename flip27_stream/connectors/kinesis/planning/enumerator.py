@@ -86,6 +86,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         self._read: dict[str, Mapping[str, int]] = {}
         self._limits = ReadLimits()
         self._identified_at, self._is_remade = float("-inf"), False
+        self._is_restored = bool(state.streams)
         self._reports = LossReports(fail=options.fail_on_data_loss)
 
     @property
@@ -196,6 +197,11 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         if self._is_remade:
             self._is_remade, self._identified_at = False, float("-inf")
             self._take_in(self._discover())
+        if self._is_restored:
+            # The offset does not tell which shards are at their ends. A run with Trigger.Once has only this plan.
+            self._is_restored = False
+            closed = filter(self._listed.has_children, self._context.assigned_splits().values())
+            self.split_ranges({s: at for s in closed if (at := self._processed.get(s.split_id)) is not None})
         done = {
             name: split
             for name, split in self._context.assigned_splits().items()

@@ -17,6 +17,7 @@ from flip27_stream.errors import AuthenticationError, DataLossError
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.testing import wait_until
 from flip27_stream.testing.source_query import SourceQuery
+from offsets import INITIAL
 from tests.connectors.kinesis.support.answers import error
 from tests.connectors.kinesis.support.kit import numbers_of
 from tests.connectors.kinesis.support.memory_service import MemoryService, MemoryShard, numbered_records
@@ -278,3 +279,25 @@ def test_a_stream_that_is_made_again_under_a_running_query_is_read_once(is_refus
         assert numbers_of(query.run(10)) == list(range(100, 110))
         assert set(query.offset["splits"]) == {"clicks/a#1"}
         assert query.run(0) == []
+
+
+def test_runs_of_trigger_once_read_the_children_of_a_shard_that_was_read_to_its_end() -> None:
+    """A run of ``Trigger.Once`` makes one plan. It finds out itself that the parent, which has nothing more to read, is
+    done; the plan after that one would be in a process that knows no more.
+    """
+    service = MemoryService(a=MemoryShard(records(0, 10)))
+    rows = list[dict[str, Any]]()
+    offset: dict[str, Any] = dict(INITIAL)
+    with service.running():
+        for generation in range(4):
+            if generation == 1:
+                service.split("a", "b", "c")
+            if generation == 2:
+                service.split("b", "d", "e")
+                service.shards["d"].records += records(10, 10)
+            with SourceQuery(service.source(), offset) as query:
+                end = json.loads(json.dumps(query._coordinator.latest_offset(query.offset, None)))
+                rows += query.read_all(query.offset, end)
+                offset = end
+    assert numbers_of(rows) == list(range(20))
+    assert set(offset["splits"]) == {"clicks/c", "clicks/d", "clicks/e"}
