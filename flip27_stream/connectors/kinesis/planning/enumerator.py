@@ -118,8 +118,10 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
     def _take_in(self, discovery: DiscoveredShards) -> None:
         """Takes in a discovery. A listing that began before the known listing is ignored."""
         if self._state.start_time is None:
-            started = self._options.initial_position.start_time(now_ms())
-            self._state = replace(self._state, start_time=started)
+            initial = self._options.initial_position
+            self._state = replace(self._state, start_time=(began := initial.start_time(now_ms())))
+            if initial.start is Start.AT_TIMESTAMP:
+                self._reports.warn_of_gap(self._client, discovery.identities, began)
         for stream, shards in discovery.shards.items():
             if self._listed.is_new(stream, discovery.number):
                 self._take_in_stream(stream, shards, discovery)
@@ -277,7 +279,8 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
 
         The shards of a stream that was created again have no ranges. The next plan begins with the new stream.
         """
-        remade = {stream for stream in {loss.split.stream for loss in losses} if self._was_remade(stream)}
+        streams, known = {loss.split.stream for loss in losses}, self._state.streams
+        remade = {stream for stream in streams if not known[stream].is_of(self._client.identity(stream))}
         self._is_remade = bool(remade)
         going_on = self._pool.results(
             {
@@ -288,9 +291,6 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         )
         splits = self._context.assigned_splits()
         return {n: r for n, r in {**ranges, **going_on}.items() if splits[n].stream not in remade}
-
-    def _was_remade(self, stream: str) -> bool:
-        return not self._state.streams[stream].is_of(self._client.identity(stream))
 
     def _go_on(self, loss: Loss) -> SplitRange:
         """Reports a loss. Returns the range from the first existing record on."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from flip27_stream.api import SplitRange
 from flip27_stream.connector_base.data_loss import report_data_loss
-from flip27_stream.connectors.kinesis.client.client import StreamIdentity
+from flip27_stream.connectors.kinesis.client.client import KinesisClient, StreamIdentity
 from flip27_stream.connectors.kinesis.planning.enumerator_state import StreamState
 from flip27_stream.connectors.kinesis.positions import described
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit
@@ -83,6 +83,25 @@ class LossReports:
             "shards. If they had records, these are lost."
         )
         report_data_loss(log, what, fail=self._fail, goes_on="Their children are read")
+
+    @staticmethod
+    def warn_of_gap(client: KinesisClient, streams: Mapping[str, StreamIdentity], since: int) -> None:
+        """Warns of streams whose first records, as a new query wants them, have expired.
+
+        Args:
+            client: The client of the service.
+            streams: The identities of the streams.
+            since: The time (ms) from which the query reads them.
+        """
+        for stream, identity in streams.items():
+            if client.is_about_to_expire(stream, max(since, identity.created)):
+                log.warning(
+                    "Stream '%s' is to be read from %s UTC on, but records that arrived soon after that time have "
+                    "expired, or are about to expire: it is read from the first record that still exists. If the "
+                    "stream follows a history that ends at that time, records in between may be in neither.",
+                    stream,
+                    time_text(since),
+                )
 
     def report_records(self, loss: Loss) -> None:
         """Reports records that do not exist any more, by an answer of the service.

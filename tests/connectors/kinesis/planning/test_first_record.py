@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
@@ -12,6 +13,7 @@ from flip27_stream.connectors.kinesis.client import shard_pages
 from flip27_stream.connectors.kinesis.positions import before, behind
 from flip27_stream.errors import OptionError, UnreachableError
 from flip27_stream.testing.source_query import SourceQuery
+from flip27_stream.wall_clock import now_ms
 from tests.connectors.kinesis.support.answers import error
 from tests.connectors.kinesis.support.kit import numbers_of
 from tests.connectors.kinesis.support.memory_service import MemoryService, MemoryShard, numbered_records
@@ -215,3 +217,24 @@ def test_a_refused_or_silent_request_changes_no_other_plan() -> None:
         assert max(sizes_of_pages()) <= (1 << 20) / 2000
         assert max(sizes_of_pages()) <= (1 << 20) / 2000
         assert set(service.times_asked()) == {"b"}
+
+
+@pytest.mark.parametrize("hours", [0, 22, 30])
+@pytest.mark.parametrize("age_hours", [10, 100])
+def test_a_start_before_the_retention_period_is_warned_of(
+    hours: int, age_hours: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A history may end longer ago than the stream keeps records: those in between are in neither. A stream that was
+    created later had none.
+    """
+    now = now_ms()
+    service = MemoryService(a=MemoryShard(numbered_records(5, now - 60_000)))
+    service.created = (now - age_hours * 3_600_000) / 1000
+    position = f'{{"at_timestamp": {now - hours * 3_600_000 - 61_000}}}'
+    with service.running(), caplog.at_level(logging.WARNING):
+        with SourceQuery(service.source(initialPosition=position)) as query:
+            assert numbers_of(query.run(5)) == list(range(5))
+        with SourceQuery(service.source(initialPosition=position), query.offset) as resumed:
+            assert resumed.run(0) == []
+    is_told = hours == 30 and age_hours == 100
+    assert caplog.text.count("Stream 'clicks' is to be read from") == is_told
