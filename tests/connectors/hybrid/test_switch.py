@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from flip27_stream.api import Boundedness, SourceEvent
+from flip27_stream.api import Boundedness, ReadLimits, SourceEvent
 from flip27_stream.connectors.hybrid import HybridSource
 from flip27_stream.connectors.hybrid.planning.enumerator import HybridSourceSplitEnumerator
 from flip27_stream.errors import ContractError, OptionError
@@ -162,6 +162,49 @@ def test_hy_08_a_replay_reads_the_same_in_another_process(tmp_path: Path, aligne
     for start, end, rows in first:
         query.restart()
         assert query.read(start, end) == rows
+
+
+def test_positions_of_a_source_do_not_count_for_the_next_one() -> None:
+    """The splits of two sources have the same ids, as those of one topic on two clusters. The plan that switches makes
+    no batch, because it finds fewer rows than ``minOffsetsPerTrigger``.
+    """
+    sources = [
+        history(f"source {i}", {"a": [10 * i + n for n in range(count)]}) for i, count in ((1, 5), (2, 3))
+    ]
+    limits = ReadLimits(min_rows=4, max_trigger_delay_ms=1000)
+    builder = HybridSource.builder(sources[0], limits=limits).add_source(sources[1])
+    query = HybridQuery(builder.add_source(live("new", {"a": [30]})).build)
+    assert query.step() == [("a", 10 + n) for n in range(5)]
+    assert query.step() is None
+    assert query.step() is None
+    for _ in range(4):
+        query.clock.advance(2000)
+        query.step()
+    assert query.rows == [("a", time) for time in (10, 11, 12, 13, 14, 20, 21, 22, 30)]
+
+
+class Noting(MemoryEnumerator):
+    """An enumerator that notes the limits of the last plan."""
+
+    limits = ReadLimits()
+
+    def admit(self, limits: ReadLimits) -> None:
+        self.limits = limits
+        super().admit(limits)
+
+
+def test_a_source_gets_the_row_limit_of_the_query_and_other_limits_of_its_own() -> None:
+    """Kinesis and Pulsar count rows exactly up to the limit that they get. With their own one, which may be greater or
+    missing, aligned batches exceeded that of the query.
+    """
+    new = live("new", NEW, limits=ReadLimits(max_rows=5000, max_bytes=7), enumerator=Noting)
+    builder = HybridSource.builder(history("old", OLD), limits=ReadLimits(max_rows=50))
+    query = HybridQuery(builder.add_source(new).build)
+    query.run(50)
+    hybrid = query.coordinator._enumerator
+    assert isinstance(hybrid, HybridSourceSplitEnumerator)
+    assert isinstance(hybrid._child, Noting)
+    assert hybrid._child.limits == ReadLimits(max_rows=50, max_bytes=7)
 
 
 def test_one_available_now_run_reads_all_sources() -> None:

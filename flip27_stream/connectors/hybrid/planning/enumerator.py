@@ -252,12 +252,15 @@ class HybridSourceSplitEnumerator(
         self._end = SourceEndRecorder(source_end)
         self._was_blind = source_end.blind
         self._are_ids_new = bool(known) and not self._child_context.has_splits
-        self._ends = {}
+        self._ends, self._processed = {}, {}
         self._snapshot = None
 
     def _admit(self) -> None:
-        limited = self._limits != ReadLimits()
-        self._child.admit(self._active.source.read_limits if limited else self._limits)
+        """Admits splits with the limits of the active source, and with the row limit of the whole query."""
+        if self._limits == ReadLimits():
+            self._child.admit(self._limits)
+        else:
+            self._child.admit(replace(self._active.source.read_limits, max_rows=self._limits.max_rows))
 
     def _check_templates(self) -> None:
         """Checks the ids of splits that the seam gives, once all splits of the active source are assigned."""
