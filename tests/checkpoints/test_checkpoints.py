@@ -24,6 +24,7 @@ POSITIONS: Mapping[str, Mapping[str, int]] = {
     "delta-v3": {"part-0.parquet@1700000000000+900~45ba197fbca3b70a": 5},
     "files": {"/data/clicks/a.parquet@1700000000000+900": 5},
     "hybrid": {f"1:{split}": position for split, position in AT.items()},
+    "hybrid-v3": {"0:/data/clicks/a.parquet@1700000000000+900": 5},
     "hybrid-v2": {"0:/data/clicks/a.parquet@1700000000000+900": 5},
     "kafka": AT,
     "kinesis": {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flip27_stream.connectors.hybrid import HybridSource
+from flip27_stream.connectors.hybrid import ExactSeam, HybridSource
 from flip27_stream.connectors.hybrid.planning.enumerator_state import (
     HybridEnumeratorState,
     HybridEnumeratorStateSerializer,
@@ -64,6 +64,7 @@ SEAMS = [
         },
         overlap_ms=50,
     ),
+    SourceEnd(ends={"a-0": 7}, seam=ExactSeam("{topic}-{partition}", "offset")),
 ]
 
 
@@ -72,7 +73,7 @@ SEAMS = [
 def test_a_state_is_written_and_read_back(seam: SourceEnd, end: Any) -> None:
     state = HybridEnumeratorState(1, 4, {"n": 2}, "Kafka x", end, seam, {"b": ((0, 4), (6, 9))})
     serializer = HybridEnumeratorStateSerializer()
-    assert serializer.deserialize(2, json.loads(json.dumps(serializer.serialize(state)))) == state
+    assert serializer.deserialize(3, json.loads(json.dumps(serializer.serialize(state)))) == state
 
 
 def test_a_state_is_written_in_this_form() -> None:
@@ -89,11 +90,21 @@ def test_a_state_is_written_in_this_form() -> None:
         "overlap": 50,
         "known": {"b": [[0, 4]]},
     }
+    exact = HybridEnumeratorStateSerializer().serialize(
+        HybridEnumeratorState(0, 4, 5, "old", source_end=SEAMS[3])
+    )
+    assert exact == {
+        "index": 0,
+        "source": "old",
+        "state": [4, 5],
+        "ends": {"a-0": 7},
+        "seam": ["{topic}-{partition}", "offset"],
+    }
 
 
 def test_hy_16_other_versions_are_refused() -> None:
     """HY-16: the error names the version, and the versions that this release reads."""
-    for serializer, version in ((HYBRID.split_serializer, 1), (HYBRID.enumerator_checkpoint_serializer, 2)):
+    for serializer, version in ((HYBRID.split_serializer, 1), (HYBRID.enumerator_checkpoint_serializer, 3)):
         newer = f"has version {version + 1}; this release reads up to {version}"
         with pytest.raises(NewerCheckpointError, match=newer):
             serializer.deserialize(version + 1, [])
@@ -119,6 +130,8 @@ def test_damaged_splits_are_refused(data: Any) -> None:
         {"tail": [1]},
         {"tail": {"f": [1]}},
         {"overlap": "5"},
+        {"seam": "offset"},
+        {"seam": ["{a}"]},
         {"known": 5},
     ],
 )

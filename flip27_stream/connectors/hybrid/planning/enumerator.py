@@ -239,16 +239,14 @@ class HybridSourceSplitEnumerator(
         at_once: bool,
     ) -> None:
         overlap = self._sources.overlap_after(active.index)
-        overlap_ms, is_exact = overlap.ms if overlap else None, active.seam is not None
+        overlap_ms, seam = overlap.ms if overlap else None, active.seam
         self._active = active
         self._child_context = ChildContext(self._context, active, known, at_once=at_once)
         if source_end is None:
-            source_end = SourceEnd(ends={} if is_exact else None, overlap_ms=overlap_ms)
+            source_end = SourceEnd(ends=None if seam is None else {}, overlap_ms=overlap_ms, seam=seam)
         else:
             has_splits = self._child_context.has_splits
-            source_end = source_end.continued(
-                active.name, overlap_ms, is_exact=is_exact, has_splits=has_splits
-            )
+            source_end = source_end.continued(active.name, overlap_ms, seam, has_splits=has_splits)
         self._end = SourceEndRecorder(source_end)
         self._was_blind = source_end.blind
         self._are_ids_new = bool(known) and not self._child_context.has_splits
@@ -337,8 +335,17 @@ class HybridSourceSplitEnumerator(
         overlap, source_end = self._sources.overlap_after(active.index), self._end.end()
         rows = read_again(active, source_end.tail.values(), self._child.snapshot_state())
         if active.seam is not None:
-            return active.seam.positions_before(source_end.ends or {}, rows)
-        return overlap.positions(rows) if overlap else {}
+            known = active.seam.positions_before(source_end.ends or {}, rows)
+        else:
+            known = overlap.positions(rows) if overlap else {}
+        if not known and (active.seam or overlap):
+            log.warning(
+                "No row of source %d of the hybrid source (%s) has a position in the next source, so each split of "
+                "that source begins where the source itself says. Rows that sources before it have, too, come twice",
+                active.index,
+                active.source.fingerprint,
+            )
+        return known
 
     def _end_position(self) -> tuple[JsonValue, str | None]:
         """Returns the end position up to which the sources are read, and the reason if it is unknown, or ``None``.

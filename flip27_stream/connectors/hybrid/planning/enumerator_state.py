@@ -8,7 +8,7 @@ from typing import Any
 
 from flip27_stream.api import JsonValue, SimpleVersionedSerializer
 from flip27_stream.connectors.hybrid.planning.source_end import SourceEnd, TailSplit
-from flip27_stream.connectors.hybrid.seam.exact_seam import ends_of
+from flip27_stream.connectors.hybrid.seam.exact_seam import ExactSeam, ends_of
 from flip27_stream.connectors.hybrid.seam.overlap import Intervals, intervals_of
 from flip27_stream.connectors.hybrid.split import SerializedSplit
 from flip27_stream.errors import CorruptCheckpointError
@@ -41,17 +41,18 @@ class HybridEnumeratorState:
 class HybridEnumeratorStateSerializer(SimpleVersionedSerializer[HybridEnumeratorState]):
     """Serializes the state as ``{"index": 1, "source": "...", "state": [version, data]}``.
 
-    Optional keys are ``"end"`` (the end position), ``"greatest"``, ``"blind"``, ``"tail"``, ``"ends"`` and
-    ``"overlap"`` (see :class:`SourceEnd`), and ``"known"``. Version 1 had no ``"overlap"``.
+    Optional keys are ``"end"`` (the end position), ``"greatest"``, ``"blind"``, ``"tail"``, ``"ends"``, ``"overlap"``
+    and ``"seam"`` (see :class:`SourceEnd`), and ``"known"``. Version 1 had no ``"overlap"``, version 2 no ``"seam"``.
     """
 
-    version = 2
+    version = 3
 
     def serialize(self, value: HybridEnumeratorState) -> JsonValue:
         tail: dict[str, JsonValue] = {
             name: [t.split.version, t.split.data, t.begin, t.end, t.reach]
             for name, t in value.source_end.tail.items()
         }
+        seam = value.source_end.seam
         known: dict[str, JsonValue] = {
             split: [list(pair) for pair in intervals] for split, intervals in value.known.items()
         }
@@ -62,6 +63,7 @@ class HybridEnumeratorStateSerializer(SimpleVersionedSerializer[HybridEnumerator
             "tail": tail or None,
             "ends": None if value.source_end.ends is None else dict(value.source_end.ends),
             "overlap": value.source_end.overlap_ms,
+            "seam": None if seam is None else [seam.split, seam.position],
             "known": known or None,
         }
         return {
@@ -82,6 +84,7 @@ class HybridEnumeratorStateSerializer(SimpleVersionedSerializer[HybridEnumerator
                     _tail(more.get("tail")),
                     ends_of(more.get("ends")),
                     _time(more.get("overlap")),
+                    _seam(more.get("seam")),
                 )
                 known = {split: intervals_of(pairs) for split, pairs in _object(more.get("known")).items()}
                 return HybridEnumeratorState(
@@ -99,6 +102,15 @@ def _tail(data: JsonValue) -> dict[str, TailSplit]:
             case _:
                 raise CorruptCheckpointError(f"Split {name} of the overlap has an unknown form: {entry!r}.")
     return tail
+
+
+def _seam(data: JsonValue) -> ExactSeam | None:
+    match data:
+        case None:
+            return None
+        case [str(split), str(position)]:
+            return ExactSeam(split, position)
+    raise CorruptCheckpointError(f"The state of the hybrid enumerator has {data!r} where a seam is expected.")
 
 
 def _object(data: JsonValue) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from flip27_stream.api import EventTimes, SplitRange
-from flip27_stream.connectors.hybrid.seam.exact_seam import SourceRangesRead, merge
+from flip27_stream.connectors.hybrid.seam.exact_seam import ExactSeam, SourceRangesRead, merge
 from flip27_stream.connectors.hybrid.split import HybridSourceSplit, SerializedSplit
 from flip27_stream.errors import ConnectorError, OptionError
 
@@ -42,6 +42,7 @@ class SourceEnd:
         ends: For an exact seam, the greatest reported position plus one, by split of the next source. ``None`` if the
             next source has no exact seam.
         overlap_ms: The overlap (ms) of the next source, for which ``tail`` was recorded; ``None`` without an overlap.
+        seam: The exact seam by which ``ends`` were recorded; ``None`` if it is not known.
     """
 
     greatest: int | None = None
@@ -49,25 +50,35 @@ class SourceEnd:
     tail: Mapping[str, TailSplit] = field(default_factory=dict)
     ends: Mapping[str, int] | None = None
     overlap_ms: int | None = None
+    seam: ExactSeam | None = None
 
-    def continued(self, name: str, overlap_ms: int | None, *, is_exact: bool, has_splits: bool) -> SourceEnd:
+    def continued(
+        self, name: str, overlap_ms: int | None, seam: ExactSeam | None, *, has_splits: bool
+    ) -> SourceEnd:
         """Returns the end with which a restarted query goes on.
 
         Version 1 of the state has no ``overlap_ms``. There a ``tail`` without ``ends`` shows that there was an overlap.
+        Versions 1 and 2 have no ``seam``.
 
         Args:
             name: The name of the source, for the error.
             overlap_ms: The overlap of the next source now (ms); ``None`` without an overlap.
-            is_exact: Whether the next source has an exact seam now.
+            seam: The exact seam of the next source now; ``None`` without one.
             has_splits: Whether the last offset has splits of the source.
 
         Raises:
             OptionError: Rows of the source were read without recording what the seam needs.
         """
-        if is_exact and self.ends is None:
+        if seam is not None and self.ends is None:
             raise OptionError(
                 f"{name} was begun without an exact seam to the next source, so the positions of its last rows are "
                 "not known. Leave the exact seam out, or start with another checkpointLocation."
+            )
+        if seam is not None and self.ends and self.seam not in (None, seam):
+            raise OptionError(
+                f"{name} was begun with {self.seam} to the next source, and now has {seam}. The positions of the rows "
+                "that were read are known by the former seam only. Give that seam again, or start with another "
+                "checkpointLocation."
             )
         is_begun = has_splits or self.greatest is not None or self.blind
         if overlap_ms is not None and is_begun and not self._covers(overlap_ms):
@@ -77,7 +88,7 @@ class SourceEnd:
                 f"twice. {self._remedy}, or start with another checkpointLocation."
             )
         is_unused = overlap_ms is None and self.ends is None
-        return replace(self, overlap_ms=overlap_ms, tail={} if is_unused else self.tail)
+        return replace(self, overlap_ms=overlap_ms, seam=seam, tail={} if is_unused else self.tail)
 
     def _covers(self, overlap_ms: int) -> bool:
         if self.overlap_ms is None:

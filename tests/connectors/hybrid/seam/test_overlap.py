@@ -247,11 +247,11 @@ def test_the_same_overlap_or_a_shorter_one_goes_on(ms: int, version: int, limit:
 
 
 def test_an_overlap_can_be_added_before_a_row_was_read() -> None:
-    goes_on = SourceEnd().continued("Source 0", 50, is_exact=False, has_splits=False)
+    goes_on = SourceEnd().continued("Source 0", 50, None, has_splits=False)
     assert goes_on == SourceEnd(overlap_ms=50)
     for begun in (SourceEnd(greatest=1), SourceEnd(blind=True)):
         with pytest.raises(OptionError, match="no overlap"):
-            begun.continued("Source 0", 50, is_exact=False, has_splits=False)
+            begun.continued("Source 0", 50, None, has_splits=False)
 
 
 def test_an_overlap_needs_its_columns() -> None:
