@@ -223,7 +223,9 @@ def _create_table(spark: SparkSession, table: str) -> None:
     Raises:
         AlignmentError: The session may not create the table, or the table has other columns.
     """
-    columns = ", ".join(f"`{name}` {kind}" for name, kind in _COLUMNS.items())
+    # The setting spark.sql.timestampType may give the name timestamp to another type.
+    kinds = {name: kind.replace("timestamp", "timestamp_ltz") for name, kind in _COLUMNS.items()}
+    columns = ", ".join(f"`{name}` {kind}" for name, kind in kinds.items())
     try:
         spark.sql(f"CREATE TABLE IF NOT EXISTS {table} ({columns}) USING delta")
         found = dict(spark.table(table).dtypes)

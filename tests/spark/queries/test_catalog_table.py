@@ -190,6 +190,14 @@ def test_a_table_that_cannot_be_written_keeps_its_rows_waiting(
     assert sum(row["rows"] for row in written(session)) == 60
 
 
+def test_times_are_those_of_utc_whatever_the_session_calls_a_timestamp(session: SparkSession) -> None:
+    session.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    CatalogTableWriter(session, TABLE).close()
+    CatalogTableWriter(session, TABLE).close()
+    kinds = dict(session.table(TABLE).dtypes)
+    assert {kinds[name] for name in ("watermark", "max_event_time", "recorded_at")} == {"timestamp"}
+
+
 def test_tables_of_other_columns_are_refused(session: SparkSession) -> None:
     with pytest.raises(AlignmentError, match="'/delta/t' is not the name of a table in a catalog"):
         CatalogTableWriter(session, "/delta/t")
