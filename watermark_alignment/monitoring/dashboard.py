@@ -119,8 +119,9 @@ def split_status(spark: SparkSession, table: str | os.PathLike[str]) -> DataFram
     except AnalysisException as error:
         raise AlignmentError(
             f"Spark cannot read the split-watermark table '{shown(table)}'. An aligned query creates the table when it "
-            "starts. On Databricks, Spark takes a path such as /delta/t for dbfs:/delta/t; write file:/delta/t for the "
-            f"driver's disk. The cause: {str(error).splitlines()[0]}"
+            "starts. Write an absolute path, a URI, or the name of a table in a catalog. On Databricks, Spark takes a "
+            "path such as /delta/t for dbfs:/delta/t; write file:/delta/t for the driver's disk. The cause: "
+            f"{str(error).strip().splitlines()[0]}"
         ) from error
     return _as_last_planned(spark, status, table) if "/" in table else status
 

@@ -153,3 +153,28 @@ def test_a_path_that_spark_does_not_find_is_explained(spark: SparkSession, tmp_p
     said = rf"^Spark cannot read the split-watermark table '{tmp_path}/no'.*The cause: "
     with pytest.raises(AlignmentError, match=said):
         split_status(spark, str(tmp_path / "no"))
+
+
+@pytest.mark.parametrize("table", ["./table", "a table"])
+def test_a_text_that_is_neither_a_path_nor_a_name_is_explained(spark: SparkSession, table: str) -> None:
+    with pytest.raises(AlignmentError, match=r"Write an absolute path, .*The cause: \[\w+]"):
+        split_status(spark, table)
+
+
+def test_settings_of_the_session_do_not_change_the_status(spark: SparkSession, tmp_path: Path) -> None:
+    table = SplitWatermarkTable(str(tmp_path / "table"), {})
+    for batch in (0, 1):
+        table.append("clicks/1", batch, split_rows(batch), {})
+    odd = spark.newSession()
+    for name, value in {
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.caseSensitive": "true",
+        "spark.sql.parser.escapedStringLiterals": "true",
+        "spark.sql.session.timeZone": "+05:30",
+        "spark.sql.timestampType": "TIMESTAMP_NTZ",
+    }.items():
+        odd.conf.set(name, value)
+    columns = ["split", "status", "currentWatermark", "numRecordsInPerSecond", "name"]
+    found, plain = (split_status(s, table.uri).select(columns).orderBy("split") for s in (odd, spark))
+    assert found.collect() == plain.collect()
+    assert len(found.collect()) == 4
