@@ -18,6 +18,7 @@ _ALLOWED = (
 )
 _FIRST_MS, _LAST_MS = 946_684_800_000, 253_402_300_799_999
 """The years 2000 and 9999: the time of a record is later, and a number of seconds is an earlier time."""
+_CLOCKS_DIFFER_MS = 60_000
 _FIRST_S = _FIRST_MS // 1000
 _ZONES = {"UTC": 0, "GMT": 0, "Z": 0, "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6}
 _ZONES |= {"PST": -8, "PDT": -7}
@@ -56,11 +57,12 @@ class InitialPosition:
             now: The present time (ms).
 
         Raises:
-            OptionError: The time is in the future. The service would begin at the next record.
+            OptionError: The time is more than a minute in the future. The service would begin at the next record. A
+                smaller difference may be that of two clocks: the end of a fresh history is a time of the service.
         """
         if self.start is not Start.AT_TIMESTAMP:
             return now
-        if self.time > now:
+        if self.time > now + _CLOCKS_DIFFER_MS:
             raise OptionError(
                 f"Option 'initialPosition' begins at {time_text(self.time)} UTC, which is in the future. Start the "
                 "query after that time, or begin at an earlier time or at latest."

@@ -35,6 +35,28 @@ def test_a_new_query_cannot_begin_in_the_future() -> None:
             assert numbers_of(resumed.run(5)) == list(range(5, 10))
 
 
+@pytest.mark.parametrize("is_refused", [True, False])
+def test_a_start_that_only_differing_clocks_put_in_the_future_is_the_end_of_the_shard(
+    is_refused: bool,
+) -> None:
+    """The newest record of a history has a time of the service, whose clock may be ahead. The service itself refuses a
+    time that is in the future by its own clock.
+    """
+    now = now_ms()
+    service = MemoryService(a=MemoryShard(numbered_records(200, now - 60_000)), b=MemoryShard())
+
+    def refuse(_: str, asked: dict[str, Any]) -> Any:
+        return error("InvalidArgumentException") if asked.get("Timestamp") and is_refused else None
+
+    with service.running():
+        service.fault = refuse
+        with SourceQuery(service.source(initialPosition=f'{{"at_timestamp": {now + 30_000}}}')) as query:
+            assert query.run(0) == []
+            service.shards["a"].records += numbered_records(5, now + 30_000, first=200)
+            service.shards["b"].records += numbered_records(5, now + 30_000, first=300)
+            assert sorted(numbers_of(query.run(10))) == [*range(200, 205), *range(300, 305)]
+
+
 def busy_records() -> list[tuple[int, int]]:
     """Returns records of the last minutes and of the next one, so that the shard stays busy while a test runs."""
     return numbered_records(64_000, time.time_ns() // 1_000_000 - 580_000, 10)
