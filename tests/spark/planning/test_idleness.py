@@ -157,6 +157,24 @@ def test_a_query_stopped_for_longer_than_every_timeout_goes_on_aligned(
     assert query.step() == [("paused", 300)]
 
 
+def test_runs_that_are_shorter_than_the_timeout_find_a_split_idle(make: Callable[..., DrivenQuery]) -> None:
+    """Rule 9: the first moment is in the offset also if the batch that read the split did not know that it was at the
+    end of its log, as with Kinesis. Then one empty batch takes it there.
+    """
+    query = make({"ahead": [100, 500], "silent": [100]})
+    query.world.undrained.add("silent")
+    query.step()
+    query.world.undrained.clear()
+    read = []
+    for _ in range(4):
+        clock = query.clock
+        query.restart()
+        query.coordinator._clock = query.coordinator._planner._clock = clock  # type: ignore[attr-defined]
+        read += [query.step(), query.step()]
+        clock.advance(400)
+    assert [batch for batch in read if batch is not None] == [[], [("ahead", 500)]]
+
+
 def test_steps_of_the_machines_clock_make_nothing_idle(
     make: Callable[..., DrivenQuery], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,6 +39,7 @@ class NextOffset:
         """Fingerprint of the source that began the checkpoint."""
         self.lineage = ""
         """Lineage id of the checkpoint."""
+        self._newly_quiet: dict[str, SplitState] = {}
 
     def open(self, start: AnyOffset | None) -> None:
         """Continues the checkpoint of ``start``, or begins a new one with a lineage id of its own if it is ``None``."""
@@ -51,12 +52,14 @@ class NextOffset:
         """Returns the states of the splits after the batch, and the positions at which splits begin, both by split id.
 
         The positions are those at which the batch begins to read splits that ``plan_input.start`` does not have or has
-        at another position.
+        at another position. The splits that are found at the ends of their logs only after the batch that read them up
+        to there are kept for :meth:`make`.
         """
         splits, known, run = self._context.splits, plan_input.known, plan_input.run
         states = {name: s for name, s in known.items() if name in splits}
         begin: dict[str, int] = {}
         at_log_end: dict[str, int] = {}
+        self._newly_quiet = {}
         is_aligned = planned.plan is not None
         # Other processes compare this time with the machine's clock, and the query's clock may be behind it.
         seen_at = max(plan_input.seen_at, plan_input.wall)
@@ -71,11 +74,13 @@ class NextOffset:
             found_in(names, planned.read_max),
             strict=True,
         ):
+            proven_end = is_aligned and end == log.end and log.drained
             if state is None or position != state.position:
                 begin[name] = position
             elif end == state.position:
+                if proven_end and state.quiet_since is None:
+                    self._newly_quiet[name] = state._replace(quiet_since=seen_at)
                 continue
-            proven_end = is_aligned and end == log.end and log.drained
             quiet_since = seen_at if proven_end else None
             states[name] = SplitState._make((split, end, read_max, quiet_since))
             if proven_end:
@@ -93,6 +98,9 @@ class NextOffset:
     ) -> AnyOffset | None:
         """Returns the offset that ends the batch; ``None`` if it would equal ``plan_input.start``.
 
+        That a split is found at the end of its log makes a new offset only if this split holds others back: otherwise
+        runs that are shorter than the idle timeout would never find it idle.
+
         Args:
             plan_input: The input of the plan.
             planned: The batch.
@@ -102,12 +110,13 @@ class NextOffset:
         """
         start = plan_input.start
         checkpoint = enumerator.snapshot_state()
-        changed = states != plan_input.known or begin or planned.runs_empty
+        is_held_by_quiet = planned.plan is not None and planned.plan.held_by in self._newly_quiet
+        changed = states != plan_input.known or begin or planned.runs_empty or is_held_by_quiet
         if start is not None and not changed and self._offset_log.has_stored(checkpoint):
             return None
         self._split_tracker.forget(self._context.retired)
         self._context.retired.clear()
-        read_max = planned.read_max
+        states, read_max = {**states, **self._newly_quiet}, planned.read_max
         return Offset(
             source=self.source,
             lineage=self.lineage,
