@@ -57,7 +57,7 @@ def table_location(spark: SparkSession, name: str) -> TableLocation:
     Raises:
         ConnectorError: The table does not exist, or cannot be read as files; the error has the reason.
     """
-    if not spark.catalog.tableExists(name):
+    if not _exists(spark, name):
         raise ConnectorError(
             f"Table {name} does not exist, or this session may not see it. Give its name as SHOW TABLES does, with its "
             "catalog and schema."
@@ -76,6 +76,15 @@ def table_location(spark: SparkSession, name: str) -> TableLocation:
     return TableLocation(
         name, inside if local else path, {"files.format": kind}, () if local else _needs(name, path)
     )
+
+
+def _exists(spark: SparkSession, name: str) -> bool:
+    from pyspark.errors import ParseException
+
+    try:
+        return spark.catalog.tableExists(name)
+    except ParseException:  # A path, for example, is no name of a table.
+        return False
 
 
 def _details(spark: SparkSession, name: str) -> Mapping[str, str]:

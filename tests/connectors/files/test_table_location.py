@@ -37,6 +37,7 @@ def test_the_location_of_a_table_of_spark_is_found(spark: SparkSession, tmp_path
             "newer": "variantType: columns of type variant are not read",
             "seen": "not a table of files",
             "default.not_there": "Table default.not_there",
+            "/a/path": "Table /a/path does not exist",
         }.items():
             with pytest.raises(ConnectorError, match=why):
                 flip27_stream.table_location(spark, name)
