@@ -18,6 +18,7 @@ from flip27_stream.connectors.kafka.values.value_decoder import StringDecoder, V
 from flip27_stream.connectors.kafka.values.value_options import ValueOptions
 from flip27_stream.errors import OptionError
 
+_WITHOUT_ZONE = pa.timestamp("us")
 _SPARK_NAMES = {
     pa.int8(): "tinyint",
     pa.int16(): "smallint",
@@ -28,7 +29,7 @@ _SPARK_NAMES = {
     pa.bool_(): "boolean",
     pa.date32(): "date",
     pa.timestamp("us", tz="UTC"): "timestamp",
-    pa.timestamp("us"): "timestamp_ntz",
+    _WITHOUT_ZONE: "timestamp_ntz",
 }
 _TAGGED = ("variant", "geometry", "geography")
 
@@ -108,9 +109,12 @@ def _record_column(field: pa.Field, own: dict[str, pa.Field], values: ValueOptio
     if name is None:
         _refuse_unknown(field, own, values)
     if not _same_type(field.type, own[name].type):
+        remedy = "Convert it in the query, or decode values with option 'value.format'."
+        if name == "timestamp" and field.type == _WITHOUT_ZONE:
+            remedy = "Write timestamp_ltz if Spark's setting spark.sql.timestampType is TIMESTAMP_NTZ."
         raise OptionError(
             f"Column '{field.name}' of the schema is {type_name(field.type)}; allowed: "
-            f"{type_name(own[name].type)}. Convert it in the query, or decode values with option 'value.format'."
+            f"{type_name(own[name].type)}. {remedy}"
         )
     return name
 
