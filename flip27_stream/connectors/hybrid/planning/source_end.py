@@ -71,8 +71,8 @@ class SourceEnd:
         """
         if seam is not None and self.ends is None:
             raise OptionError(
-                f"{name} was begun without an exact seam to the next source, so the positions of its last rows are "
-                "not known. Leave the exact seam out, or start with another checkpointLocation."
+                f"{name} was begun without an exact seam to the next source, or went on without it, so the positions "
+                "of its last rows are not known. Leave the exact seam out, or start with another checkpointLocation."
             )
         if seam is not None and self.ends and self.seam not in (None, seam):
             raise OptionError(
@@ -87,8 +87,9 @@ class SourceEnd:
                 "It is not known which of the rows that were read are within that overlap, so they would be read "
                 f"twice. {self._remedy}, or start with another checkpointLocation."
             )
-        is_unused = overlap_ms is None and self.ends is None
-        return replace(self, overlap_ms=overlap_ms, seam=seam, tail={} if is_unused else self.tail)
+        # Without a seam no task reports what it reads. So the tail would grow, and another seam could not use the ends.
+        ends, is_unused = self.ends if seam is not None else None, overlap_ms is None and seam is None
+        return replace(self, overlap_ms=overlap_ms, seam=seam, ends=ends, tail={} if is_unused else self.tail)
 
     def _covers(self, overlap_ms: int) -> bool:
         if self.overlap_ms is None:

@@ -18,7 +18,7 @@ SEAM = ExactSeam(split="{split}", position="offset")
 Files = dict[str, list[Copied]]
 
 
-def hybrid(files: Files, world: MemoryWorld, seam: ExactSeam = SEAM) -> Callable[[], HybridSource]:
+def hybrid(files: Files, world: MemoryWorld, seam: ExactSeam | None = SEAM) -> Callable[[], HybridSource]:
     """Returns a function that makes a hybrid source of copied files and a topic."""
     return lambda: (
         HybridSource.builder(copies(files)).add_source(Topic(world, fingerprint="topic"), seam=seam).build()
@@ -50,6 +50,31 @@ def test_an_exact_seam_that_is_changed_within_a_history_is_refused(former: Exact
     query.restart()
     query.run()
     assert len(query.rows) == 8
+
+
+@pytest.mark.parametrize("again", [SEAM, ExactSeam("{split}", position="event_time")])
+def test_an_exact_seam_that_was_left_out_for_a_while_is_refused(again: ExactSeam) -> None:
+    """Meanwhile no task reports what it reads, so the checkpoint does not keep what the former seam needed: it would
+    grow, and another seam would take the positions of the former one for its own.
+    """
+    files: Files = {"f": [("a", n, 100 + n) for n in range(6)]}
+    world = MemoryWorld({"a": [100 + n for n in range(9)]})
+    query = HybridQuery(hybrid(files, world))
+    for _ in range(3):
+        query.step(1)
+    assert query.offset["enumerator"][1]["ends"] == {"a": 2}
+    query._source = hybrid(files, world, None)
+    query.restart()
+    query.step(1)
+    assert not {"ends", "seam", "tail"} & query.offset["enumerator"][1].keys()
+    query._source = hybrid(files, world, again)
+    query.restart()
+    with pytest.raises(OptionError, match="begun without an exact seam to the next source, or went on"):
+        query.step(1)
+    query._source = hybrid(files, world, None)
+    query.restart()
+    query.run()
+    assert len(query.rows) == 6 + 9, "the next source begins where it says itself"
 
 
 def test_a_checkpoint_of_version_2_does_not_say_which_seam_it_was_begun_with() -> None:
