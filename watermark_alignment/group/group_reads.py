@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from watermark_alignment.group.group_view import Entry, GroupView, MemberFilter, every_member
+from watermark_alignment.planner import GROUP
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,15 @@ class GroupReads:
     def floor(self, counts: MemberFilter = every_member) -> int | None:
         """Returns the watermark (ms) of :meth:`slowest`; ``None`` if no member has one."""
         return self.view.floor(self.own.key, self.readable_ms, self.own.timeout_ms, counts)
+
+    @property
+    def others_wait(self) -> bool:
+        """Whether another live member waits for a member of the group, which may be this one."""
+        return any(
+            key != self.own.key and seen.entry.held_by == GROUP and not seen.entry.left
+            for key, seen in self.view.members.items()
+            if not seen.is_gone(self.readable_ms, self.own.timeout_ms)
+        )
 
     def in_place(self, own: Entry, since: int | None) -> Entry:
         """Returns the entry to publish instead of ``own``, or ``own`` itself.

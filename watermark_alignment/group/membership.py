@@ -122,6 +122,11 @@ class Membership:
         """Returns the watermark (ms) of :meth:`slowest`; ``None`` if no member has one."""
         return self._group_reads.floor(counts)
 
+    @property
+    def others_wait(self) -> bool:
+        """Whether another live member waits for a member of the group, which may be this one."""
+        return self._group_reads.others_wait
+
     def others(self) -> dict[Key, MemberProgress]:
         """Returns the watermark and the progress of each other member, as they were last read."""
         return {k: s.entry.member_progress for k, s in self.view.members.items() if k != self.entry.key}

@@ -77,6 +77,24 @@ def test_drift_is_that_from_the_slowest_of_the_group(make: Make) -> None:
     assert [r["drift_ms"] for r in fast.rows() if r["batch"] == 1] == [401]
 
 
+def test_short_runs_find_a_split_idle_that_only_holds_another_member_back(make: Make) -> None:
+    """Rule 9: no split of its own source waits for it. Its last batch did not know that it was at the end of its log,
+    as with Kinesis, so one empty batch takes the moment into the offset.
+    """
+    silent, ahead = make({"a": [100]}), make({"b": [100, 500]})
+    silent.world.undrained.add("a")
+    assert [step(silent), step(ahead), step(silent), step(ahead)] == [[], [], [100], [100]]
+    silent.world.undrained.clear()
+    read: list[list[int | None]] = []
+    for _ in range(5):
+        for query in (silent, ahead):
+            query.restart()
+        for _ in range(3):
+            read += [rows for query in (silent, ahead) if (rows := step(query)) is not None]
+        silent.clock.advance(400)
+    assert read == [[], [], [500]]
+
+
 def test_each_member_adds_its_own_drift(make: Make) -> None:
     """AL-13: each member may read up to its own max-drift after the front of the slowest member."""
     slow = make({"a": [100]})

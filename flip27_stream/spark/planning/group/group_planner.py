@@ -181,7 +181,8 @@ class GroupPlanner:
             batch = self._waiting(member, batch, plan_input, planned)
         self._announce(member, batch, plan_input)
         self._check_place(member)
-        return batch
+        holds = batch.plan is not None and batch.plan.own_watermark is not None and member.others_wait
+        return replace(batch, holds_members=True) if holds else batch
 
     def _announce(self, member: Membership, batch: PlannedBatch, plan_input: PlanInput) -> None:
         """Publishes the watermark of this source, and the number of the last batch that moves a split."""

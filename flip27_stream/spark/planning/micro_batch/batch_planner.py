@@ -92,6 +92,7 @@ class PlannedBatch:
         floor: Least watermark (ms) of the other members of the group that the batch was planned with.
         unaligned: Splits of an aligned source that are read unaligned, because no reports of tasks about them arrive.
             They do not hold back other splits (rule 2).
+        holds_members: Whether this source may be the one for which another member of the group waits.
     """
 
     ends: Mapping[str, int]
@@ -103,6 +104,7 @@ class PlannedBatch:
     runs_empty: bool = False
     floor: int | None = None
     unaligned: frozenset[str] = frozenset()
+    holds_members: bool = False
 
     def waiting(self, run: Mapping[str, SplitRange]) -> int:
         """Returns the number of rows of ``run`` that can be read now or, beyond the read limit, in the next batches.

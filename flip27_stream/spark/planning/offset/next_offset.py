@@ -98,8 +98,9 @@ class NextOffset:
     ) -> AnyOffset | None:
         """Returns the offset that ends the batch; ``None`` if it would equal ``plan_input.start``.
 
-        That a split is found at the end of its log makes a new offset only if this split holds others back: otherwise
-        runs that are shorter than the idle timeout would never find it idle.
+        That a split is found at the end of its log makes a new offset only if this split holds others back, or may hold
+        back another member of the group: otherwise runs that are shorter than the idle timeout would never find it
+        idle.
 
         Args:
             plan_input: The input of the plan.
@@ -110,13 +111,15 @@ class NextOffset:
         """
         start = plan_input.start
         checkpoint = enumerator.snapshot_state()
-        is_held_by_quiet = planned.plan is not None and planned.plan.held_by in self._newly_quiet
-        changed = states != plan_input.known or begin or planned.runs_empty or is_held_by_quiet
+        newly_quiet = self._newly_quiet
+        holder_is_quiet = planned.plan is not None and planned.plan.held_by in newly_quiet
+        stores_quiet = holder_is_quiet or (planned.holds_members and bool(newly_quiet))
+        changed = states != plan_input.known or begin or planned.runs_empty or stores_quiet
         if start is not None and not changed and self._offset_log.has_stored(checkpoint):
             return None
         self._split_tracker.forget(self._context.retired)
         self._context.retired.clear()
-        states, read_max = {**states, **self._newly_quiet}, planned.read_max
+        states, read_max = {**states, **newly_quiet}, planned.read_max
         return Offset(
             source=self.source,
             lineage=self.lineage,
