@@ -74,7 +74,11 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
             first: The source to read first.
             converter: See :meth:`HybridSourceBuilder.add_source`.
             event_time: See :meth:`HybridSourceBuilder.add_source`.
-            limits: The limits of each micro-batch, for all sources; see :attr:`read_limits`.
+            limits: The limits of each micro-batch, for all sources; see :attr:`read_limits`. Files and bytes are
+                limited by each source itself.
+
+        Raises:
+            OptionError: ``limits`` has a limit of files or bytes.
         """
         return HybridSourceBuilder(first, converter, event_time, limits)
 
@@ -191,6 +195,11 @@ class HybridSourceBuilder:
         limits: ReadLimits | None,
     ) -> None:
         _check_object(first, 0)
+        if limits is not None and (limits.max_files, limits.max_bytes) != (None, None):
+            raise OptionError(
+                "The limits of a hybrid source have max_files or max_bytes, which would have no effect. Give these "
+                "limits to its sources."
+            )
         self._schema = common_schema(converted_schema(first.schema, converter))
         self._limits = limits
         self._entries = [

@@ -188,3 +188,10 @@ def test_limits_are_those_given_or_the_least_of_the_sources() -> None:
     assert HybridSource.builder(old).add_source(made).build().read_limits.max_rows == 7
     given = HybridSource.builder(old, limits=ReadLimits(max_rows=100)).add_source(new).build()
     assert given.read_limits == ReadLimits(max_rows=100)
+
+
+@pytest.mark.parametrize("limits", [ReadLimits(max_rows=9, max_files=1), ReadLimits(max_bytes=1)])
+def test_limits_that_only_sources_have_are_refused(limits: ReadLimits) -> None:
+    """Each source looks for no more files and bytes than it allows itself, so these limits would have no effect."""
+    with pytest.raises(OptionError, match=r"max_files or max_bytes, .* Give these limits to its sources"):
+        HybridSource.builder(history("old", {}), limits=limits)
