@@ -67,7 +67,8 @@ class FileListing:
             note: Called with each file that is found, also with those that are not listed.
 
         Raises:
-            UnreachableError: A path that is not a glob does not exist, or the file system did not answer.
+            UnreachableError: A path that is not a glob, or the local folder in which a glob looks, does not exist; or
+                the file system did not answer.
             ConnectorError: The file system refused access, or a name is not UTF-8.
             OptionError: A path does not exist and is not a valid glob, or a file belongs to a Delta table.
         """
@@ -135,8 +136,10 @@ class FileListing:
             if not _GLOB.search(path):
                 raise self._nothing_at(path) from None
             glob = path.rstrip("/")
-            pattern = _compiled(glob)
-            return LocalWalk(self.recursive, pattern, glob.count("/"), tables)(_base(glob))
+            pattern, base = _compiled(glob), _base(glob)
+            if not _exists(base):
+                raise self._nothing_at(base) from None
+            return LocalWalk(self.recursive, pattern, glob.count("/"), tables)(base)
         return LocalWalk(self.recursive, tables=tables)(path) if file is None else iter([file])
 
     def _under_stored(self, path: str, tables: set[str]) -> Iterator[FoundFile]:
@@ -207,6 +210,14 @@ def _base(glob: str) -> str:
     first = _GLOB.search(glob)
     assert first is not None
     return glob[: first.start()].rpartition("/")[0] or "/"
+
+
+def _exists(folder: str) -> bool:
+    try:
+        os.stat(folder)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _compiled(glob: str, behind: str = "") -> re.Pattern[str]:

@@ -16,7 +16,7 @@ from flip27_stream.connectors.files.storage.found_file import FoundFile
 from flip27_stream.connectors.files.storage.glob import glob_regex
 from flip27_stream.connectors.files.storage.listing import FileListing, is_hidden
 from flip27_stream.connectors.files.storage.local_listing import local_file
-from flip27_stream.errors import ConnectorError, OptionError
+from flip27_stream.errors import ConnectorError, OptionError, UnreachableError
 
 
 def make(root: Path, *names: str) -> None:
@@ -174,6 +174,14 @@ def test_a_missing_path_is_named(tmp_path: Path) -> None:
         ConnectorError, match=r"Path .*nowhere.* does not exist in the local file system.*path"
     ):
         listed(tmp_path, "/nowhere")
+
+
+def test_a_glob_in_a_folder_that_is_missing_names_the_folder(tmp_path: Path) -> None:
+    """Otherwise a run with a fixed end, or a hybrid source, would end without the files of a mount that is away."""
+    with pytest.raises(UnreachableError, match=r"Path '.*/away' does not exist in the local file system"):
+        listed(tmp_path, "/away/day=*")
+    (tmp_path / "away").mkdir()
+    assert listed(tmp_path, "/away/day=*") == set()
 
 
 @pytest.mark.parametrize(
