@@ -24,7 +24,7 @@ from flip27_stream.connectors.kafka.kafka_python.messages import decoded, encode
 from flip27_stream.connectors.kafka.sasl.sasl_credentials import SaslCredentials
 from flip27_stream.connectors.kafka.sasl.sasl_steps import run_sasl, sasl_steps
 from flip27_stream.connectors.kafka.tls.tls_refusal import tls_refusal
-from flip27_stream.errors import ConnectorError
+from flip27_stream.errors import ConnectorError, OptionError
 
 _HEAD = struct.Struct(">ii")  # The size of the rest, and the correlation id.
 _SIZE = struct.Struct(">i")
@@ -60,7 +60,7 @@ class FetchConnection:
         versions: The versions of requests that the broker supports.
 
     Raises:
-        OSError: The broker cannot be reached, or does not answer in time.
+        OSError: The broker cannot be reached, does not answer in time, or a certificate of the options is not on disk.
         AuthenticationError: The broker refused the credentials, or its certificate is not trusted.
     """
 
@@ -322,7 +322,11 @@ def _connect(
         for option in options.socket_options:
             plain.setsockopt(*option)
         plain.setblocking(False)
-        context = options.security.ssl_context()
+        try:
+            context = options.security.ssl_context()
+        except OptionError as error:
+            # The client's first contact has read the files, so they are being replaced now.
+            raise ConnectionError(str(error)) from error
         if context is None:
             return plain
         encrypted = context.wrap_socket(plain, server_hostname=host, do_handshake_on_connect=False)

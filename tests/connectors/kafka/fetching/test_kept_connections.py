@@ -6,15 +6,19 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from flip27_stream.connectors.kafka.client.protocol import FetchFrom
 from flip27_stream.connectors.kafka.fetching import broker_pauses
 from flip27_stream.connectors.kafka.fetching import fetcher as fetcher_module
+from flip27_stream.connectors.kafka.fetching.fetcher import Fetcher
 from flip27_stream.testing import wait_until
+from tests.connectors.kafka.support.fake_cluster import fake_cluster, make_certificate
+from tests.connectors.kafka.support.fake_cluster_client import FIRST, connected, trusting
 from tests.connectors.kafka.support.fetch_server import OPTIONS, TP, fetch, fetching, frame, records, response
 from tests.support.module_time import replace_time
 
@@ -201,3 +205,36 @@ def test_a_fetch_waits_for_its_first_byte_up_to_a_limit(wait_ms: int) -> None:
         assert fetcher.next_answer(60) is not None
     replica_and_wait = b"\xff\xff\xff\xff" + wait_ms.to_bytes(4, "big")
     assert replica_and_wait in asked[0]
+
+
+def test_a_certificate_that_is_being_replaced_on_disk_is_waited_for(tmp_path: Path) -> None:
+    """A connection that is made while the file is away or half-written fails and is tried again, as in planning."""
+    certificate, trusted = make_certificate(tmp_path / "broker.pem"), tmp_path / "trusted.pem"
+    whole = certificate.read_bytes()
+    trusted.write_bytes(whole)
+    with (
+        fake_cluster(1, certificate=certificate) as cluster,
+        connected(cluster, security=trusting(trusted), reconnect_backoff_max_ms=20) as client,
+        closing(Fetcher(client)) as fetcher,
+    ):
+        (node,) = set(client.leaders([FIRST]).values())
+
+        def arrives() -> bool:
+            if fetcher.is_busy(node):
+                return False
+            fetcher.send(node, {FIRST: FetchFrom(0, 100)}, read_committed=False, max_bytes=100)
+            while (got := fetcher.next_answer(0.05)) is None:
+                pass
+            return got.fetched is not None
+
+        wait_until(arrives, "records", 30)
+        trusted.unlink()
+        cluster.brokers[0].cut()
+        for content in (None, whole[:100]):
+            if content is not None:
+                trusted.write_bytes(content)
+            fetcher.failure = None
+            wait_until(lambda: arrives() or fetcher.failure is not None, "a connection that fails", 30)
+            assert "ssl.truststore.location" in str(fetcher.failure)
+        trusted.write_bytes(whole)
+        wait_until(arrives, "records", 30)
