@@ -24,7 +24,8 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from flip27_stream.errors import AlignmentError, shortened
+from flip27_stream.errors import AlignmentError, ConnectorError, shortened
+from flip27_stream.threads import start
 from watermark_alignment.group.member_info import members_in
 from watermark_alignment.monitoring.progress import our_sources
 from watermark_alignment.monitoring.query_watermark import QueryWatermark
@@ -107,13 +108,25 @@ class CatalogTableWriter(StreamingQueryListener):
                     shared=True
                 ):  # A planning process checks now that a writer exists.
                     time.sleep(PAUSE_S)
-                self._thread = threading.Thread(target=self._run, name="split-watermark-catalog", daemon=True)
-                self._thread.start()
-                atexit.register(self.flush, 10.0)
+                self._start()
+
+    def _start(self) -> None:
+        """Starts the thread. If that fails, rows wait, and the next progress of a query tries again."""
+        thread = threading.Thread(target=self._run, name="split-watermark-catalog", daemon=True)
+        try:
+            start(thread)
+        except ConnectorError as error:
+            self._warn_of(error)
+        else:
+            self._thread = thread
+            atexit.register(self.flush, 10.0)
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         """Takes in the watermark of the query. The rows of the batch follow when the next batch is planned."""
         progress = json.loads(event.progress.json)
+        with self._changed:
+            if self._failing and self._thread is None and not self._closing:
+                self._start()
         if sources := our_sources(progress):
             query, run = progress["id"], progress["runId"]
             with self._changed:
@@ -164,18 +177,29 @@ class CatalogTableWriter(StreamingQueryListener):
                 if self._closing:
                     return
             try:
+                self._keep_place()
                 self.write_pending()
                 self._failing, pause_s = False, _LOOK_S
             except Exception as error:  # noqa: BLE001 - the thread has to survive
-                if not self._failing:
-                    log.warning(
-                        "The split-watermark table '%s' cannot be written: %s. Queries go on. Their rows stay in %s, "
-                        "and writing is tried again.",
-                        self._table,
-                        shortened(" ".join(str(error).split())),
-                        self.spool.folder,
-                    )
-                self._failing, pause_s = True, min(pause_s * 2, _LAST_RETRY_S)
+                self._warn_of(error)
+                pause_s = min(pause_s * 2, _LAST_RETRY_S)
+
+    def _keep_place(self) -> None:
+        """Makes the spool and its lock again if temporary files were cleaned up: queries need both to start."""
+        self.spool.create()
+        self._writer_lock.acquire(shared=True)
+
+    def _warn_of(self, error: Exception) -> None:
+        """Logs an error once, until writing works again."""
+        if not self._failing:
+            log.warning(
+                "The split-watermark table '%s' cannot be written: %s. Queries go on. Their rows stay in %s, and "
+                "writing is tried again.",
+                self._table,
+                shortened(" ".join(str(error).split()).rstrip(".")),
+                self.spool.folder,
+            )
+        self._failing = True
 
     def write_pending(self) -> None:
         """Writes all commits in the spool, unless another session on this driver does that now."""

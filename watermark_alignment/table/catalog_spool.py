@@ -164,6 +164,8 @@ class CatalogSpool:
     ) -> bool:
         """Writes a commit to the spool; the same commit again replaces it.
 
+        If temporary files were cleaned up meanwhile, the folder and the lock of the group are made again.
+
         Returns:
             False, because no version of the table was made.
 
@@ -173,7 +175,10 @@ class CatalogSpool:
         data = rows if isinstance(rows, pa.Table) else as_table(rows)
         about = json.dumps({"app_id": app_id, "metadata": dict(metadata)})
         file = self.folder / f"{_short(app_id)}-{batch:020}{_SUFFIX}"
+        self.create()
         try:
+            if self._group is not None:
+                self._group.acquire()
             self._check_size()
             _replace(file, data.replace_schema_metadata({"commit": about}))
         except OSError as error:

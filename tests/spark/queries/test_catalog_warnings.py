@@ -7,12 +7,15 @@ No JVM.
 from __future__ import annotations
 
 import logging
+import shutil
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
 
+from flip27_stream.testing import wait_until
 from tests.spark.queries.support.query_in_spark import InSpark
 from tests.spark.support.driven_query import NOW, DrivenQuery
 from tests.watermark_alignment.support.table_rows import split_rows
@@ -88,3 +91,31 @@ def test_a_note_that_cannot_be_read_does_not_keep_rows_from_the_table(
         query.step()
         spool_note(query.watched.query, writer, text='{"group": 7}')
     assert writer.spool.pending() == {}
+
+
+def test_a_spool_that_is_cleaned_up_has_a_writer_again(writer: CatalogTableWriter) -> None:
+    """Temporary files are deleted while a session runs. Queries that start later need the spool and its lock."""
+    writer.onQueryStarted(MagicMock())
+    assert writer.spool.has_writer()
+    shutil.rmtree(writer.spool.folder.parent.parent)
+    wait_until(writer.spool.folder.exists, "the folder", 30)
+    wait_until(writer.spool.has_writer, "the lock of the writer", 30)
+
+
+def test_a_writer_that_gets_no_thread_gets_it_later(
+    writer: CatalogTableWriter, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    progress = MagicMock(**{"progress.json": "{}"})
+    monkeypatch.setattr(catalog_writer, "our_sources", lambda _: [])
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start)
+        writer.onQueryStarted(MagicMock())
+        writer.onQueryProgress(progress)
+    assert len([message for message in caplog.messages if "can't start new thread" in message]) == 1
+    writer.spool.append("app", 1, split_rows(1), {})
+    assert not writer.flush(0)
+    writer.onQueryProgress(progress)
+    assert writer.flush(60)

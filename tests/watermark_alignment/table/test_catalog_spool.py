@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -130,6 +131,21 @@ def test_a_commit_that_the_session_takes_while_the_spool_is_measured(
         patched.setattr(os, "scandir", lambda folder: iter(listed))
         spool.append("app", 2, split_rows(2), {})
     assert [commit.batch for (found,) in [spool.pending().values()] for commit in found] == [2]
+
+
+@pytest.mark.usefixtures("writer")
+def test_a_spool_that_is_cleaned_up_with_other_temporary_files_is_made_again(spool: CatalogSpool) -> None:
+    """Rows and the lock of the group come back: else rows wait for ever, and a second source joins the group."""
+    spool.open("web", "clicks")
+    (lock,) = spool.folder.glob("*.group")
+    note = lock.read_text()
+    shutil.rmtree(spool.folder.parent.parent)
+    spool.append("app", 1, split_rows(1), {})
+    assert [commit.batch for found in spool.pending().values() for commit in found] == [1]
+    assert not FileLock(lock).acquire()
+    assert FileLock(lock).note() == note
+    spool.close()
+    assert FileLock(lock).acquire()
 
 
 def test_rows_that_a_full_disk_refuses_leave_no_file(
