@@ -22,10 +22,14 @@ def start(thread: threading.Thread) -> None:
     try:
         thread.start()
     except RuntimeError as e:
-        raise ConnectorError(
-            f"Thread '{thread.name}' cannot be started: {e}. This process, its user or its container has reached its "
-            "limit of threads: raise that limit (ulimit -u, or the limit of pids of the container)."
-        ) from e
+        raise _too_many_threads(thread.name, e) from e
+
+
+def _too_many_threads(name: str, error: RuntimeError) -> ConnectorError:
+    return ConnectorError(
+        f"Thread '{name}' cannot be started: {error}. This process, its user or its container has reached its limit of "
+        "threads: raise that limit (ulimit -u, or the limit of pids of the container)."
+    )
 
 
 def of_each(work: Callable[[T], R], things: Sequence[T], at_once: int) -> list[R]:
@@ -55,7 +59,7 @@ def of_each(work: Callable[[T], R], things: Sequence[T], at_once: int) -> list[R
 
 
 class CallPool:
-    """Threads that make calls at the same time, each call with a name.
+    """Threads that make calls at the same time.
 
     Args:
         threads: How many calls are made at the same time.
@@ -63,15 +67,28 @@ class CallPool:
     """
 
     def __init__(self, threads: int, prefix: str) -> None:
+        self._prefix = prefix
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=prefix)
+
+    def submit(self, call: Callable[[], R]) -> Future[R]:
+        """Returns the future of a call.
+
+        Raises:
+            ConnectorError: No thread can be started. The call may be made nevertheless, after this error.
+        """
+        try:
+            return self._threads.submit(call)
+        except RuntimeError as e:
+            raise _too_many_threads(self._prefix, e) from e
 
     def results(self, calls: Mapping[str, Callable[[], R]]) -> dict[str, R]:
         """Returns the results of all calls, by name.
 
         Raises:
+            ConnectorError: No thread can be started.
             Exception: The first error of a call.
         """
-        futures = {name: self._threads.submit(call) for name, call in calls.items()}
+        futures = {name: self.submit(call) for name, call in calls.items()}
         return {name: future.result() for name, future in futures.items()}
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.spark.reporting.registered_readers import Readers
 from flip27_stream.spark.source_spec import Driver
 from flip27_stream.testing import ManualClock
-from flip27_stream.threads import of_each
+from flip27_stream.threads import CallPool, of_each
 from tests.reader.support.kit import NumbersReader, NumbersSourceReader, read_all, splits, values_by_split
 from tests.watermark_alignment.support.group_entries import entry
 from tests.watermark_alignment.support.table_rows import split_rows
@@ -161,3 +161,13 @@ def test_calls_run_one_by_one_where_no_thread_can_start(spare: Spare, threads: i
     assert of_each(lambda n: n * n, range(50), 8) == [n * n for n in range(50)]
     with pytest.raises(ZeroDivisionError):
         of_each(lambda n: 1 // (n - 7), range(50), 8)
+
+
+def test_a_pool_without_a_thread_fails_by_name(spare: Spare) -> None:
+    pool = CallPool(8, "flip27-pulsar")
+    spare(0)
+    with pytest.raises(ConnectorError, match=rf"Thread 'flip27-pulsar' cannot be started: {NO_MORE}.*ulimit"):
+        pool.results({"a": lambda: 1, "b": lambda: 2})
+    spare(9)
+    assert pool.results({"a": lambda: 1, "b": lambda: 2}) == {"a": 1, "b": 2}
+    pool.close()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +31,7 @@ from flip27_stream.connectors.kinesis.positions import (
 from flip27_stream.connectors.kinesis.read_event import RangeRead, ShardRangesRead
 from flip27_stream.connectors.kinesis.records.columns import rows_of
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit
+from flip27_stream.threads import CallPool
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +81,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
         shard_limits = ShardLimits(options.min_fetch_period_ms / 1000, bytes_per_second(options))
         self._client = KinesisClient(options.connection, shard_limits)
         self._consumers = None if options.fan_out is None else Consumers(self._client, options.fan_out)
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="flip27-kinesis")
+        self._threads = CallPool(_THREADS, "flip27-kinesis")
         self._waiting: list[_ShardReading] = []
         self._fetching: dict[Future[Page], _ShardReading] = {}
         self._ended: list[_ShardReading] = []
@@ -122,7 +124,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
         return InputStatus.END_OF_INPUT
 
     def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
         for reading in self._waiting:
             _unsubscribe(reading)
         for future, reading in self._fetching.items():
@@ -130,8 +132,8 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
 
     def _fetch(self) -> None:
         while self._waiting and len(self._fetching) < _THREADS:
-            reading = self._waiting.pop(0)
-            self._fetching[self._threads.submit(self._next_page, reading)] = reading
+            page = self._threads.submit(partial(self._next_page, self._waiting[0]))
+            self._fetching[page] = self._waiting.pop(0)
 
     def _next_page(self, reading: _ShardReading) -> Page:
         page = self._fetched(reading)
