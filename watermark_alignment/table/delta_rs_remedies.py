@@ -58,7 +58,7 @@ _ANOTHER_WRITER: Final = (
     "Another program has given the table features that delta-rs, which writes it, does not know. Give a path where no "
     f"table is yet: queries create it there and go on from their checkpoints ({TABLE_OPTION})."
 )
-_OS_ERROR: Final = re.compile(r"os error (\d+)|Os \{ code: (\d+)")
+_OS_ERROR: Final = re.compile(r"(?:os error |Os \{ code: |\[errno )(\d+)", re.IGNORECASE)
 _NOT_HERE: Final = {
     errno.EACCES: (
         "The user of this process has no permission to write to this path. Grant that permission, or give another path "
@@ -68,6 +68,8 @@ _NOT_HERE: Final = {
         f"A part of the path is a file and not a folder. Give another path (option {TABLE_OPTION})."
     ),
     errno.ENOSPC: "The disk is full. Free some space.",
+    errno.EDQUOT: "The quota of disk space is used up. Free some space, or raise the quota.",
+    errno.EMFILE: "This process has reached its limit of open files. Raise that limit (ulimit -n).",
     errno.EROFS: f"The file system is read-only. Give another path (option {TABLE_OPTION}).",
 }
 
@@ -95,7 +97,7 @@ def remedy(location: str, cause: str) -> str:
     if "os error 38" in cause or RENAME in cause:
         return f"The file system has no hard links. Set {TABLE_OPTION}.option.{RENAME} to true, or give another path."
     code = _OS_ERROR.search(cause)
-    known = _NOT_HERE.get(int(code[1] or code[2])) if code is not None else None
+    known = _NOT_HERE.get(int(code[1])) if code is not None else None
     return known or f"Check that the driver can read and write at this location (option {TABLE_OPTION})."
 
 

@@ -127,6 +127,9 @@ def test_a_store_without_credentials_names_the_options() -> None:
         ("/t", "Function not implemented (os error 38)", f"Set {OPTION}.option.allow_unsafe_rename to true"),
         ("/t", "Permission denied (os error 13)", "no permission to write to this path"),
         ("/t", "No space left on device (os error 28)", "disk is full"),
+        ("/t", "[Errno 28] Error writing bytes to file. Detail: [errno 28] No space left", "disk is full"),
+        ("/t", "Disk quota exceeded (os error 122)", "Free some space, or raise the quota"),
+        ("/t", "Too many open files (os error 24)", "Raise that limit (ulimit -n)"),
         (
             "/t",
             "Kernel error: Unsupported: Feature 'superFeature' is not supported",

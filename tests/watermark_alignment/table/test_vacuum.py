@@ -146,6 +146,15 @@ def test_a_file_of_a_compaction_that_is_killed_has_no_name_of_a_data_file(path: 
     assert [file.name for file in path.iterdir()] == ["part-1.parquet"]
 
 
+def test_a_file_of_a_compaction_that_fails_takes_no_space(path: Path) -> None:
+    """Each round on a full disk would leave one for a day, and take what other programs have freed."""
+    path.mkdir()
+    with suppress(OSError), whole_file(files_at(str(path), {}), "part-1.parquet") as out:
+        out.write(b"PAR1")
+        raise OSError("no space")
+    assert list(path.iterdir()) == []
+
+
 def _make_old(path: Path, hours: int = 48) -> None:
     long_ago = path.stat().st_mtime - hours * 3600
     os.utime(path, (long_ago, long_ago))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from deltalake.fs import DeltaStorageHandler
@@ -59,12 +59,19 @@ def files_at(location: str, options: Mapping[str, str]) -> FileSystem:
 def whole_file(files: FileSystem, path: str) -> Iterator[NativeFile]:
     """Yields a file to write, which has its name only when it is complete, as the files of delta-rs.
 
-    Until then it has the name of delta-rs's unfinished files on this machine. Stores have no unfinished files.
+    Until then it has the name of delta-rs's unfinished files on this machine. Stores have no unfinished files. After an
+    error, such as that of a full disk, the unfinished file is deleted, so that it takes no space.
     """
     is_local = isinstance(files, SubTreeFileSystem)
     written = f"{path}{UNFINISHED}" if is_local else path
-    with files.open_output_stream(written) as out:
-        yield out
+    try:
+        with files.open_output_stream(written) as out:
+            yield out
+    except Exception:
+        if is_local:
+            with suppress(OSError):
+                files.delete_file(written)
+        raise
     if is_local:
         files.move(written, path)
 
