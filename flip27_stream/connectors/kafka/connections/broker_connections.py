@@ -15,6 +15,7 @@ from flip27_stream.connectors.kafka.connections.connection_options import Connec
 from flip27_stream.connectors.kafka.connections.transport_opener import TransportOpener
 from flip27_stream.connectors.kafka.kafka_python.event_loop import Future, NetworkSelector
 from flip27_stream.connectors.kafka.kafka_python.log_filter import quiet_kafka_python
+from flip27_stream.errors import UnreachableError
 from flip27_stream.exponential_backoff import exponential_backoff
 
 quiet_kafka_python()
@@ -61,6 +62,10 @@ class BrokerConnections:
     """The connections to brokers: one to each, and a second one if the first one is silent. Not thread-safe.
 
     Brokers are identified by their ids; :meth:`know` sets their addresses. Bootstrap servers have negative ids.
+
+    Raises:
+        OptionError: The options of TLS are wrong.
+        UnreachableError: This process can open no further files, or no temporary file for the key of this client.
     """
 
     def __init__(self, options: ConnectionOptions) -> None:
@@ -71,8 +76,15 @@ class BrokerConnections:
             "max_in_flight_requests_per_connection": 100,
             "slow_task_threshold_secs": 0,
         }
-        self._loop = NetworkSelector(**self._config)
-        options.security.ssl_context()  # A wrong option fails the first contact at once.
+        try:
+            options.security.ssl_context()  # A wrong option fails the first contact at once.
+            self._loop = NetworkSelector(**self._config)
+        except OSError as error:
+            raise UnreachableError(
+                f"No connection to the brokers at {options.bootstrap_servers} can be prepared on this machine: "
+                f"{error}. Check the limit of open files of this process (ulimit -n), and the folder for temporary "
+                "files."
+            ) from error
         self._opener = TransportOpener(self._loop, options.security.ssl_context, options.socket_options)
         self._brokers: dict[int, _Broker] = {}
 

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+
+import pytest
+
+from flip27_stream.connectors.kafka.connections import broker_connections
+from flip27_stream.errors import UnreachableError
 from tests.connectors.kafka.support.fake_cluster import fake_cluster
 from tests.connectors.kafka.support.fake_cluster_client import ALL, connected, ends, planning, until_heard
 
@@ -41,3 +47,18 @@ def test_the_first_plan_makes_one_connection() -> None:
         assert broker.connections == 1
         asked = {name: broker.requests[name] for name in ("MetadataRequest", "ListOffsetsRequest")}
         assert asked == {"MetadataRequest": 3, "ListOffsetsRequest": 2}
+
+
+def test_a_process_that_can_open_no_more_files_says_so_and_goes_on_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(**_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with fake_cluster(1) as cluster, connected(cluster) as client:
+        with monkeypatch.context() as patched:
+            patched.setattr(broker_connections, "NetworkSelector", full)
+            with pytest.raises(UnreachableError, match=r"Too many open files.*ulimit -n"):
+                client.topics()
+            assert ends(client, cluster) == set()  # A plan asks again.
+        until_heard(lambda: ends(client, cluster) == cluster.leaders.keys())
