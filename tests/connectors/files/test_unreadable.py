@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import re
@@ -11,15 +12,18 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
 
 from flip27_stream.connectors.files.backlog.listed_files import ListedFiles, ListingChanges
 from flip27_stream.connectors.files.backlog.processed_files import ProcessedFiles
+from flip27_stream.connectors.files.formats.parquet import ParquetFormat
 from flip27_stream.connectors.files.formats.statistics import FileStatistics
+from flip27_stream.connectors.files.lines.csv_lines import CsvFormat
 from flip27_stream.connectors.files.storage.retries import Retries
-from flip27_stream.errors import CorruptRecordError, DataLossError, UnreachableError
+from flip27_stream.errors import ConnectorError, CorruptRecordError, DataLossError, UnreachableError
 from flip27_stream.spark.execution.task import read_task
 from flip27_stream.testing import wait_until
 from tests.connectors.files.support.file_query import UNLIMITED, FileQuery, write
@@ -292,3 +296,50 @@ def test_a_compressed_file_that_is_damaged_under_a_limit_on_rows(tmp_path: Path,
         with pytest.raises(CorruptRecordError, match=r"b\.gz does not decode.*ignoreCorruptFiles"):
             query.run()
     assert len(query.rows) in ({"true": [10], "false": [0, 10]}[ignore])
+
+
+OUT_OF_MEMORY = pa.ArrowMemoryError("malloc of size 64 failed")
+
+
+@pytest.mark.parametrize(
+    ("failure", "error", "said"),
+    [
+        (
+            OUT_OF_MEMORY,
+            ConnectorError,
+            "needs more memory than this process can get: malloc of size 64 failed",
+        ),
+        (
+            OSError(errno.EMFILE, "Too many open files"),
+            UnreachableError,
+            "could not be read.*Too many open files",
+        ),
+    ],
+    ids=["memory", "files"],
+)
+def test_a_process_that_lacks_a_resource_skips_no_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception, error: type[Exception], said: str
+) -> None:
+    """Not even with ignoreCorruptFiles: the file is whole, and its rows would be lost."""
+    query = FileQuery({"path": str(folder), "ignoreCorruptFiles": "true"})
+    with monkeypatch.context() as patched:
+        patched.setattr(ParquetFormat, "_read", Mock(side_effect=failure))
+        with pytest.raises(error, match=said) as raised:
+            query.step()
+        assert type(raised.value) is error
+    query.run()
+    assert len(query.rows) == 1000
+
+
+def test_a_line_for_which_memory_is_lacking_is_not_malformed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.csv").write_text("1\n2\n3\n")
+    options = {"path": str(tmp_path), "files.format": "csv", "mode": "DROPMALFORMED"}
+    query = FileQuery(options, schema=pa.schema([("id", pa.int64())]))
+    with monkeypatch.context() as patched:
+        patched.setattr(CsvFormat, "table", Mock(side_effect=OUT_OF_MEMORY))
+        with pytest.raises(ConnectorError, match="needs more memory than this process can get"):
+            query.step()
+    query.run()
+    assert sorted(query.ids()) == [1, 2, 3]

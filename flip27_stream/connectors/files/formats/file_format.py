@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -39,6 +40,8 @@ class MalformedRecord(NamedTuple):
 
 
 _DECODING = (OSError, pa.ArrowException, UnicodeDecodeError)
+_OF_THIS_MACHINE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.ETIMEDOUT)
+"""The errors of system calls that say nothing about the bytes of a file, even if it can be read an instant later."""
 
 
 class FileFormat(ABC):
@@ -46,7 +49,8 @@ class FileFormat(ABC):
 
     All methods raise :class:`DataLossError` if the file is gone, :class:`CorruptRecordError` if its bytes do not
     decode, :class:`RecordFormatError` if its columns do not fit, :class:`ConnectorError` if the file system refuses
-    access, and :class:`UnreachableError` if it does not answer. Messages name file, format and position.
+    access or memory does not suffice, and :class:`UnreachableError` if it does not answer. Messages name file, format
+    and position.
     """
 
     name: ClassVar[str]
@@ -153,7 +157,11 @@ class FileFormat(ABC):
     def _errors(self, fs: FileSystem, path: str) -> Iterator[None]:
         try:
             yield
-        except Flip27Error:
+        except MemoryError as error:
+            raise self._too_large(path, error) from error
+        except Flip27Error as error:
+            if isinstance(error.__cause__, MemoryError):
+                raise self._too_large(path, error.__cause__) from error.__cause__
             raise
         except FileNotFoundError as error:
             raise _gone(f"The {self.name} file {path} is gone.") from error
@@ -162,7 +170,7 @@ class FileFormat(ABC):
                 f"The permissions of the {self.name} file {path} do not allow reading it: {error}"
             ) from error
         except _DECODING as error:
-            if isinstance(error, OSError) and not _answers(fs, path):
+            if isinstance(error, OSError) and (error.errno in _OF_THIS_MACHINE or not _answers(fs, path)):
                 if _is_no_file(fs, path):
                     what = f"The {self.name} file {path} is gone, and its path is not a file any more."
                     raise _gone(what) from error
@@ -171,6 +179,15 @@ class FileFormat(ABC):
                 f"The {self.name} file {path} does not decode: {_sentence(error)} To skip the rest of such "
                 "files, set option ignoreCorruptFiles to true."
             ) from error
+
+    def _too_large(self, path: str, error: MemoryError) -> ConnectorError:
+        """Returns an error that is none of the file: a file that is skipped because of memory would be lost."""
+        return ConnectorError(
+            f"The {self.name} file {path} needs more memory than this process can get: {_sentence(error)} Raise the "
+            "limit of its memory (spark.executor.pyspark.memory, spark.executor.memoryOverhead or that of the "
+            "container), or write files with smaller row groups, stripes or lines. A damaged file can claim any size: "
+            "then remove it."
+        )
 
 
 def _behind(read: Records, position: int) -> int:
@@ -219,7 +236,7 @@ def units_of_rows(
 
 
 def _sentence(error: Exception) -> str:
-    return " ".join(str(error).split()).rstrip(".") + "."
+    return (" ".join(str(error).split()) or type(error).__name__).rstrip(".") + "."
 
 
 def _answers(fs: FileSystem, path: str) -> bool:

@@ -204,7 +204,9 @@ class CsvDecoder(LineDecoder):
                 row = self.at_once(line + b"\n")
                 if row.num_rows != 1:
                     raise pa.ArrowInvalid("a carriage return without a line feed ends a value")
-            except (pa.ArrowException, RecordFormatError) as error:  # noqa: PERF203
+            except MemoryError:  # noqa: PERF203 - Arrow's error of this kind is no error of the line
+                raise
+            except (pa.ArrowException, RecordFormatError) as error:
                 bad[index] = str(error)
             else:
                 good.append(row)
