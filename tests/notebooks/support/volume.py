@@ -78,7 +78,7 @@ def _end() -> None:
 
 
 def _run(notebook: str, folder: str, result: str, parameters: Mapping[str, str]) -> Any:
-    """Runs each cell twice, as users do, but the one that draws the name of the run."""
+    """Runs each cell twice, as users do. Only the cell that chooses the name of the run is run once."""
     path = NOTEBOOKS / notebook
     with pytest.raises(OSError) as refused:
         os.link(path, f"{folder}/link")

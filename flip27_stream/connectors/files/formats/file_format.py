@@ -181,7 +181,7 @@ class FileFormat(ABC):
             ) from error
 
     def _too_large(self, path: str, error: MemoryError) -> ConnectorError:
-        """Returns an error that is none of the file: a file that is skipped because of memory would be lost."""
+        """Returns an error that does not call the file corrupt, since corrupt files may be skipped."""
         return ConnectorError(
             f"The {self.name} file {path} needs more memory than this process can get: {_sentence(error)} Raise the "
             "limit of its memory (spark.executor.pyspark.memory, spark.executor.memoryOverhead or that of the "

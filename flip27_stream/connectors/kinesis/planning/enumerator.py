@@ -282,13 +282,8 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         streams, known = {loss.split.stream for loss in losses}, self._state.streams
         remade = {stream for stream in streams if not known[stream].is_of(self._client.identity(stream))}
         self._is_remade = bool(remade)
-        going_on = self._pool.results(
-            {
-                loss.split.split_id: partial(self._go_on, loss)
-                for loss in losses
-                if loss.split.stream not in remade
-            }
-        )
+        left = [loss for loss in losses if loss.split.stream not in remade]
+        going_on = self._pool.results({loss.split.split_id: partial(self._go_on, loss) for loss in left})
         splits = self._context.assigned_splits()
         return {n: r for n, r in {**ranges, **going_on}.items() if splits[n].stream not in remade}
 
