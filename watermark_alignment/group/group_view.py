@@ -201,6 +201,7 @@ class SeenEntry:
         first: The version of the table with the first known entry of this run.
         first_here: As ``first``, without the entries of a table that was deleted; ``None`` before the first other one.
         seen_at: The time at which this entry was first read, by the reader's clock (ms).
+        has_moved: Whether the run has moved a split since its first known entry.
     """
 
     entry: Entry
@@ -208,6 +209,7 @@ class SeenEntry:
     first: int
     first_here: int | None
     seen_at: int
+    has_moved: bool = False
 
     def is_gone(self, now: int, timeout_ms: int) -> bool:
         """Returns whether the member has been silent for too long.
@@ -243,7 +245,8 @@ class GroupView:
             seen = SeenEntry(entry, version, version, version, now)
         elif last.entry.run == entry.run:
             first_here = version if last.first_here is None else last.first_here
-            seen = replace(last, entry=entry, version=version, first_here=first_here, seen_at=now)
+            has_moved = last.has_moved or entry.progress != last.entry.progress
+            seen = SeenEntry(entry, version, last.first, first_here, now, has_moved)
         elif entry.is_before(last.entry) and not (last.entry.left or last.is_gone(now, entry.timeout_ms)):
             return self
         else:
@@ -305,10 +308,22 @@ class GroupView:
         """Returns the newest entry of the run that has replaced the run of ``own``; ``None`` without such a run.
 
         Only runs whose first known entry is after version ``since`` of the table, in which ``own`` was first
-        published, count: an earlier run may have a later ``began`` because of its clock.
+        published, count: an earlier run may have a later ``began`` because of its clock. A run that has left does not
+        count.
         """
         seen = self.members.get(own.key)
-        return seen.entry if seen is not None and own.is_before(seen.entry) and seen.first > since else None
+        if seen is None or seen.entry.left or not own.is_before(seen.entry):
+            return None
+        return seen.entry if seen.first > since else None
+
+    def reading_successor(self, own: Entry, since: int = -1) -> Entry | None:
+        """Returns the entry of the :meth:`successor` if that has moved a split since it joined; otherwise ``None``.
+
+        One that has moved none may be a query that was started twice: it fails at its first entry in the offset log or
+        the commit log of its checkpoint, if the run of ``own`` has written that entry.
+        """
+        successor = self.successor(own, since)
+        return successor if successor is not None and self.members[own.key].has_moved else None
 
     def former(self, own: Entry) -> Entry | None:
         """Returns the newest entry of another run of the lineage of ``own``; ``None`` without one."""

@@ -140,12 +140,12 @@ class Membership:
         return self.view.duplicate(self.entry)
 
     def successor(self) -> Entry | None:
-        """Returns the entry of a run of the same lineage that joined after this run; ``None`` without such a run.
+        """Returns the entry of a run of the same lineage that joined after this run and has moved a split.
 
-        Before this run has published an entry, the result is ``None``, too.
+        Returns ``None`` without such a run, and before this run has published an entry.
         """
         since = self._own.since
-        return None if since is None else self.view.successor(self.entry, since)
+        return None if since is None else self.view.reading_successor(self.entry, since)
 
     def look(self) -> None:
         """Reads the group in the thread, and waits up to a time limit until it is read.

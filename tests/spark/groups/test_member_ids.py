@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from flip27_stream.errors import AlignmentError
+from flip27_stream.spark.planning.micro_batch.rate_limit import UNLIMITED
 from tests.spark.support.driven_query import DrivenQuery
 from tests.spark.support.members import Make, beat, delete, kill, member_of, several, step
 from watermark_alignment.group import group_log
@@ -80,15 +81,42 @@ def test_the_two_processes_of_a_self_join_are_two_members(make: Make) -> None:
 
 def test_a_copied_checkpoint_is_noticed(make: Make) -> None:
     """Two live processes with one lineage, which come from a copied checkpoint, are noticed. The one whose place was
-    taken fails when it plans again.
+    taken fails when it plans again, once the other one has read.
     """
-    original, copy = make({"a": [100]}), make({"a": [100]})
+    original, copy = make({"a": [100]}), make({"a": [100, 101]})
     step(original)
     copy.offset = original.offset
-    step(copy)
+    assert [step(copy), step(copy)] == [[], [100, 101]]
     original.world.logs["a"] += [101]
     with pytest.raises(AlignmentError, match="from one checkpoint"):
         several(original)
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_query_that_is_started_twice_goes_on_once(
+    make: Make, leaves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second process that plans from the same checkpoint does not end the first one.
+
+    The second one plans the batch that the first one has logged meanwhile, so Spark ends it. The first one goes on in
+    that moment, and holds the other members of the group again afterwards (I3).
+    """
+    monkeypatch.setattr(group_log, "ALL_RENEWED_S", 0.0)
+    first, second = make({"a": [100]}), make({"a": [100, 101]})
+    several(first)
+    second.offset = first.offset
+    first.world.logs["a"] += [101]
+    assert step(first) == [101]
+    second.coordinator.latest_offset(second.offset, UNLIMITED)
+    if leaves:
+        second.coordinator.close()
+    first.world.logs["a"] += [102]
+    assert step(first) == [102]
+    second.coordinator.close()
+    other = make({"b": [100, 200]}, source_id="other")
+    beat(first)
+    several(other)
+    assert member_of(other).floor() == member_of(first).entry.watermark == 101
 
 
 def test_a_copied_checkpoint_can_run_beside_the_original_with_an_id_of_its_own(

@@ -184,6 +184,15 @@ def test_a_run_knows_that_another_has_taken_its_place() -> None:
     later = entry("me", 10, run="2", began=2)
     assert seen(own, later).successor(own) == later
     assert seen(own, later).successor(later) is None
+    assert seen(own, later, later.leaving()).successor(own) is None
+
+
+def test_a_run_that_takes_the_place_of_another_reads_once_its_progress_changes() -> None:
+    own, later = entry("me", 10, progress=4), entry("me", 10, run="2", began=2, progress=4)
+    moved = replace(later.again(), progress=5)
+    assert seen(own, later, later.again()).reading_successor(own) is None
+    assert seen(own, later, moved, moved.again()).reading_successor(own) == moved.again()
+    assert seen(own, later, moved, moved.leaving()).reading_successor(own) is None
 
 
 SAME_ID = {"lineage": "other lineage", "definition": "other definition"}

@@ -256,7 +256,8 @@ def test_a_former_run_that_is_seen_late_is_no_successor(join: Join, board: Board
     one.look()
     two.look()
     assert (one.successor(), two.floor()) == (None, 30)
-    board.entries.append(replace(entry("one", 35), run="2", began=10**15 + 2))
+    later = replace(entry("one", 35), run="2", began=10**15 + 2)
+    board.entries += [later, replace(later, progress=1)]
     one.look()
     assert one.successor() == board.entries[-1]
 
