@@ -9,6 +9,7 @@ from kafka.protocol.broker_version_data import BrokerVersionData
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslBytesRequest, SaslHandshakeRequest
+from kafka.protocol.schemas.fields.codecs.tagged_fields import TaggedFields, UnsignedVarInt32
 
 __all__ = [
     "ApiVersionsRequest",
@@ -26,6 +27,23 @@ __all__ = [
     "decoded",
     "encoded",
 ]
+
+
+def _skip_no_tags(data: Any) -> None:
+    """Reads the number of tags of a structure that has none.
+
+    kafka-python reads it inside an ``assert`` statement. ``python -O`` (``PYTHONOPTIMIZE``) leaves out that statement,
+    and would then take the number for the field that comes next.
+
+    Raises:
+        ValueError: There are tags.
+    """
+    if count := UnsignedVarInt32.decode(data):
+        raise ValueError(f"a structure without tags has {count} tags")
+
+
+if not __debug__:
+    TaggedFields.decode_empty = staticmethod(_skip_no_tags)
 
 
 def encoded(request: Any, version: int, correlation_id: int, client_id: str) -> bytes:
