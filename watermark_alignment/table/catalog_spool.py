@@ -61,8 +61,7 @@ class CatalogSpool:
     """The spool of one table. The constructor does no I/O.
 
     Args:
-        root: The folder of :mod:`~watermark_alignment.table.spool_root`; empty if the session has no driver process of
-            its own.
+        root: The folder of :mod:`~watermark_alignment.table.spool_root`; empty if the session has none.
         table: The name of the table in the catalog.
     """
 
@@ -79,13 +78,14 @@ class CatalogSpool:
         """The folder of the spool.
 
         Raises:
-            AlignmentError: The session has no driver process of its own.
+            AlignmentError: The session has no such folder.
         """
         if self._root is None:
             raise AlignmentError(
                 f"The split-watermark table '{self.table}' is named by a catalog, so the session must write it, from "
                 "the driver. This session has no driver process of its own (Spark Connect), or flip27_stream.register "
-                f"was not called in it. Give option '{TABLE_OPTION}' a path or URI."
+                "was not called in it, or its driver can write to no folder for temporary files (set TMPDIR). Give "
+                f"option '{TABLE_OPTION}' a path or URI."
             )
         return self._root / _short(catalog_name(self.table) or self.table)
 

@@ -15,14 +15,17 @@ if TYPE_CHECKING:
 
 
 def spool_root_of(spark: SparkSession) -> str:
-    """Returns the path of the folder on a session's driver; empty for Spark Connect, whose driver is elsewhere.
+    """Returns the path of the folder on a session's driver.
 
-    Each user and each warehouse has a folder, because tables of different warehouses can have the same name.
+    Each user and each warehouse has a folder, because tables of different warehouses can have the same name. There is
+    no folder (an empty path) for Spark Connect, whose driver is elsewhere, or if the driver can write no temporary
+    files.
     """
     try:
         _ = spark.sparkContext
-    except PySparkException:
+        temporary = tempfile.gettempdir()
+    except (PySparkException, FileNotFoundError):
         return ""
     warehouse = spark.conf.get("spark.sql.warehouse.dir", None) or ""
     of_warehouse = hashlib.sha256(warehouse.encode()).hexdigest()[:16]
-    return str(Path(tempfile.gettempdir()) / f"flip27-stream-{os.getuid()}" / of_warehouse)
+    return str(Path(temporary) / f"flip27-stream-{os.getuid()}" / of_warehouse)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
-
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 _SET_BY_SPARK = {
-    "SPARK_LOCAL_DIRS": tempfile.gettempdir(),
+    "SPARK_LOCAL_DIRS": "/tmp",
     "SPARK_AUTH_SOCKET_TIMEOUT": "15",
     "SPARK_BUFFER_SIZE": "65536",
     "SPARK_PYTHON_RUNTIME": "PYTHON_WORKER",
 }
-"""The variables that ``PythonStreamingSourceRunner.init`` sets, with values of the right kind."""
+"""The variables that ``PythonStreamingSourceRunner.init`` sets, with values of the right kind, which Spark replaces."""
 
 
 def complete_environment(spark: SparkSession | None) -> None:
