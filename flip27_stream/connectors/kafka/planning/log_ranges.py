@@ -242,6 +242,9 @@ class LogRanges:
     ) -> None:
         """Gives empty ranges to the partitions that have been missing for at least 5 s, and reports their loss.
 
+        These ranges are final: no record can come, so the partitions must not hold others back (rule 5), and a bounded
+        source ends without their records. If a topic is created again, its partitions are read as those of a new topic.
+
         Partitions that are missing for less time get no range, since a broker that has just started may not know all
         topics.
         """
@@ -259,7 +262,7 @@ class LogRanges:
                     cause=cause,
                 )
             position = max(wanted[tp], 0)
-            result.ranges[str(tp)] = SplitRange(position, position, drained=False)
+            result.ranges[str(tp)] = SplitRange(position, position, drained=False, final=True)
         self._gone = gone
 
     def _settle_recreated(

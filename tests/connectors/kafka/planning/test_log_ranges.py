@@ -21,6 +21,7 @@ from flip27_stream.errors import DataLossError, UnreachableError
 from tests.connectors.kafka.support.log_answers import THERE, LogAnswers
 
 STATE = KafkaEnumeratorState({"t": AssignedTopic("id", (0,))}, initial_discovery_finished=True)
+GONE = SplitRange(3, 3, drained=False, final=True)
 AGAIN = {"t": TopicMetadata("new", False, {0: 1})}
 
 
@@ -147,8 +148,8 @@ def test_topic_that_a_starting_broker_does_not_know_yet(fail: bool, now: SimpleN
 
 
 def test_topic_that_stays_away_is_gone(now: SimpleNamespace, caplog: pytest.LogCaptureFixture) -> None:
-    """SK-27: a topic that stays away is a data loss. Without failOnDataLoss there is one warning, and a range that
-    ends an AvailableNow run but proves no idleness.
+    """SK-27: a topic that stays away is a data loss. Without failOnDataLoss there is one warning, and a final range,
+    which proves no idleness.
     """
     log = LogAnswers()
     log.metadata = {}
@@ -161,7 +162,7 @@ def test_topic_that_stays_away_is_gone(now: SimpleNamespace, caplog: pytest.LogC
         ):
             strict.ranges(3)
         with caplog.at_level(logging.WARNING):
-            assert lenient.ranges(3) == {"t-0": SplitRange(3, 3, drained=False)}
+            assert lenient.ranges(3) == {"t-0": GONE}
     assert caplog.text.count("may have been lost") == 1
 
 
@@ -209,9 +210,7 @@ def test_partitions_that_existed_when_a_run_began_must_not_be_lost_by_it(
         query.ranges(3)
 
 
-@pytest.mark.parametrize(
-    ("after", "left"), [({}, SplitRange(3, 3, drained=False)), (AGAIN, SplitRange(0, 10))]
-)
+@pytest.mark.parametrize(("after", "left"), [({}, GONE), (AGAIN, SplitRange(0, 10))])
 def test_partitions_that_were_lost_before_a_run_do_not_fail_it(
     after: Mapping[str, TopicMetadata], left: SplitRange, now: SimpleNamespace
 ) -> None:

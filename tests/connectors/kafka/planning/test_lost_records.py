@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from tests.connectors.kafka.support.kit import (
     source,
     write_rows,
 )
+from watermark_alignment.options import AlignmentOptions
 
 pytestmark = pytest.mark.jvm
 
@@ -214,7 +216,7 @@ def test_partition_that_a_recreated_topic_gets_later(
         broker.delete_topic(name)
         broker.create_topic(name)
         write_rows(broker, name, 1)
-        gone = SplitRange(5, 5, drained=False)
+        gone = SplitRange(5, 5, drained=False, final=True)
         assert query.move_to_ends() == {f"{name}-0": SplitRange(0, 1), f"{name}-1": gone}
         state = query.enumerator.snapshot_state()
         with running(made, state) if restart else nullcontext(query) as later:
@@ -254,10 +256,60 @@ def test_a_deleted_topic_is_lost_data(
         with caplog.at_level(logging.WARNING):
             for _ in range(2):
                 assert lenient.ranges() == {
-                    f"{name}-0": SplitRange(3, 3, drained=False),
+                    f"{name}-0": SplitRange(3, 3, drained=False, final=True),
                     f"{other}-0": SplitRange(0, 0),
                 }
         assert caplog.text.count("may have been lost") == 1
+
+
+def test_a_deleted_topic_does_not_hold_others_back(
+    broker: KafkaBroker, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Rule 5, SK-27: no record can come from a topic that is gone, so an aligned query reads the others on, also where
+    splits never turn idle, and a query that goes on from its checkpoint does so, too.
+    """
+    monkeypatch.setattr(log_ranges, "_GONE_AFTER_S", 0.0)
+    name, other = topic(), topic()
+    made = source(broker, subscribe=f"{name},{other}", startingOffsets="earliest", failOnDataLoss="false")
+    options = {"max-drift": "1 s", "group": "g", "table": str(tmp_path / "table")}
+    given = {f"scan.watermark.alignment.{option}": value for option, value in options.items()}
+    alignment = AlignmentOptions.parse({**given, "scan.watermark.idle-timeout": "0"})
+    for each in (name, other):
+        write_rows(broker, each, 3)
+    with SourceQuery(made, alignment=alignment) as query:
+        assert len(query.run(6)) == 6
+        broker.delete_topic(name)
+        broker.write(other, [(0, 60_000 + n, None, b"late") for n in range(4)])
+        assert len(query.run(4)) == 4
+    broker.write(other, [(0, 120_000 + n, None, b"later") for n in range(5)])
+    with SourceQuery(made, query.offset, alignment=alignment) as after:
+        assert len(after.run(5)) == 5
+
+
+def test_a_bounded_source_ends_without_the_records_of_a_deleted_topic(
+    broker: KafkaBroker, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SK-27: otherwise the next source of a hybrid source would never be read."""
+    monkeypatch.setattr(log_ranges, "_GONE_AFTER_S", 0.0)
+    name, other, live = topic(), topic(), topic()
+    for each in (name, other, live):
+        write_rows(broker, each, 3)
+    bounded = {
+        "startingOffsets": "earliest",
+        "scan.bounded.mode": "latest-offset",
+        "maxOffsetsPerTrigger": "2",
+        "failOnDataLoss": "false",
+    }
+    first = source(broker, bounded, subscribe=f"{name},{other}")
+    then = source(broker, subscribe=live, startingOffsets="earliest")
+    hybrid = HybridSource.builder(first, event_time="timestamp").add_source(then).build()
+    with SourceQuery(hybrid) as query:
+        read = query.read_all(*query.wait_for_batch())
+        broker.delete_topic(name)
+        left = [row for row in read if row["topic"] == name]
+        assert len(left) < 3
+        rows = [*read, *query.run(6 - len(read) + len(left))]
+    assert [row["topic"] for row in rows].count(live) == 3
 
 
 def test_aged_out_records_are_lost_data(broker: KafkaBroker, topic: MakeTopic) -> None:
@@ -324,4 +376,4 @@ def test_partitions_lost_before_a_run_that_has_an_end(
         assert query.move_to_ends().get(f"{other}-0") == SplitRange(0, 3)
         query.enumerator.freeze()
         monkeypatch.setattr(log_ranges, "_GONE_AFTER_S", 0.0)
-        assert query.ranges()[f"{name}-1"] == SplitRange(5, 5, drained=False)
+        assert query.ranges()[f"{name}-1"] == SplitRange(5, 5, drained=False, final=True)
