@@ -13,6 +13,7 @@ from flip27_stream.spark.planning.stall_detector import Stall, find_stall
 from flip27_stream.spark.source_contract import pending_splits
 from flip27_stream.spark.source_spec import AnyEnumerator, SourceSpec
 from offsets.offset import SplitState
+from watermark_alignment.planner import GROUP
 
 
 class QueryRun:
@@ -64,10 +65,17 @@ class QueryRun:
         return log if self._frozen is None else self._frozen.cut(log)
 
     def has_too_few_rows(self, plan_input: PlanInput, planned: PlannedBatch) -> bool:
-        """Returns whether the batch waits for more rows (``minOffsetsPerTrigger``); not under Once and AvailableNow."""
+        """Returns whether the batch waits for more rows (``minOffsetsPerTrigger``); not under Once and AvailableNow.
+
+        It does not wait where that brings no rows: limits leave out splits or parts of them, another source of a hybrid
+        source follows, or other members of the group, which may wait for this source, hold the batch back.
+        """
         if self.is_available_now or planned.runs_empty or plan_input.limits.min_rows is None:
             return False
-        return not self._least_rows.are_there(planned.waiting(plan_input.run), plan_input.now)
+        is_held = planned.plan is not None and planned.plan.held_by == GROUP
+        is_cut = plan_input.has_pending or any(r.limited for r in plan_input.run.values())
+        waiting = None if is_held or is_cut else planned.waiting(plan_input.run)
+        return not self._least_rows.are_there(waiting, plan_input.now)
 
     def is_over(
         self,

@@ -52,6 +52,19 @@ def test_members_of_a_group_wait_for_each_other(make: Make) -> None:
     assert rounds == [([100], [105]), (None, [128]), ([130], None), ([160], [150])]
 
 
+def test_members_that_hold_each_other_do_not_wait_for_their_least_rows(make: Make) -> None:
+    """SK-06, I11: within max-drift there are fewer rows than ``minOffsetsPerTrigger``, and each member waits for the
+    other. They would advance by max-drift in each ``maxTriggerDelay``. The last row, which no member holds, waits.
+    """
+    limits = ReadLimits(min_rows=3)
+    one = make({"a": [100, 120, 140, 160], "ahead": [900]}, limits)
+    two = make({"b": [105, 125, 145, 165], "ahead": [900]}, limits)
+    read = [time for _ in range(10) for query in (one, two) for time in step(query) or []]
+    assert sorted(time for time in read if time is not None) == [100, 105, 120, 125, 140, 145, 165]
+    one.clock.advance(limits.max_trigger_delay_ms)
+    assert step(one) == [160]
+
+
 def test_max_drift_across_members_holds_at_its_boundary(make: Make) -> None:
     """Rule 2: a record at front + max-drift of the other member is read, and a record 1 ms later is not. This holds
     with an out-of-orderness, too.

@@ -58,11 +58,15 @@ class LeastRows:
         self._delay_ms = limits.max_trigger_delay_ms
         self._last: int | None = None
 
-    def are_there(self, waiting: int, now: int) -> bool:
-        """Returns whether a batch runs at ``now`` (ms) if ``waiting`` rows can be read."""
+    def are_there(self, waiting: int | None, now: int) -> bool:
+        """Returns whether a batch runs at ``now`` (ms) if ``waiting`` rows can be read.
+
+        With ``None`` it runs, because waiting brings no more rows.
+        """
         if self._least is None:
             return True
-        enough = self._last is None or now - self._last >= self._delay_ms or waiting >= self._least
+        is_due = self._last is None or now - self._last >= self._delay_ms
+        enough = is_due or waiting is None or waiting >= self._least
         if enough:
             self._last = now
         return enough
