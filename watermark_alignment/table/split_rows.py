@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from flip27_stream.arrays import Int64s
+from flip27_stream.arrow_columns import longs, texts
 from watermark_alignment.split_columns import UNKNOWN, column_of
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -88,22 +89,26 @@ def columns_of(group: str, source: str, batch: int, recorded_at: int, **columns:
             :data:`~watermark_alignment.split_columns.UNKNOWN` stands for ``None``; other columns as lists or Arrow
             arrays.
     """
-    same = {"group": group, "source": source, "batch": batch}
     rows = len(columns["split"])
-    repeated = {
-        name: pa.repeat(pa.scalar(value, SCHEMA.field(name).type), rows) for name, value in same.items()
-    }
-    return _table({**columns, **repeated, "recorded_at": np.full(rows, recorded_at, np.int64)})
+    same = {"group": [group] * rows, "source": [source] * rows, "batch": np.full(rows, batch, np.int64)}
+    return _table({**columns, **same, "recorded_at": np.full(rows, recorded_at, np.int64)})
 
 
 def _table(columns: Mapping[str, Any]) -> pa.Table:
     """Returns a table of all ``columns``, which have the form that :func:`columns_of` takes."""
     times = {name: _in_microseconds(columns[name]) for name in _TIMES}
-    drift = pa.array(columns["drift_ms"], mask=columns["drift_ms"] == UNKNOWN)
-    return pa.table({**columns, **times, "drift_ms": drift}, schema=SCHEMA)
+    drift = longs(columns["drift_ms"], columns["drift_ms"] != UNKNOWN)
+    made = {**columns, **times, "drift_ms": drift}
+    return pa.Table.from_arrays([_column(made[field.name], field.type) for field in SCHEMA], schema=SCHEMA)
+
+
+def _column(values: Any, kind: pa.DataType) -> pa.Array:
+    if isinstance(values, pa.Array):
+        return values
+    return texts(values) if kind == pa.string() else longs(np.asarray(values, np.int64))
 
 
 def _in_microseconds(times: Int64s) -> pa.Array:
     """Returns times (ms) in microseconds; those that readers of the table cannot show become null."""
     shown = (times >= _YEAR_1_MS) & (times <= _YEAR_9999_MS)
-    return pa.array(np.where(shown, times, 0) * 1000, mask=~shown).view(_TIMESTAMP)
+    return longs(np.where(shown, times, 0) * 1000, shown).view(_TIMESTAMP)

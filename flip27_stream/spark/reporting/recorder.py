@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import logging
-import threading
 from collections.abc import Collection, Mapping, Sequence
-
-import pyarrow as pa
 
 from flip27_stream.api import MetricGroup
 from flip27_stream.api.planned_range import PlannedRange
-from flip27_stream.errors import ConnectorError, shortened
+from flip27_stream.errors import shortened
 from flip27_stream.in_order import found_in, values_of
 from flip27_stream.spark.reporting.observations import Observations
 from flip27_stream.spark.reporting.reports import TaskReport
 from flip27_stream.spark.reporting.table_rows import BatchRecord, PlannedSplits, TableRows
-from flip27_stream.threads import start
 from offsets.offset import AnyOffset
 from watermark_alignment.options import AlignmentOptions, called
 from watermark_alignment.planner import Plan
@@ -60,7 +55,6 @@ class BatchRecorder:
         self._lineage = ""
         self._silent_batches = 0
         self._was_late = False
-        self._has_prepared = False
         self._newest_note = ""
         self._implausible = collections.Counter[str]()
         self._observations = Observations(alignment.event_time, alignment.event_time_unit or "ms")
@@ -125,9 +119,6 @@ class BatchRecorder:
         counts_rows = [state.split.positions_count_rows for state in after]
         splits = PlannedSplits(ids, starts, ends, list(values_of(ids, states)), counts_rows)
         self._running = BatchRecord(end.batch, splits)
-        if not self._has_prepared:
-            self._has_prepared = True
-            _prepare_columns()
 
     def replay(self, end: AnyOffset, ranges: Sequence[PlannedRange]) -> None:
         """Records that the batch that ends at ``end`` runs; after a restart, a former process planned it.
@@ -240,17 +231,6 @@ class BatchRecorder:
             self._writer.close()
         if self._spool is not None:
             self._spool.close()
-
-
-def _prepare_columns() -> None:
-    """Creates a column in a thread, so that PyArrow imports pandas there.
-
-    PyArrow imports pandas for its first column, which takes tenths of a second.
-
-    Spark runs the first batch meanwhile. Otherwise the plan of the second batch would wait for it.
-    """
-    with contextlib.suppress(ConnectorError):
-        start(threading.Thread(target=pa.array, args=([0],), name="prepare-columns", daemon=True))
 
 
 def _most(counts: collections.Counter[str]) -> dict[str, int]:

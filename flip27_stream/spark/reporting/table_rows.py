@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from flip27_stream.api.planned_range import RangeKey
 from flip27_stream.arrays import Int64s
+from flip27_stream.arrow_columns import longs, texts
 from flip27_stream.in_order import found_in
 from flip27_stream.spark.reporting.reports import SplitReport, TaskReport
 from watermark_alignment.planner import Plan
@@ -195,9 +196,9 @@ class TableRows:
 def _texts(positions: Sequence[int]) -> pa.Array:
     """Returns the decimal digits of positions, which in some sources do not fit 64 bits."""
     try:
-        return pa.array(column_of(positions)).cast(pa.string())
+        return longs(column_of(positions)).cast(pa.string())
     except OverflowError:
-        return pa.array(map(str, positions), pa.string())
+        return texts(list(map(str, positions)))
 
 
 def _drift(seen: Int64s, least: int | None) -> Int64s:

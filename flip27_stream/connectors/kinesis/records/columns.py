@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_stream.api import RecordTimestampAssigner, TimestampAssigner
+from flip27_stream.arrow_columns import binaries, longs, texts
 from flip27_stream.connectors.kinesis.client.client import to_ms
 from flip27_stream.connectors.kinesis.records.aggregated import MAGIC, user_records
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit
@@ -55,19 +54,19 @@ class Rows:
 
 def rows_of(records: Sequence[Mapping[str, Any]], split: KinesisShardSplit, schema: pa.Schema) -> Rows:
     """Returns the rows of records, which are dictionaries of boto3. Aggregated records become several rows."""
-    data = _binary([r["Data"] for r in records])
+    data = binaries([r["Data"] for r in records])
     if pc.any(pc.starts_with(data, MAGIC)).as_py():
         keys, data, numbers, timestamps, places = _taken_apart(records, split)
     else:
-        keys = _text([r["PartitionKey"] for r in records])
-        numbers = _text([r["SequenceNumber"] for r in records])
+        keys = texts([r["PartitionKey"] for r in records])
+        numbers = texts([r["SequenceNumber"] for r in records])
         timestamps = _arrival_times(records)
         places = pa.nulls(len(records), pa.int64())
     columns = {
         "partitionKey": keys,
         "data": data,
-        "stream": _text([split.stream_name] * len(keys)),
-        "shardId": _text([split.shard_id] * len(keys)),
+        "stream": texts([split.stream_name] * len(keys)),
+        "shardId": texts([split.shard_id] * len(keys)),
         "sequenceNumber": numbers,
         ARRIVAL: timestamps.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")),
         SUB_SEQUENCE_NUMBER: places,
@@ -79,30 +78,7 @@ def rows_of(records: Sequence[Mapping[str, Any]], split: KinesisShardSplit, sche
 def _arrival_times(records: Sequence[Mapping[str, Any]]) -> pa.Int64Array:
     """Returns the arrival times in milliseconds; the service gives seconds."""
     seconds = np.fromiter((r["ApproximateArrivalTimestamp"] for r in records), np.float64, len(records))
-    return _longs(np.rint(seconds * 1000).astype(np.int64))
-
-
-# pa.array() and pa.scalar() would import pandas, which takes half a second in each process of Spark's workers.
-
-
-def _binary(values: Sequence[bytes]) -> pa.BinaryArray:
-    return pa.Array.from_buffers(pa.binary(), len(values), _buffers(b"".join(values), map(len, values)))
-
-
-def _text(values: Sequence[str]) -> pa.StringArray:
-    joined = "".join(values)
-    data = joined.encode()
-    sizes = map(len, values) if len(data) == len(joined) else [len(value.encode()) for value in values]
-    return pa.Array.from_buffers(pa.string(), len(values), _buffers(data, sizes))
-
-
-def _buffers(data: bytes, sizes: Iterable[int]) -> list[pa.Buffer | None]:
-    ends = np.fromiter(accumulate(sizes, initial=0), np.int32)
-    return [None, pa.py_buffer(ends), pa.py_buffer(data)]
-
-
-def _longs(values: npt.NDArray[np.int64]) -> pa.Int64Array:
-    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
+    return longs(np.rint(seconds * 1000).astype(np.int64))
 
 
 def _taken_apart(
@@ -128,9 +104,9 @@ def _taken_apart(
         numbers += [number] * added
         arrived += [time] * added
     return (
-        _text(keys),
-        _binary(data),
-        _text(numbers),
-        _longs(np.array(arrived, np.int64)),
+        texts(keys),
+        binaries(data),
+        texts(numbers),
+        longs(np.array(arrived, np.int64)),
         pa.array(places, pa.int64()),
     )
