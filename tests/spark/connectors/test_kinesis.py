@@ -26,7 +26,7 @@ from flip27_stream.testing.kinesis import skip_reason
 from tests.connectors.kinesis.support.kit import QUICK, numbered
 from tests.spark.support.group_with_kafka import check_group_with_kafka
 from tests.spark.support.kafka_queries import KafkaQueries, Output
-from tests.spark.support.killed_connector import kill_at_ten_moments
+from tests.spark.support.killed_connector import kill_at_nine_moments
 
 pytestmark = pytest.mark.jvm
 
@@ -69,10 +69,10 @@ def check(output: Output, count: int) -> None:
     assert all(after["batch"] == before["batch"] + 1 for before, after in pairwise(offsets))
 
 
-def test_ten_kills_with_resharding_between_lose_no_record(
+def test_nine_kills_with_resharding_between_lose_no_record(
     queries: KafkaQueries, server: KinesisServer
 ) -> None:
-    """SX-08: a query that is killed at ten moments loses and doubles nothing. Shards are split and merged between the
+    """SX-08: a query that is killed at nine moments loses and doubles nothing. Shards are split and merged between the
     kills.
     """
     writer = StreamWriter(server)
@@ -88,7 +88,7 @@ def test_ten_kills_with_resharding_between_lose_no_record(
         changes[number % len(changes)]()
         writer.put(24)
 
-    kill_at_ten_moments(queries, server, "flip27_kinesis", options | {"maxRecordsPerTrigger": "25"}, before)
+    kill_at_nine_moments(queries, server, "flip27_kinesis", options | {"maxRecordsPerTrigger": "25"}, before)
     queries.run(stream_of(queries, server, **options | {"maxRecordsPerTrigger": "300"}))
     check(queries.output(), writer.count)
     rows = queries.split_watermark_rows()

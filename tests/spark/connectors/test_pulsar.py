@@ -27,7 +27,7 @@ from flip27_stream.testing.pulsar import skip_reason
 from tests.connectors.pulsar.support.kit import QUICK, numbers
 from tests.spark.support.group_with_kafka import check_group_with_kafka
 from tests.spark.support.kafka_queries import KafkaQueries
-from tests.spark.support.killed_connector import kill_at_ten_moments
+from tests.spark.support.killed_connector import kill_at_nine_moments
 
 pytestmark = pytest.mark.jvm
 
@@ -67,8 +67,8 @@ def stream_of(queries: KafkaQueries, options: Mapping[str, str]) -> DataFrame:
     return queries.spark.readStream.format("flip27_pulsar").options(**options).load()
 
 
-def test_ten_kills_with_unloads_between_lose_no_message(queries: KafkaQueries, server: PulsarServer) -> None:
-    """SX-08: a query that is killed at ten moments loses and doubles nothing. Partitions move to new ledgers between
+def test_nine_kills_with_unloads_between_lose_no_message(queries: KafkaQueries, server: PulsarServer) -> None:
+    """SX-08: a query that is killed at nine moments loses and doubles nothing. Partitions move to new ledgers between
     the kills.
     """
     writer, output = TopicWriter(server), queries.output()
@@ -79,7 +79,7 @@ def test_ten_kills_with_unloads_between_lose_no_message(queries: KafkaQueries, s
         server.unload(f"{writer.topic}-partition-{number % PARTITIONS}")
         writer.put(8)
 
-    kill_at_ten_moments(queries, server, "flip27_pulsar", options | {"maxRecordsPerTrigger": "25"}, before)
+    kill_at_nine_moments(queries, server, "flip27_pulsar", options | {"maxRecordsPerTrigger": "25"}, before)
     queries.run(stream_of(queries, options | {"maxRecordsPerTrigger": "300"}))
     assert Counter(row["value"] for row in output.rows()) == Counter(numbers(0, writer.count))
     assert all(after["batch"] == before["batch"] + 1 for before, after in pairwise(output.offsets()))
