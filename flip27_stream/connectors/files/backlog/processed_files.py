@@ -2,8 +2,8 @@
 
 It is exact while the process runs, and has a bounded size in the checkpoint.
 
-A file is *processed* when it is assigned to a reader. From then on the offset has the position of its split. This
-record prevents that the file is processed a second time. A list of all names would grow without bound, so the
+A file is *processed* when it is assigned to a reader. From then on the offset has the position of its split. By this
+record the file is not processed a second time. A list of all names would grow without bound, so the
 checkpoint has:
 
 * ``recent``: marks (12 bytes each) of the newest processed files, some thousands at most.
