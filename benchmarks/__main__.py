@@ -1,4 +1,4 @@
-"""The command ``python -m benchmarks``, which runs benchmarks one after the other and prints one table."""
+"""Runs benchmarks one after the other, and prints one table."""
 
 from __future__ import annotations
 

@@ -38,7 +38,8 @@ from watermark_alignment.monitoring.status_view import render, render_to_fit, to
 
 _WIDTH_OF_FILES = 160
 _SILENCE_MS = 24 * 60 * 60 * 1000
-
+_LONGEST_S = 3600
+"""The longest time (s) from one look to the next with ``--watch``."""
 
 _FAILED = 1
 _CODES = {OptionError: 2, NothingToShowError: 3}
@@ -107,16 +108,27 @@ def _parser() -> argparse.ArgumentParser:
         "-o", "--output", metavar="FILE", type=_picture, required=True, help="PNG, SVG or PDF"
     )
     picture.add_argument(
-        "--source", action="append", dest="sources", help="draw this source only; may be repeated"
+        "--source",
+        metavar="SOURCE",
+        action="append",
+        dest="sources",
+        help="draw this source only, by its id or name as status shows them; may be repeated",
     )
     picture.add_argument(
         "--batches",
+        metavar="NUMBER",
         type=_count,
         default=1000,
         help="how many of the newest batches of a source to draw (%(default)s)",
     )
-    picture.add_argument("--over", choices=["time", "batch"], default="time", help="(%(default)s)")
-    picture.add_argument("--max-drift", metavar="DURATION", help="draw the allowed drift")
+    picture.add_argument(
+        "--over", choices=["time", "batch"], default="time", help="what the horizontal axis has (%(default)s)"
+    )
+    picture.add_argument(
+        "--max-drift",
+        metavar="DURATION",
+        help="draw this as the allowed drift, such as '5 minutes', in place of that of the query",
+    )
     picture.set_defaults(show=_plot)
     return parser
 
@@ -134,8 +146,10 @@ def _seconds(text: str) -> float:
         seconds = float(text)
     except ValueError:
         seconds = 0.0
-    if not 0 < seconds <= 3600:
-        raise argparse.ArgumentTypeError(f"expected a number of seconds > 0, not {text!r}")
+    if not 0 < seconds <= _LONGEST_S:
+        raise argparse.ArgumentTypeError(
+            f"expected a number of seconds > 0, at most {_LONGEST_S}, not {text!r}"
+        )
     return seconds
 
 

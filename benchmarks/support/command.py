@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
 
 from rich.console import Console
 
@@ -21,10 +22,7 @@ _LEAST_WIDTH = 150
 
 def run(measures: Sequence[Measure], arguments: Sequence[str] | None = None) -> None:
     """Runs benchmarks in one environment, prints each result as soon as it is found, and the table at the end."""
-    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    for size in dataclasses.fields(Sizes):
-        parser.add_argument(f"--{size.name.replace('_', '-')}", type=int, default=size.default)
-    sizes = Sizes(**vars(parser.parse_args(arguments)))
+    sizes = Sizes(**vars(_parser(sys.modules["__main__"]).parse_args(arguments)))
     console = Console(width=max(_LEAST_WIDTH, Console().width))
     title = f"Medians of {sizes.pairs} pairs, local[2] on {os.cpu_count()} cores, {sizes.records:,} records"
     results: list[Result] = []
@@ -38,3 +36,26 @@ def run(measures: Sequence[Measure], arguments: Sequence[str] | None = None) -> 
                     print(f"{minutes:4.1f} min  " + "  ".join(result.cells()), file=sys.stderr, flush=True)
     finally:  # results from before an error are printed too
         console.print(table(results, title))
+
+
+def _parser(module: ModuleType) -> argparse.ArgumentParser:
+    """Returns the parser of a command. ``module`` is the one that Python runs, whose first lines describe it."""
+    name = module.__spec__.name.removesuffix(".__main__") if module.__spec__ else sys.argv[0]
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {name}", description=(module.__doc__ or "").partition("\n\n")[0].replace("``", "")
+    )
+    for size in dataclasses.fields(Sizes):
+        parser.add_argument(
+            f"--{size.name.replace('_', '-')}",
+            type=_count,
+            default=size.default,
+            metavar="NUMBER",
+            help=f"{size.metadata['help']} (%(default)s)",
+        )
+    return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a whole number, not {text!r}")
+    return int(text)

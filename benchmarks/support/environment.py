@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -19,31 +19,25 @@ if TYPE_CHECKING:
 _CACHE = "spark.kafka.consumer.cache.capacity"
 
 
+def _size(default: int, meaning: str) -> int:
+    return field(default=default, metadata={"help": meaning})
+
+
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of the benchmarks.
+    """The sizes of the benchmarks, which are the options of their commands."""
 
-    Attributes:
-        records: The number of records in backlogs of small records, from which that of large ones follows.
-        pairs: The number of rounds in which the contenders take turns.
-        warm_up: The number of rounds before those that count.
-        batches: The number of small batches for each round and contender.
-        many: The number of partitions of "many partitions".
-        splits: The number of splits of the plan that needs no broker.
-        files: The number of files of the plan of a folder.
-        year_files: The number of files in which a year of history lies.
-        shapes: The number of shapes of the read benchmark, in the order of its table.
-    """
-
-    records: int = 2_000_000
-    pairs: int = 5
-    warm_up: int = 3
-    batches: int = 8
-    many: int = 200
-    splits: int = 10_000
-    files: int = 100_000
-    year_files: int = 10_000
-    shapes: int = 18
+    records: int = _size(
+        2_000_000, "records in backlogs of small records, from which the number of large ones follows"
+    )
+    pairs: int = _size(5, "rounds in which the contenders take turns")
+    warm_up: int = _size(3, "rounds before those that count")
+    batches: int = _size(8, "small batches for each round and contender")
+    many: int = _size(200, 'partitions where a benchmark says "many partitions"')
+    splits: int = _size(10_000, "splits of the plan that needs no broker")
+    files: int = _size(100_000, "files of the plan of a folder")
+    year_files: int = _size(10_000, "files in which a year of history lies")
+    shapes: int = _size(18, "shapes of the read benchmark, in the order of its table")
 
 
 class Environment:

@@ -5,10 +5,13 @@ The tests check that it has figures, not how fast anything is.
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import io
 import os
 import statistics
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +34,7 @@ from benchmarks import (
 )
 from benchmarks.planning import cpu, group, latest_offset, with_broker
 from benchmarks.support import processes
-from benchmarks.support.command import Measure
+from benchmarks.support.command import Measure, run
 from benchmarks.support.environment import Environment, Sizes
 from benchmarks.support.folders import temporary_folder
 from benchmarks.support.results import Result, at_least, at_most, table
@@ -114,6 +117,32 @@ def test_the_start_of_the_planner_is_no_time_of_a_row() -> None:
     used = processes.CpuTime(broker=1.0, workers=2.0, jvm=3.0, planner=9.0)
     assert used.for_rows == 6.0
     assert used.per_row(1_000_000) == "broker 1.00, workers 2.00, jvm 3.00 µs; planner 9.0 s"
+
+
+@pytest.mark.parametrize(
+    ("module", "described"),
+    [
+        ("benchmarks", "Runs benchmarks one after the other, and prints one table"),
+        ("benchmarks.columns", "Measures columns of the user's schema"),
+    ],
+)
+def test_the_help_of_a_benchmark_says_what_it_measures_and_with_which_sizes(
+    module: str, described: str
+) -> None:
+    asked = subprocess.run(
+        [sys.executable, "-m", module, "--help"], capture_output=True, text=True, timeout=60, check=True
+    )
+    shown = " ".join(asked.stdout.split())
+    assert shown.startswith(f"usage: python -m {module} [-h]")
+    assert described in shown
+    for size in dataclasses.fields(Sizes):
+        assert f"{size.metadata['help']} ({size.default})" in shown
+
+
+def test_a_benchmark_refuses_a_size_that_is_no_number(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run([], ["--pairs", "few"])
+    assert "expected a whole number, not 'few'" in capsys.readouterr().err
 
 
 def test_a_benchmark_keeps_its_figures_when_its_folder_cannot_be_removed(

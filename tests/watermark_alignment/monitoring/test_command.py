@@ -109,6 +109,7 @@ def test_an_unknown_source_is_named(table: SplitWatermarkTable, run: Run) -> Non
     [
         (("status",), "TABLE"),
         (("status", "t", "--watch", "-1"), "expected a number of seconds > 0"),
+        (("status", "t", "--watch", "7200"), "expected a number of seconds > 0, at most 3600, not '7200'"),
         (("status", "t", "--storage-option", SECRET), "expected KEY=VALUE"),
         (("plot", "t"), "-o/--output"),
         (
