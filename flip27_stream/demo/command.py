@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 OUTPUT = Path("demo-output")
 LOG = OUTPUT / "spark.log"
 
+_DETAILS = "\n=== Streaming Query ==="
+"""What Spark appends to the message of a query that failed: its ids, its offsets and its plan."""
+
 _CONF = {"spark.sql.shuffle.partitions": "2", "spark.sql.streaming.numRecentProgressUpdates": "10000"}
 
 
@@ -117,7 +120,8 @@ def main(
             return 130
         except (Flip27Error, PySparkException) as error:
             console.print(f"The demo failed; {LOG} has more.", style="bold red")
-            console.print(message_of(error), markup=False)
+            console.print(message_of(error).partition(_DETAILS)[0], markup=False, soft_wrap=True)
+            console.print("docs/troubleshooting.md says what to do; search it for the words of the error.")
             return 1
 
 

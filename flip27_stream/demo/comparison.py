@@ -32,7 +32,7 @@ class ComparedRun(DemoRun[BatchT]):
     @property
     @abstractmethod
     def so_far(self) -> str:
-        """The progress of the run in one line."""
+        """What was read until now, in a few words without the time."""
 
     @abstractmethod
     def start(self, resources: DemoResources) -> StreamingQuery:
@@ -70,14 +70,17 @@ def compare(resources: DemoResources, runs: Sequence[RunT], shown: Callable[[], 
             while not run.follow(query):
                 terminal.update(shown(), f"{NAMES[run.format]}: {run.so_far}")
             run.count(resources)
-            terminal.update(shown(), f"{NAMES[run.format]}: {run.so_far}, done", is_last=True)
+            terminal.update(
+                shown(), f"{NAMES[run.format]}: {run.so_far}, done in {run.seconds:.0f} s", is_last=True
+            )
 
 
 def section(run: ComparedRun[Any], details: Table) -> RenderableType:
     """Returns a run for the terminal, while it is running."""
     begun = run.started is not None
     sign = mark(begun=begun, over=run.finished)
-    head = Text.assemble(sign, " ", (NAMES[run.format], "bold"), "   ", run.so_far if begun else "waits")
+    state = f"{run.so_far}, {run.seconds:.0f} s" if begun else "waits"
+    head = Text.assemble(sign, " ", (NAMES[run.format], "bold"), "   ", state)
     return Padding(Group(head, Padding(details, (0, 0, 0, 4))), (0, 0, 1, 0))
 
 

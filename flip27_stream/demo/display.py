@@ -25,6 +25,7 @@ class Screen:
         self._console = console
         self._clock = clock
         self._due = 0.0
+        self._printed = ""
         self._live = (
             Live(console=console, refresh_per_second=4, redirect_stdout=False, redirect_stderr=False)
             if console.is_terminal
@@ -45,12 +46,13 @@ class Screen:
     def update(self, shown: RenderableType, line: str, *, is_last: bool = False) -> None:
         """Shows ``shown`` on a terminal, or prints ``line`` elsewhere.
 
-        At most one line is printed every 3 s, and always the last one.
+        At most one line is printed every 3 s, none that is equal to the one before, and always the last one.
         """
         if self._live is not None:
             self._live.update(shown)
-        elif is_last or self._clock() >= self._due:
+        elif is_last or (line != self._printed and self._clock() >= self._due):
             self._console.print(line, markup=False, soft_wrap=True)
+            self._printed = line
             self._due = self._clock() + _LINE_EVERY_S
 
 

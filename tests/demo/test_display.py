@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -71,6 +72,16 @@ def test_the_last_line_is_printed_however_early_it_comes() -> None:
         screen.update("table", "2 rows")
         screen.update("table", "2 rows, done", is_last=True)
     assert console.file.getvalue() == "1 row\n2 rows, done\n"  # type: ignore[attr-defined]
+
+
+def test_without_a_terminal_no_line_comes_twice() -> None:
+    console = Console(file=io.StringIO(), force_terminal=False)
+    clock = itertools.count(0.0, 10.0)
+    with Screen(console, lambda: next(clock)) as screen:
+        for _ in range(3):
+            screen.update("table", "0 rows")
+        screen.update("table", "0 rows, done in 20 s", is_last=True)
+    assert console.file.getvalue() == "0 rows\n0 rows, done in 20 s\n"  # type: ignore[attr-defined]
 
 
 def test_without_a_terminal_there_is_a_line_every_few_seconds() -> None:

@@ -31,6 +31,25 @@ def test_a_demo_that_fails_shows_our_message(
     assert "Thread.java" not in shown
 
 
+def test_a_demo_that_fails_in_spark_says_where_help_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*arguments: object) -> bool:
+        raise StreamingQueryException(
+            "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Python worker failed to connect "
+            "back. SQLSTATE: XXKST\n=== Streaming Query ===\nIdentifier: [id = 1]\nCurrent State: INITIALIZING"
+        )
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["demo"])
+    monkeypatch.setattr(command, "_run", fails)
+    assert command.main("demo", "A demo.", lambda _: True, "picture.png", records=1, rows_per_batch=1) == 1
+    shown = capsys.readouterr().out
+    assert "Python worker failed to connect back." in shown
+    assert "docs/troubleshooting.md says what to do" in shown
+    assert "Current State" not in shown
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

@@ -66,7 +66,7 @@ class JoinRun(ComparedRun[JoinBatch]):
 
     @property
     def so_far(self) -> str:
-        return f"{count_of_batches(self.batches)}, {self.seconds:.0f} s"
+        return count_of_batches(self.batches)
 
     def batch(self, progress: StreamingQueryProgress) -> JoinBatch | None:
         if "addBatch" not in progress.durationMs:

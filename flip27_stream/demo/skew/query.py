@@ -52,7 +52,7 @@ class SkewRun(ComparedRun[SkewBatch]):
 
     @property
     def so_far(self) -> str:
-        return f"{self.rows:,} rows in {count_of_batches(self.batches)}, {self.seconds:.0f} s"
+        return f"{self.rows:,} rows in {count_of_batches(self.batches)}"
 
     @property
     def positions(self) -> Positions:
