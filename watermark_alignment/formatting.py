@@ -24,6 +24,12 @@ def name(given: str) -> str:
     )
 
 
+def name_in_sentence(given: str) -> str:
+    """Returns :func:`name`, in quotes if it has spaces: the reader of a sentence would not see where it ends."""
+    text = name(given)
+    return f"'{text}'" if " " in text else text
+
+
 def duration(ms: int) -> str:
     """Returns a duration in its two greatest units, such as ``3h12m``.
 

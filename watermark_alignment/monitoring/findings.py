@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from flip27_stream.time_text import time_text
-from watermark_alignment.formatting import duration, name
+from watermark_alignment.formatting import duration, name, name_in_sentence
 from watermark_alignment.monitoring.status import SplitMetrics, Status, Wait
 from watermark_alignment.table.recordings import Member
 
@@ -101,7 +101,7 @@ def _event_times(status: Status, splits: Sequence[SplitMetrics], now: int) -> It
 
 
 def _called(status: Status, member: Member) -> str:
-    return name(status.names[member])
+    return name_in_sentence(status.names[member])
 
 
 def _is_of(status: Status, member: Member, lineages: Collection[str]) -> bool:

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flip27_stream.time_text import time_text
-from watermark_alignment.formatting import duration, name
+from watermark_alignment.formatting import duration, name, name_in_sentence
 from watermark_alignment.group.member_info import MemberInfo
 from watermark_alignment.monitoring.status import SplitMetrics, Status, Wait
 from watermark_alignment.states import SplitStatus
@@ -189,7 +189,7 @@ def _remarks(status: Status, splits: Sequence[SplitMetrics], now: int) -> list[s
     members = dict.fromkeys(split.member for split in splits)
     said = [_waiting(wait, status) for wait in status.waits(now) if wait.member in members]
     for member in members:
-        called = name(status.names[member])
+        called = name_in_sentence(status.names[member])
         note = status.info_of(member).note
         if note is not None and note.unreported:
             said.append(
@@ -217,9 +217,8 @@ def _implausible(source: str, counts: Mapping[str, int]) -> str:
 def _waiting(wait: Wait, status: Status) -> str:
     splits = "1 split" if wait.splits == 1 else f"{wait.splits:,} splits"
     verb = "waits" if wait.splits == 1 else "wait"
-    whose = (
-        "" if wait.holder.member == wait.member else f" of source {name(status.names[wait.holder.member])}"
+    waiting, holding = (
+        name_in_sentence(status.names[member]) for member in (wait.member, wait.holder.member)
     )
-    return (
-        f"{splits} of source {name(status.names[wait.member])} {verb} for {name(wait.holder.split)}{whose}."
-    )
+    whose = "" if wait.holder.member == wait.member else f" of source {holding}"
+    return f"{splits} of source {waiting} {verb} for {name(wait.holder.split)}{whose}."

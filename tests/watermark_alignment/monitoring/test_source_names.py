@@ -63,6 +63,18 @@ def table(tmp_path: Path) -> SplitWatermarkTable:
     return made
 
 
+def test_a_name_with_spaces_is_in_quotes_in_a_sentence(tmp_path: Path, run: Run) -> None:
+    hybrid = "Delta table /data/history, then a source made at the switch"
+    made = SplitWatermarkTable(str(tmp_path / "table"), {})
+    note = BatchNote("web", ONE, "0123456789abcde0", 1, 2500, 2, reads=hybrid)
+    made.append("one", 1, [replace(row, source=ONE) for row in split_rows(1)], {KEY: note.to_text()})
+    there = entry(ONE, group="web", reads=hybrid, waiting=1, held_by="clicks-3", timeout_ms=10**15)
+    made.note({MEMBER: there.to_text()})
+    out = run("status", made.uri)[1]
+    assert f"1 split of source '{hybrid}' waits for clicks-3." in out
+    assert f"Watermarks of source '{hybrid}' are planned" in " ".join(out.split())
+
+
 def test_hashes_are_in_no_view(table: SplitWatermarkTable, run: Run) -> None:
     out = run("status", table.uri)[1]
     assert ONE[:8] not in out
