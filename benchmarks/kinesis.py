@@ -149,10 +149,14 @@ def _reads(enumerator: TimedKinesisSourceEnumerator) -> int:
 
 def run(arguments: Sequence[str] | None = None) -> Table:
     """Runs the measurements and returns the table."""
-    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--shards", type=int, default=8)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.kinesis",
+        description="Measures flip27_kinesis beside a plain boto3 loop on the same service. Needs Node.js.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--shards", type=int, default=8, help="shards of each stream")
     parser.add_argument("--records", type=int, default=200_000, help="records in the emulator")
-    parser.add_argument("--bytes", type=int, default=200)
+    parser.add_argument("--bytes", type=int, default=200, help="size of a record")
     parser.add_argument(
         "--many-records", type=int, default=800_000, help="records of this size in the first stand-in"
     )
@@ -161,11 +165,13 @@ def run(arguments: Sequence[str] | None = None) -> Table:
     )
     parser.add_argument("--large-records", type=int, default=240_000, help="number of these records")
     parser.add_argument("--rounds", type=int, default=3, help="rounds on the stand-ins")
-    parser.add_argument("--plans", type=int, default=20)
+    parser.add_argument("--plans", type=int, default=20, help="plans of which the calls are counted")
     parser.add_argument(
         "--many-shards", type=int, default=1000, help="shards of the stream that is only planned"
     )
-    parser.add_argument("--spark", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument(
+        "--spark", action=argparse.BooleanOptionalAction, default=True, help="read with Spark, too"
+    )
     given = parser.parse_args(arguments)
     table = Table("what", "records", "seconds", "rows/s", "beside the loop", "CPU seconds here")
     with KinesisServer("kinesalite") as server:

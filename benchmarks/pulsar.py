@@ -94,11 +94,15 @@ def run(arguments: Sequence[str] | None = None) -> Table:
 
     The fastest of several rounds counts, since others may use the machine.
     """
-    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--partitions", type=int, default=2)
-    parser.add_argument("--records", type=int, default=1_000_000)
-    parser.add_argument("--bytes", type=int, default=200)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.pulsar",
+        description="Measures flip27_pulsar beside a plain reader loop of pulsar-client on the same server.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--partitions", type=int, default=2, help="partitions of the topic")
+    parser.add_argument("--records", type=int, default=1_000_000, help="records of the topic")
+    parser.add_argument("--bytes", type=int, default=200, help="size of a record")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the fastest counts")
     given = parser.parse_args(arguments)
     table = Table(
         "what", "records", "seconds", "rows/s", "beside the loop", "CPU seconds here", "beside the loop"

@@ -28,7 +28,11 @@ _NEWS_S = 60.0
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.mutated_bytes",
+        description="Damages fetch responses, and compares what two decoders read from them.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
     parser.add_argument("--responses", type=int, default=100_000, help="how many are read")
     parser.add_argument("--seed", type=int, default=1, help="the same seed makes the same responses")
     given = parser.parse_args()

@@ -62,9 +62,15 @@ class Cost:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    for name, default in (("tasks", 1000), ("members", 1000), ("splits", 10_000), ("batches", 10_080)):
-        parser.add_argument(f"--{name}", type=int, default=default)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.planning.scale",
+        description="Measures what very many tasks, members and splits cost one driver.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--tasks", type=int, default=1000, help="tasks that report on 10 splits each")
+    parser.add_argument("--members", type=int, default=1000, help="members of a group that publish")
+    parser.add_argument("--splits", type=int, default=10_000, help="splits that write rows into the table")
+    parser.add_argument("--batches", type=int, default=10_080, help="batches of rows; the default is a week")
     asked = parser.parse_args()
     for within_s in (1.0, 0.0):
         print(reports(asked.tasks, within_s), flush=True)

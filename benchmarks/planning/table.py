@@ -6,8 +6,8 @@ prints the time (ms) of a commit at the start and at the end, and the number of 
 
 from __future__ import annotations
 
+import argparse
 import statistics
-import sys
 import time
 from pathlib import Path
 
@@ -64,7 +64,12 @@ def simulate(path: Path, batches: int) -> tuple[list[float], list[float]]:
 
 
 def main() -> None:
-    batches = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.planning.table",
+        description="Measures the costs of the split-watermark table over many batches.",
+    )
+    parser.add_argument("batches", type=int, nargs="?", default=10_000, help="batches written (%(default)s)")
+    batches = parser.parse_args().batches
     with temporary_folder() as folder:
         path = Path(folder) / "table"
         commits, rounds = simulate(path, batches)

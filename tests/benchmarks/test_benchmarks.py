@@ -9,6 +9,7 @@ import dataclasses
 import errno
 import io
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -137,6 +138,25 @@ def test_the_help_of_a_benchmark_says_what_it_measures_and_with_which_sizes(
     assert described in shown
     for size in dataclasses.fields(Sizes):
         assert f"{size.metadata['help']} ({size.default})" in shown
+
+
+@pytest.mark.parametrize(
+    "module", ["kinesis", "pulsar", "planning.scale", "planning.table", "mutated_bytes", "soak", "chaos"]
+)
+def test_every_argument_of_a_command_has_a_meaning(module: str) -> None:
+    name = f"benchmarks.{module}"
+    asked = subprocess.run(
+        [sys.executable, "-m", name, "--help"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        env={**os.environ, "COLUMNS": "200"},
+    )
+    assert asked.stdout.startswith(f"usage: python -m {name} ")
+    arguments = re.findall(r"^  (\S.*(?:\n {4,}.*)*)", asked.stdout, re.MULTILINE)
+    assert len(arguments) > 1
+    assert [line for line in arguments if not re.search(r"\S(?: {2,}|\n +)\S", line)] == []
 
 
 def test_a_benchmark_refuses_a_size_that_is_no_number(capsys: pytest.CaptureFixture[str]) -> None:
