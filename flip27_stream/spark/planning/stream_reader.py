@@ -56,15 +56,22 @@ def _short(method: Method) -> Method:
     """Returns ``method`` so that it raises errors of this project without a traceback; the log has the traceback.
 
     Spark shows the traceback before the message of an error, so that users would find the message only after a page.
+
+    If SIGTERM came, the method ends the process, also where the exception of the signal handler went no further, as in
+    a task of kafka-python's event loop.
     """
 
     @functools.wraps(method)
     def called(*arguments: Any) -> Any:
         try:
-            return method(*arguments)
+            result = method(*arguments)
         except Flip27Error as error:
             log.debug("%s failed", method.__name__, exc_info=True)
             failed = error
+        else:
+            _end_if_terminated()
+            return result
+        _end_if_terminated()
         raise failed.with_traceback(None) from None
 
     return cast(Method, called)
@@ -169,6 +176,11 @@ def _stop_once(signum: int, frame: object) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.alarm(_END_S)
     raise SystemExit(0)
+
+
+def _end_if_terminated() -> None:
+    if _terminated:
+        raise SystemExit(0)
 
 
 def _note_signal(signum: int, frame: object) -> None:

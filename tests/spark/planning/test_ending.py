@@ -61,6 +61,21 @@ reader._coordinator.close = threading.Event().wait
 os.kill(os.getpid(), signal.SIGTERM)
 """
 
+SWALLOWED = f"""{PLANNER}
+from flip27_stream.connectors.kafka.kafka_python.event_loop import NetworkSelector
+
+def plan(start, limit):
+    loop = NetworkSelector()
+    loop.call_soon_with_future(lambda: os.kill(os.getpid(), signal.SIGTERM))
+    loop.poll(timeout_ms=100)
+    print("the plan goes on", flush=True)
+    return start
+
+reader._coordinator.latest_offset = plan
+reader.latestOffset(reader.initialOffset(), ReadMaxRows(1))
+print("Spark gets the plan", flush=True)
+"""
+
 TWO_SIGNALS = """
 import os, signal, sys
 from flip27_stream.spark.planning import stream_reader
@@ -108,6 +123,15 @@ def test_a_signal_just_before_stop_does_not_keep_the_source_in_its_group(tmp_pat
     """
     ended = subprocess.run([sys.executable, "-c", STOPPED, str(tmp_path)], timeout=150, capture_output=True)
     assert ended.returncode >= 0, ended.stderr.decode()
+    assert last_entry(tmp_path).left
+
+
+def test_a_signal_while_the_event_loop_of_kafka_runs_ends_the_process(tmp_path: Path) -> None:
+    """Fact 2: kafka-python keeps all exceptions of its tasks, also that of the signal. The plan ends the process, and
+    the source leaves its group.
+    """
+    ended = subprocess.run([sys.executable, "-c", SWALLOWED, str(tmp_path)], timeout=150, capture_output=True)
+    assert (ended.returncode, ended.stdout) == (0, b"the plan goes on\n"), ended.stderr.decode()
     assert last_entry(tmp_path).left
 
 
