@@ -68,13 +68,17 @@ class QueryRun:
         """Returns whether the batch waits for more rows (``minOffsetsPerTrigger``); not under Once and AvailableNow.
 
         It does not wait where that brings no rows: limits leave out splits or parts of them, another source of a hybrid
-        source follows, or other members of the group, which may wait for this source, hold the batch back.
+        source follows, or other members of the group, which may wait for this source, hold the batch back. Neither does
+        it wait if a split moves past lost records or to the log that replaced its own: the enumerator has taken that
+        in, so the offset must have it.
         """
         if self.is_available_now or planned.runs_empty or plan_input.limits.min_rows is None:
             return False
+        known, run = plan_input.known, plan_input.run
         is_held = planned.plan is not None and planned.plan.held_by == GROUP
-        is_cut = plan_input.has_pending or any(r.limited for r in plan_input.run.values())
-        waiting = None if is_held or is_cut else planned.waiting(plan_input.run)
+        is_cut = plan_input.has_pending or any(r.limited for r in run.values())
+        is_moved = any(name in known and known[name].position != r.position for name, r in run.items())
+        waiting = None if is_held or is_cut or is_moved else planned.waiting(run)
         return not self._least_rows.are_there(waiting, plan_input.now)
 
     def is_over(

@@ -1,0 +1,37 @@
+"""A topic is deleted and created again while a query reads it, and options of the query say how to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from flip27_stream.testing import KafkaBroker
+from flip27_stream.testing.source_query import SourceQuery
+from tests.connectors.kafka.support.kit import source, write_rows
+
+pytestmark = pytest.mark.jvm
+
+MakeTopic = Callable[..., str]
+GO_ON = {"startingOffsets": "earliest", "failOnDataLoss": "false"}
+
+
+def test_rows_of_a_topic_created_again_wait_for_the_minimum_of_the_batch(
+    broker: KafkaBroker, topic: MakeTopic
+) -> None:
+    """SK-06, SK-24: the plan that finds the new topic makes a batch, also of fewer rows than the minimum. Otherwise the
+    next plan would look for the old offset in the new topic.
+    """
+    name = topic()
+    write_rows(broker, name, 6)
+    with SourceQuery(source(broker, GO_ON, subscribe=name, minOffsetsPerTrigger="5")) as query:
+        assert offsets(query.run(6), name) == [0, 1, 2, 3, 4, 5]
+        broker.delete_topic(name)
+        broker.create_topic(name)
+        write_rows(broker, name, 3)
+        assert offsets(query.run(3), name) == [0, 1, 2]
+
+
+def offsets(rows: list[dict[str, Any]], topic: str) -> list[int]:
+    return sorted(row["offset"] for row in rows if row["topic"] == topic)
