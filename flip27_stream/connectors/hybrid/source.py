@@ -161,7 +161,7 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
     ) -> Sequence[HybridSourceSplit]:
         """Returns the splits as the active source prepares them for readers.
 
-        Splits of earlier sources are unchanged.
+        Splits of earlier sources are unchanged. Splits whose log was replaced have no rows that another source has.
         """
         current = [split for split in splits if split.index == checkpoint.index]
         if not current:
@@ -169,8 +169,12 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
         source = current[0].active.source
         state = source.enumerator_checkpoint_serializer.deserialize(checkpoint.version, checkpoint.data)
         made = iter(source.splits_for_readers([split.split for split in current], state))
+        replaced = checkpoint.replaced
         return [
-            replace(split, cut=next(made)) if split.index == checkpoint.index else split for split in splits
+            replace(split, cut=next(made), known=() if split.serialized.id in replaced else split.known)
+            if split.index == checkpoint.index
+            else split
+            for split in splits
         ]
 
     @property

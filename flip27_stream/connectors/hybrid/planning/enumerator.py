@@ -24,7 +24,12 @@ from flip27_stream.connectors.hybrid.child_context import ChildContext, untagged
 from flip27_stream.connectors.hybrid.planning.enumerator_state import HybridEnumeratorState
 from flip27_stream.connectors.hybrid.planning.event_times import HybridEventTimePositions, NothingToRead
 from flip27_stream.connectors.hybrid.planning.source_end import SourceEnd, SourceEndRecorder
-from flip27_stream.connectors.hybrid.planning.start_positions import check_templates, moved, start_positions
+from flip27_stream.connectors.hybrid.planning.start_positions import (
+    check_templates,
+    moved,
+    replaced_logs,
+    start_positions,
+)
 from flip27_stream.connectors.hybrid.planning.tail import read_again
 from flip27_stream.connectors.hybrid.seam.exact_seam import SourceRangesRead
 from flip27_stream.connectors.hybrid.seam.overlap import Intervals
@@ -72,12 +77,13 @@ class HybridSourceSplitEnumerator(
         self._ends: dict[str, SplitRange] = {}
         self._frozen = self._child_frozen = False
         self._restored = checkpoint is not None
+        self._replaced = set() if checkpoint is None else set(checkpoint.replaced)
         self._snapshot: tuple[Any, JsonValue] | None = None
 
     def start(self) -> None:
         c = self._checkpoint
         active = self._sources.active(0) if c is None else self._sources.active(c.index, c.end_position)
-        self._open(active, c.source_end if c else None, c.known if c else {}, at_once=False)
+        self._open(active, c.source_end if c else None, c.known_of_new_splits if c else {}, at_once=False)
         if c is None:
             self._child = active.source.create_enumerator(self._child_context)
         else:
@@ -121,6 +127,7 @@ class HybridSourceSplitEnumerator(
                 split.split: begins.get(split.serialized.id, p) for split, p in positions.items()
             }
             ranges = {**moved(ranges, begins), **self._child.split_ranges(child_positions)}
+        self._replaced |= replaced_logs(positions, ranges)
         self._ends = dict(ranges)
         if not self._active.is_last:
             self._end.record_ranges(positions, ranges)
@@ -187,7 +194,7 @@ class HybridSourceSplitEnumerator(
             source=source.fingerprint,
             end_position=self._active.end_position,
             source_end=source_end,
-            known=self._known_of_new_splits(),
+            known={**self._known_of_new_splits(), **dict.fromkeys(self._replaced, ())},
         )
 
     def _check_end(self, source_end: SourceEnd) -> None:
@@ -317,6 +324,7 @@ class HybridSourceSplitEnumerator(
             )
         self._child_context.close()
         child.close()
+        self._replaced = set()
         self._open(active, None, known, at_once=True)
         self._child = source.create_enumerator(self._child_context)
         self._child_frozen = False

@@ -26,7 +26,7 @@ class HybridEnumeratorState:
         end_position: The end position of the previous source.
         source_end: The known end of the active source.
         known: By split of the active source, the positions whose rows the previous source has. Only splits that are in
-            no offset yet are listed.
+            no offset yet are listed; and, with no positions, those of :attr:`replaced`.
     """
 
     index: int
@@ -36,6 +36,16 @@ class HybridEnumeratorState:
     end_position: JsonValue = None
     source_end: SourceEnd = field(default_factory=SourceEnd)
     known: Mapping[str, Intervals] = field(default_factory=dict)
+
+    @property
+    def known_of_new_splits(self) -> dict[str, Intervals]:
+        """:attr:`known` without the splits of :attr:`replaced`."""
+        return {split: positions for split, positions in self.known.items() if positions}
+
+    @property
+    def replaced(self) -> frozenset[str]:
+        """The splits that are read again from an earlier position, in another log, whose rows no source has read."""
+        return frozenset(split for split, positions in self.known.items() if not positions)
 
 
 class HybridEnumeratorStateSerializer(SimpleVersionedSerializer[HybridEnumeratorState]):

@@ -83,6 +83,26 @@ def start_positions(
     return begins
 
 
+def replaced_logs(
+    positions: Mapping[HybridSourceSplit, int | None], ranges: Mapping[str, SplitRange]
+) -> set[str]:
+    """Returns the splits whose log was replaced, or has lost its end, while they were read, by id in their source.
+
+    They are read from an earlier position than they had reached, and the rows there are not those that the previous
+    source has at these positions.
+
+    Args:
+        positions: The position of each split of the source; ``None`` for a split that was not read yet.
+        ranges: The ranges that the source returns, by id in that source.
+    """
+    return {
+        split.serialized.id
+        for split, position in positions.items()
+        if split.known and position is not None
+        if (r := ranges.get(split.serialized.id)) is not None and r.position < position
+    }
+
+
 def _is_another_log(split: HybridSourceSplit, known: int, end: int) -> DataLossError:
     return DataLossError(
         f"Split {split.split_id} ends at position {end}, but the previous source has rows of it up to {known - 1}. "

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from flip27_stream.connectors.hybrid import ExactSeam, HybridSource, Overlap
 from flip27_stream.testing import KafkaBroker
 from flip27_stream.testing.source_query import SourceQuery
 from tests.connectors.kafka.support.kit import source, write_rows
@@ -15,6 +16,38 @@ pytestmark = pytest.mark.jvm
 
 MakeTopic = Callable[..., str]
 GO_ON = {"startingOffsets": "earliest", "failOnDataLoss": "false"}
+
+
+@pytest.mark.parametrize("seam", ["exact", "overlap"])
+@pytest.mark.parametrize("restart", [True, False])
+def test_rows_of_a_topic_created_again_are_not_those_of_the_history(
+    broker: KafkaBroker, topic: MakeTopic, seam: str, restart: bool
+) -> None:
+    """SK-24: the rows that the history has are left out of the log that was copied, and not out of its successor."""
+    old, live = topic(), topic()
+    write_rows(broker, old, 4)
+    write_rows(broker, live, 6)
+    split = f"{live}-{{partition}}"
+    rule: dict[str, Any] = (
+        {"seam": ExactSeam(split)} if seam == "exact" else {"overlap": Overlap(60_000, split)}
+    )
+    history = source(broker, {**GO_ON, "scan.bounded.mode": "latest-offset"}, subscribe=old)
+    then = source(broker, GO_ON, subscribe=live)
+    builder = HybridSource.builder(history, event_time="timestamp").add_source(then, **rule)
+    hybrid = builder.build()
+    with SourceQuery(hybrid) as query:
+        assert offsets(query.run(6), live) == [4, 5]
+        broker.delete_topic(live)
+        broker.create_topic(live)
+        write_rows(broker, live, 3)
+        assert offsets(query.run(3), live) == [0, 1, 2]
+        if not restart:
+            write_rows(broker, live, 3)
+            assert offsets(query.run(3), live) == [3, 4, 5]
+    if restart:
+        write_rows(broker, live, 3)
+        with SourceQuery(hybrid, query.offset) as after:
+            assert offsets(after.run(3), live) == [3, 4, 5]
 
 
 def test_rows_of_a_topic_created_again_wait_for_the_minimum_of_the_batch(
