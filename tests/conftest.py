@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from flip27_stream.spark.planning.coordinator import SourceCoordinator
 from flip27_stream.testing import KafkaBroker, local_session, wait_until
-from tests.spark.support.processes import planners, quick_start
+from tests.spark.support.processes import QUICK_CONF, alive, planners, quick_start
 from tests.support.exploring import EXPLORES, examples
 
 if TYPE_CHECKING:
@@ -35,16 +35,14 @@ settings.load_profile("flip27")
 # The time limit (s) of a test with real servers, which ends a test that hangs. A busy machine needs longer.
 SERVERS_TIMEOUT_S = 900
 
-_CHECKPOINTS = {
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    )
-}
+_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """Makes Spark write checkpoints with Hadoop's ``FileSystem``, as it does where ``FileContext`` is not supported.
 
 Without Hadoop's native library, Spark's default for a local folder starts eight processes (``readlink``, ``chmod``) for
 each file, which is sixteen for each micro-batch. This one starts two for each file.
 """
+
+_CONF = QUICK_CONF | {"spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -82,12 +80,12 @@ def secure_broker() -> Iterator[KafkaBroker]:
 def spark() -> Iterator[SparkSession]:
     """The Spark session that all tests share: ``local[2]``, with Delta and Spark's built-in Kafka source.
 
-    Drivers that a test starts itself, as those that it kills, have Spark's default in place of :data:`_CHECKPOINTS`.
+    Drivers that a test starts itself, as those that it kills, have Spark's defaults in place of :data:`_CONF`.
     """
     with pytest.MonkeyPatch.context() as environment:
         for name, value in quick_start().items():
             environment.setenv(name, value)
-        session = local_session("flip27-tests", kafka_source=True, conf=_CHECKPOINTS)
+        session = local_session("flip27-tests", kafka_source=True, conf=_CONF)
     yield session
     session.stop()
 
@@ -117,10 +115,13 @@ def ended_planners(request: pytest.FixtureRequest) -> Iterator[None]:
 
     One that stays fails the test that started it.
     """
+    if "spark" not in request.fixturenames:
+        yield
+        return
     of_others = set(planners())
     yield
-    if "spark" in request.fixturenames:
-        wait_until(lambda: of_others >= set(planners()), "the end of the planning processes of this test", 60)
+    while left := set(planners()) - of_others:
+        wait_until(lambda: not any(map(alive, left)), "the end of the planning processes of this test", 60)
 
 
 @pytest.fixture

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def registered(spark: SparkSession) -> SparkSession:
-    """A session of the shared Spark that knows our formats, and whose small data need one shuffle partition."""
+    """A session of the shared Spark that knows our formats."""
     session = spark.newSession()
-    session.conf.set("spark.sql.shuffle.partitions", "1")
     flip27_stream.register(session)
     return session
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from flip27_stream.testing import local_session
-from tests.spark.support.processes import quick_start
+from tests.spark.support.processes import QUICK_CONF, quick_start
 from tests.watermark_alignment.support.no_hard_links import refuse_hard_links
 
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks"
@@ -70,7 +70,7 @@ def _begin(log: str, are_refused: bool) -> None:
 
 
 def _session() -> None:
-    local_session("volume", conf={"spark.sql.shuffle.partitions": "1"})
+    local_session("volume", conf=QUICK_CONF)
 
 
 def _end() -> None:

@@ -37,7 +37,6 @@ def session(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """A session with a schema in a catalog, and a folder of its own for rows that wait."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     session = spark.newSession()
-    session.conf.set("spark.sql.shuffle.partitions", "1")
     session.sql(f"CREATE SCHEMA {SCHEMA} LOCATION '{tmp_path / 'warehouse'}'")
     flip27_stream.register(session)
     yield session

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _PYTHON = "-m pyspark."
+_LOOK_S = 0.01  # leaves the processor to the processes that are to be killed
 
 Moment = Callable[[], bool]
 Victims = Callable[[], list[int]]
@@ -68,7 +69,7 @@ def kill_python_when(
         while not moment():
             assert query.isActive, query.exception()
             assert time.monotonic() < deadline, "the moment to kill never came"
-            time.sleep(0.002)
+            time.sleep(_LOOK_S)
         time.sleep(delay_s)
         while query.isActive:
             for pid in whom():
@@ -99,7 +100,7 @@ def driver(module: str, argument: str, log: Path) -> Iterator[Callable[[Moment, 
         while not moment():
             if process.poll() is not None or time.monotonic() > deadline:
                 raise AssertionError(f"It never came to {what}:\n{log.read_text()[-4000:]}")
-            time.sleep(0.002)  # leaves the processor to the processes that are to be killed
+            time.sleep(_LOOK_S)
         family.extend(below(process.pid))
         for pid in [*(child for child in family if "java" in command(child).partition(" ")[0]), process.pid]:
             os.kill(pid, signal.SIGKILL)
