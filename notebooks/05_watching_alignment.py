@@ -175,11 +175,16 @@ write(2, 40)
 # COMMAND ----------
 
 
-def rows_read() -> int:
-    return int(spark.read.format("delta").load(f"{folder}/records").count())
+import time
 
 
-wait_until(lambda: rows_read() >= 3 * 3600 or not query.isActive, "all records to be read", timeout=600)
+def all_read() -> bool:
+    time.sleep(1)  # each look is a job of Spark
+    records = spark.read.format("delta").load(f"{folder}/records")
+    return records.count() >= 3 * 3600 or not query.isActive
+
+
+wait_until(all_read, "all records to be read", timeout=600)
 
 # COMMAND ----------
 

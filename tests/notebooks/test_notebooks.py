@@ -1,8 +1,8 @@
 """The notebooks run from top to bottom in a given Spark session, without Databricks' ``dbutils``, on a volume.
 
-A volume is a file system without hard links: the kernel refuses them to all processes of a notebook. Where a group has
-several sources, its table must not lie on a volume, and the notebook says so: there only the folder of the notebook
-refuses hard links, and the table lies elsewhere. ``tests/spark/queries/test_pipelines.py`` does that for the notebook
+A volume is a file system without hard links. All notebooks run in one process, for which one folder is the volume;
+without a C compiler all folders are. Where a group has several sources, its table must not lie on a volume, and the
+notebook says so: there the table lies elsewhere. ``tests/spark/queries/test_pipelines.py`` does that for the notebook
 of a pipeline.
 """
 
@@ -42,10 +42,25 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VolumeProcess]:
-    """The process without hard links that the tests share."""
-    with volume_process(tmp_path_factory.mktemp("volume") / "log") as running:
+def volume(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("volume")
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory, volume: Path) -> Iterator[VolumeProcess]:
+    """The process without hard links on the volume that the tests share."""
+    outside = tmp_path_factory.mktemp("outside")
+    refused = None if COMPILER is None else links_refused_in(volume, outside)
+    with volume_process(outside / "log", refused) as running:
         yield running
+
+
+@pytest.fixture
+def folder(request: pytest.FixtureRequest, volume: Path) -> Path:
+    """A folder of the test on the volume."""
+    folder: Path = volume / request.node.name
+    folder.mkdir()
+    return folder
 
 
 class OnVolume:
@@ -70,8 +85,8 @@ class OnVolume:
 
 
 @pytest.fixture
-def on_volume(process: VolumeProcess, tmp_path: Path) -> OnVolume:
-    return OnVolume(process, tmp_path)
+def on_volume(process: VolumeProcess, folder: Path) -> OnVolume:
+    return OnVolume(process, folder)
 
 
 @pytest.mark.jvm
@@ -91,18 +106,18 @@ class TestOnVolume:
         assert names["type(comparison).__name__"] == "Figure"
 
     @pytest.mark.skipif(COMPILER is None, reason="there is no C compiler for a folder without hard links")
-    def test_a_join_with_the_table_of_its_group_elsewhere(self, tmp_path: Path, broker: KafkaBroker) -> None:
+    def test_a_join_with_the_table_of_its_group_elsewhere(
+        self, process: VolumeProcess, folder: Path, tmp_path: Path, broker: KafkaBroker
+    ) -> None:
         """Two sources write to the table at the same time, on a disk with hard links. All else lies on the volume."""
-        volume, disk = tmp_path / "volume", tmp_path / "disk"
-        volume.mkdir()
-        with volume_process(tmp_path / "log", links_refused_in(volume, tmp_path)) as process:
-            names, said = process.run(
-                "02_joining_two_topics.py",
-                volume,
-                "pairs, aligned, without, [panel.get_title() for panel in picture.axes[:2]]",
-                bootstrap_servers=broker.bootstrap_servers,
-                place_of_table=str(disk),
-            )
+        disk = tmp_path / "disk"
+        names, said = process.run(
+            "02_joining_two_topics.py",
+            folder,
+            "pairs, aligned, without, [panel.get_title() for panel in picture.axes[:2]]",
+            bootstrap_servers=broker.bootstrap_servers,
+            place_of_table=str(disk),
+        )
         pairs, aligned, without, titles = names
         assert pairs == [300, 300]
         assert max(aligned) < max(without)
@@ -110,20 +125,20 @@ class TestOnVolume:
         assert "has no hard links" not in said, "the table lies on the volume"
         assert {row["source"] for row in rows(disk)} == {"views", "clicks"}
         folders = {"without", "aligned", "without_checkpoint", "aligned_checkpoint"}
-        assert {path.name for path in volume.glob("*/*")} == folders
+        assert {path.name for path in folder.glob("*/*")} == folders
 
     def test_a_hybrid_source(self, on_volume: OnVolume, broker: KafkaBroker) -> None:
         counts = "[row['count'] for row in counted.collect()]"
         names = on_volume.run("03_history_then_kafka.py", counts, bootstrap_servers=broker.bootstrap_servers)
         assert names[counts] == [3600] * 11
 
-    def test_an_own_source(self, on_volume: OnVolume, tmp_path: Path) -> None:
+    def test_an_own_source(self, on_volume: OnVolume, folder: Path) -> None:
         read = "{row['sensor']: row['count'] for row in read.collect()}"
         names = on_volume.run("04_your_own_source.py", read)
         assert names[read] == {"boiler": 3600, "hall": 720, "roof": 360}
-        assert sum(row["rows"] for row in rows(tmp_path)) == 4680
-        (commits,) = tmp_path.glob("*/checkpoint/commits")
-        assert len({row["batch"] for row in rows(tmp_path)}) == len(list(commits.glob("[0-9]*")))
+        assert sum(row["rows"] for row in rows(folder)) == 4680
+        (commits,) = folder.glob("*/checkpoint/commits")
+        assert len({row["batch"] for row in rows(folder)}) == len(list(commits.glob("[0-9]*")))
 
     def test_monitoring(self, on_volume: OnVolume, broker: KafkaBroker) -> None:
         names = on_volume.run(
