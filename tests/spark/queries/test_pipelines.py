@@ -17,7 +17,7 @@ import pytest
 
 from flip27_stream.spark.session.redaction import REDACTION_SETTING, SECRETS
 from tests.spark.support.kafka_queries import HOUR, MINUTE, T0
-from tests.spark.support.processes import QUICK_JAVA
+from tests.spark.support.processes import quick_start
 from tests.watermark_alignment.support.no_hard_links import COMPILER, links_refused_in
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
@@ -27,6 +27,8 @@ ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "pipelines.md"
 NOTEBOOK = ROOT / "notebooks" / "07_declarative_pipeline.py"
 _ROWS = 60
+# Spark's default catalog forgets the tables when a run ends.
+_LASTING_CATALOG = ("--conf", "spark.sql.catalogImplementation=hive")
 
 
 def blocks(language: str) -> list[str]:
@@ -47,19 +49,12 @@ def run(project: Path, environment: Mapping[str, str] | None = None) -> str:
     Its exit code is 1 even after a complete run, so it is not used (``docs/pipelines.md``). If Spark has damaged the
     map that the queries of a format share (fact 34), the pipeline is run a second time, as that page tells users to do.
     """
-    # Spark's default catalog forgets the tables when a run ends.
-    (project / "spark-defaults.conf").write_text("spark.sql.catalogImplementation hive\n")
-    settings = {
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_LOCAL_HOSTNAME": "127.0.0.1",
-        "SPARK_CONF_DIR": str(project),
-        "JAVA_TOOL_OPTIONS": QUICK_JAVA,
-    }
+    settings = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "127.0.0.1", **quick_start()}
     python = {"PYSPARK_PYTHON": sys.executable, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     said = ""
     for _ in range(2):
         done = subprocess.run(
-            ["spark-pipelines", "run", "--spec", "spark-pipeline.yml"],
+            ["spark-pipelines", *_LASTING_CATALOG, "run", "--spec", "spark-pipeline.yml"],
             cwd=project,
             env={**os.environ, **settings, **python, **(environment or {})},
             capture_output=True,
