@@ -10,8 +10,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from tests.spark.support.both_sources import BUILT_IN, OURS, collect, positions
-from tests.spark.support.kafka_queries import AVAILABLE_NOW, T0, KafkaQueries, Output, fill, finish, records
-from tests.spark.support.programs.killed_query import driver, logged
+from tests.spark.support.kafka_queries import T0, KafkaQueries, fill, records
 from tests.spark.takeover.support.counted_records import FOUR, MakeTopic, add_partitions, each_once
 from tests.spark.takeover.support.failing_stream import until_failed
 
@@ -179,24 +178,3 @@ def test_alignment_by_a_json_pointer_is_turned_on_later_and_off(
         StreamingQueryException, match=r"has event times of '/t', and this query takes them from '/u'"
     ):
         collect(queries.stream(name, by("/u")), checkpoint)
-
-
-def test_a_killed_program_of_the_built_in_source_goes_on(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """The JVM of a query of the built-in source is killed in the middle of its work. This project's source goes on,
-    and the table has each record once.
-    """
-    name, output, each = topic(3), queries.output(), 400
-    fill(queries, name, 3, each)
-    options = queries.kafka(name, {"maxOffsetsPerTrigger": "60"})
-    program = {"options": options, "table": str(output.table), "checkpoint": str(output.checkpoint)}
-    log = queries.folder / "driver.log"
-    with driver("tests.spark.support.programs.built_in_driver", json.dumps(program), log) as kill_when:
-        kill_when(logged(output, "offsets", 4), "its fourth batch")
-    assert _is_spark_offset(output)
-    assert output.has_uncommitted_batch()
-    finish(queries.start(queries.stream(name, {"startingOffsets": "latest"}), trigger=AVAILABLE_NOW))
-    assert output.positions() == each_once({(name, p): each for p in range(3)})
-
-
-def _is_spark_offset(output: Output) -> bool:
-    return all(isinstance(offsets, dict) for offsets in output.offsets()[-1].values())

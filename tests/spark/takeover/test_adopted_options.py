@@ -11,7 +11,16 @@ import pytest
 import flip27_stream
 from flip27_stream.testing import wait_until
 from tests.spark.support.both_sources import BUILT_IN, OURS, Collected, collect, failure, positions, sizes
-from tests.spark.support.kafka_queries import CONTINUOUS, ONCE, T0, TIME_LIMIT_S, KafkaQueries, fill, finish
+from tests.spark.support.kafka_queries import (
+    CONTINUOUS,
+    ONCE,
+    T0,
+    TIME_LIMIT_S,
+    KafkaQueries,
+    Output,
+    fill,
+    finish,
+)
 from tests.spark.support.programs.killed_query import driver, logged
 from tests.spark.support.programs.stateful_driver import QUERIES, StatefulAssignment
 from tests.spark.takeover.support.counted_records import FOUR, MakeTopic, add_partitions, each_once
@@ -231,7 +240,6 @@ def evolving(queries: KafkaQueries) -> KafkaQueries:
     session = queries.spark.newSession()
     session.conf.set("spark.sql.streaming.offsetLog.formatVersion", "2")
     session.conf.set("spark.sql.streaming.queryEvolution.enableSourceEvolution", "true")
-    session.conf.set("spark.sql.shuffle.partitions", "1")
     flip27_stream.register(session)
     return KafkaQueries(session, queries.broker, queries.folder)
 
@@ -264,22 +272,30 @@ def test_a_killed_program_with_state_goes_on_with_one_word_changed(
     name, each = topic(3), 300
     fill(queries, name, 3, each)
     options = queries.kafka(name, {"maxOffsetsPerTrigger": "60"})
+    latest = options | {"startingOffsets": "latest"}
 
-    def until_killed(source: str) -> StatefulAssignment:
+    def until_killed(source: str, options: dict[str, str]) -> None:
         task, log = StatefulAssignment(source, options, str(queries.folder)), queries.folder / "driver.log"
         moments = [logged(queries.output(query), "offsets", 3) for query in QUERIES]
         with driver("tests.spark.support.programs.stateful_driver", task.to_json(), log) as kill_when:
             kill_when(lambda: all(moment() for moment in moments), "its third batch")
         assert any(queries.output(query).has_uncommitted_batch() for query in QUERIES)
-        return task
 
-    until_killed(BUILT_IN)
-    task = until_killed(OURS)
+    until_killed(BUILT_IN, options)
+    assert all(is_of_spark(queries.output(query)) for query in QUERIES)
+    until_killed(OURS, latest)
+    assert not any(is_of_spark(queries.output(query)) for query in QUERIES)
+    rest = StatefulAssignment(OURS, latest | {"maxOffsetsPerTrigger": "600"}, str(queries.folder))
     found = {}
     for query in QUERIES:
-        finish(task.start(queries.spark, query, availableNow=True), 400)
+        finish(rest.start(queries.spark, query, availableNow=True), 400)
         found[query] = queries.output(query).positions()
     assert found == {
         "deduplicated": each_once({(name, p): each for p in range(3)}),
         "joined": each_once({(name, p): each for p in (1, 2)}),
     }
+
+
+def is_of_spark(output: Output) -> bool:
+    """Whether the last offset in the log is one of Spark's source, which has a number for each partition."""
+    return all(isinstance(offsets, dict) for offsets in output.offsets()[-1].values())
