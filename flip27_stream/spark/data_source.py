@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
@@ -39,6 +40,9 @@ from watermark_alignment.options import (
 )
 from watermark_alignment.table.spool_root import spool_root_of
 
+_WRITING: Final = "pyspark.sql.worker.write_into_data_source"
+"""The module of the worker processes in which Spark prepares a write."""
+
 _OF_A_SOURCE: Final = (
     "keep configuration in {name}, and open connections, files and locks in its enumerator and readers"
 )
@@ -56,6 +60,7 @@ class Flip27DataSource(DataSource):
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
         given = {key.lower(): value for key, value in options.items()}
+        _refuse_writing(self.factory.name)
         _refuse_table(given, self.factory.name)
         check_not_refused(given, REFUSED)
         factory = self.factory
@@ -211,6 +216,21 @@ def register(spark: SparkSession, source: Source[Any, Any] | SourceFactory, name
         # Spark looks up the name in the active session, so this call makes this session the active one.
         spark.createDataFrame([], "nothing int")
     spark.dataSource.register(data_source(source, name, spark))
+
+
+def _refuse_writing(name: str) -> None:
+    """Checks that the format is not used to write.
+
+    Spark does not say what it makes a data source for, but makes it in another worker process. Without this check the
+    options of ``writeStream`` would be called unknown, or those of a read missing.
+
+    Raises:
+        OptionError: This process prepares a write.
+    """
+    if _WRITING in (*sys.modules, getattr(sys.modules["__main__"].__spec__, "name", None)):
+        raise OptionError(
+            f"Format '{name}' only reads. Give write or writeStream another format, such as delta or Spark's own kafka."
+        )
 
 
 def _refuse_table(given: Mapping[str, str], name: str) -> None:

@@ -67,6 +67,18 @@ def test_a_wrong_option_is_refused_at_load(
     assert [word for word in words if word not in said] == []
 
 
+def test_a_write_is_refused_by_name(queries: KafkaQueries, topic: MakeTopic) -> None:
+    """A format that was put in place of ``kafka`` where a query writes: the error is not about options of reads."""
+    options = queries.kafka(topic())
+    stream = queries.spark.readStream.format("flip27_kafka").options(**options).load().select("value")
+    sink = stream.writeStream.format("flip27_kafka").option("checkpointLocation", str(queries.folder / "c"))
+    with pytest.raises(StreamingQueryException, match="Format 'flip27_kafka' only reads"):
+        sink.option("topic", "t").trigger(availableNow=True).start().awaitTermination(int(TIME_LIMIT_S))
+    rows = queries.spark.createDataFrame([(b"a",)], "value binary")
+    with pytest.raises(AnalysisException, match="Format 'flip27_kafka' only reads"):
+        rows.write.format("flip27_kafka").mode("append").save()
+
+
 def test_a_schema_that_does_not_fit_is_refused(queries: KafkaQueries, topic: MakeTopic) -> None:
     """Facts 23 and 25: a schema of the user with a wrong type is refused with an error that names the column. Spark
     would hide such an error in ``streamReader``.
