@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import date
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -15,6 +16,13 @@ INSTANT: Final = pa.timestamp("us", tz="UTC")
 
 LOCAL: Final = pa.timestamp("us")
 """Spark's ``timestamp_ntz``."""
+
+ZONED_EXAMPLE: Final = "a time such as 2026-01-31T12:00:00Z"
+LOCAL_EXAMPLE: Final = (
+    "a time without a zone such as 2026-01-31T12:00:00, as type timestamp_ntz needs (give the column type "
+    "timestamp_ltz if its times have zones)"
+)
+"""What a text of type :data:`INSTANT` or :data:`LOCAL` should be, for messages."""
 
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 _DATE: Final = r"([+-]?[0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})%s)?)?"
@@ -41,7 +49,7 @@ def dates(text: pa.StringArray) -> pa.Date32Array:
     try:
         return text.cast(pa.date32())
     except pa.ArrowInvalid:
-        return _one_by_one(text, pa.int32(), days).view(pa.date32())
+        return _one_by_one(text, pa.int32(), days, "a date such as 2026-01-31").view(pa.date32())
 
 
 def instants(text: pa.StringArray) -> pa.TimestampArray:
@@ -52,7 +60,8 @@ def instants(text: pa.StringArray) -> pa.TimestampArray:
     """
     found = _instants_at_once(text)
     if found is None:
-        return _one_by_one(text, pa.int64(), lambda one: microseconds(one, zoned=True)).view(INSTANT)
+        read = partial(microseconds, zoned=True)
+        return _one_by_one(text, pa.int64(), read, ZONED_EXAMPLE).view(INSTANT)
     return found
 
 
@@ -81,7 +90,8 @@ def local_times(text: pa.StringArray) -> pa.TimestampArray:
     try:
         return _no_finer(text).cast(LOCAL)
     except pa.ArrowInvalid:
-        return _one_by_one(text, pa.int64(), lambda one: microseconds(one, zoned=False)).view(LOCAL)
+        read = partial(microseconds, zoned=False)
+        return _one_by_one(text, pa.int64(), read, LOCAL_EXAMPLE).view(LOCAL)
 
 
 def days(text: str) -> int | None:
@@ -169,10 +179,12 @@ def _joined(text: pa.StringArray, suffix: str) -> pa.StringArray:
     return pc.binary_join_element_wise(text, suffix, "")
 
 
-def _one_by_one(text: pa.StringArray, kind: pa.DataType, convert: Callable[[str], int | None]) -> pa.Array:
+def _one_by_one(
+    text: pa.StringArray, kind: pa.DataType, convert: Callable[[str], int | None], example: str
+) -> pa.Array:
     values = text.to_pylist()
     found = [None if value is None else convert(value) for value in values]
     for value, number in zip(values, found, strict=True):
         if number is None and value is not None:
-            raise pa.ArrowInvalid(f"{value!r} is not a date or time in a known form")
+            raise pa.ArrowInvalid(f"{value!r} is not {example}")
     return pa.array(found, kind)

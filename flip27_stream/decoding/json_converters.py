@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.types as pt
 
-from flip27_stream.decoding.datetime_text import days, microseconds
+from flip27_stream.decoding.datetime_text import LOCAL_EXAMPLE, ZONED_EXAMPLE, days, microseconds
 from flip27_stream.decoding.json_documents import Number
 from flip27_stream.decoding.time_patterns import TimePattern
 
@@ -247,9 +247,8 @@ def _timestamp(value: Any, *, zoned: bool, pattern: TimePattern | None) -> int:
     elif zoned and type(value) is Number and _INTEGER.fullmatch(value):
         found = int(value) * 1_000_000
     if found is None or not -(1 << 63) <= found < 1 << 63:
-        raise _NotOfTypeError(
-            f"a time that matches {pattern.name}" if pattern else "a time such as 2026-01-31T12:00:00Z"
-        )
+        example = ZONED_EXAMPLE if zoned else LOCAL_EXAMPLE
+        raise _NotOfTypeError(f"a time that matches {pattern.name}" if pattern else example)
     return found
 
 

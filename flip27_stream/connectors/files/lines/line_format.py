@@ -215,7 +215,8 @@ class LineFormat(FileFormat):
         batch, bad = decoder.one_by_one([block.data[s : line_end(block.data, s)] for s in starts])
         for index, why in bad.items():
             position = block.offset + starts[index]
-            message = f"The line at byte {position} of the {self.name} file {path} does not decode: {why}"
+            reason = why.removesuffix(".")
+            message = f"The line at byte {position} of the {self.name} file {path} does not decode: {reason}."
             if not self.drop_malformed:
                 raise RecordFormatError(f"{message} To skip such lines, set option mode to DROPMALFORMED.")
             yield MalformedRecord(position, message)

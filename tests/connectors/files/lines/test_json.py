@@ -292,3 +292,16 @@ def test_text_that_is_not_utf_8_is_malformed(tmp_path: Path) -> None:
     lenient = file_format("json", {"mode": "DROPMALFORMED"}, schema)
     assert read_rows(lenient, path, schema, dropped=dropped) == [{"s": "x"}, {"s": "y"}]
     assert [one.position for one in dropped] == [11]
+
+
+@pytest.mark.parametrize(("name", "head"), [("json", '{"t": %s}'), ("csv", "%s")])
+def test_a_time_with_a_zone_in_a_column_without_one_is_said(tmp_path: Path, name: str, head: str) -> None:
+    """A column ``timestamp`` is ``timestamp_ntz`` by ``spark.sql.timestampType``: the error names the other type."""
+    path, schema = tmp_path / f"a.{name}", pa.schema([("t", pa.timestamp("us"))])
+    path.write_text(head % '"2026-01-31T12:00:00Z"' + "\n")
+    with pytest.raises(RecordFormatError) as error:
+        read_rows(file_format(name, {}, schema), path, schema)
+    said = str(error.value)
+    assert "2026-01-31T12:00:00Z" in said
+    assert "not a time without a zone such as 2026-01-31T12:00:00, as type timestamp_ntz needs" in said
+    assert "type timestamp_ltz if its times have zones). To skip such lines" in said
