@@ -202,6 +202,7 @@ class SeenEntry:
         first_here: As ``first``, without the entries of a table that was deleted; ``None`` before the first other one.
         seen_at: The time at which this entry was first read, by the reader's clock (ms).
         has_moved: Whether the run has moved a split since its first known entry.
+        before: The newest entry of the run that this one replaced; ``None`` without one, or if it had left.
     """
 
     entry: Entry
@@ -210,6 +211,7 @@ class SeenEntry:
     first_here: int | None
     seen_at: int
     has_moved: bool = False
+    before: SeenEntry | None = None
 
     def is_gone(self, now: int, timeout_ms: int) -> bool:
         """Returns whether the member has been silent for too long.
@@ -232,8 +234,8 @@ class GroupView:
     def after(self, version: int, entry: Entry, now: int) -> GroupView:
         """Returns the view with one more entry.
 
-        A run that began later replaces an earlier run of the same lineage. Further entries of the earlier run are
-        ignored, unless the later run has left or is gone: its clock may have been ahead.
+        A run that began later replaces an earlier run of its lineage, until it has left or is gone: its clock may have
+        been ahead. If it leaves and has moved no split, the earlier run counts again.
 
         Args:
             version: The version of the table that has the entry.
@@ -246,11 +248,15 @@ class GroupView:
         elif last.entry.run == entry.run:
             first_here = version if last.first_here is None else last.first_here
             has_moved = last.has_moved or entry.progress != last.entry.progress
-            seen = SeenEntry(entry, version, last.first, first_here, now, has_moved)
+            seen = SeenEntry(entry, version, last.first, first_here, now, has_moved, last.before)
+            seen = last.before if entry.left and not has_moved and last.before is not None else seen
         elif entry.is_before(last.entry) and not (last.entry.left or last.is_gone(now, entry.timeout_ms)):
-            return self
+            if last.before is None or last.before.entry.run != entry.run:
+                return self
+            seen = replace(last, before=replace(last.before, entry=entry, version=version, seen_at=now))
         else:
-            seen = SeenEntry(entry, version, version, version, now)
+            before = None if last.entry.left else replace(last, before=None)
+            seen = SeenEntry(entry, version, version, version, now, before=before)
         return GroupView({**self.members, entry.key: seen})
 
     def in_another_table(self) -> GroupView:
@@ -307,9 +313,8 @@ class GroupView:
     def successor(self, own: Entry, since: int = -1) -> Entry | None:
         """Returns the newest entry of the run that has replaced the run of ``own``; ``None`` without such a run.
 
-        Only runs whose first known entry is after version ``since`` of the table, in which ``own`` was first
-        published, count: an earlier run may have a later ``began`` because of its clock. A run that has left does not
-        count.
+        Only runs that have not left and whose first known entry is after version ``since`` of the table, in which
+        ``own`` was first published, count: an earlier run may have a later ``began`` because of its clock.
         """
         seen = self.members.get(own.key)
         if seen is None or seen.entry.left or not own.is_before(seen.entry):
@@ -317,11 +322,7 @@ class GroupView:
         return seen.entry if seen.first > since else None
 
     def reading_successor(self, own: Entry, since: int = -1) -> Entry | None:
-        """Returns the entry of the :meth:`successor` if that has moved a split since it joined; otherwise ``None``.
-
-        One that has moved none may be a query that was started twice: it fails at its first entry in the offset log or
-        the commit log of its checkpoint, if the run of ``own`` has written that entry.
-        """
+        """Returns the :meth:`successor` if it has moved a split; a query that was started twice ends before it does."""
         successor = self.successor(own, since)
         return successor if successor is not None and self.members[own.key].has_moved else None
 

@@ -187,6 +187,20 @@ def test_a_run_knows_that_another_has_taken_its_place() -> None:
     assert seen(own, later, later.leaving()).successor(own) is None
 
 
+def test_a_run_that_leaves_without_reading_gives_its_place_back() -> None:
+    """The run before it, which may be alive, holds the others again at once, until its own timeout (I3)."""
+    first, second = entry("a", 10, progress=4), entry("a", 10, run="2", began=2, progress=4)
+    assert floor(seen(first, second, second.leaving())) == 10
+    moved = first.next(30, progress=5)
+    assert floor(seen(first, second, moved)) == 10
+    assert floor(seen(first, second, moved, second.leaving())) == 30
+    assert floor(seen(first, second, second.leaving(), now=0), TIMEOUT + 1) is None
+    assert (
+        floor(seen(first, second, second.next(20, progress=5), second.next(20, progress=5).leaving())) is None
+    )
+    assert floor(seen(first.leaving(), second, second.leaving())) is None
+
+
 def test_a_run_that_takes_the_place_of_another_reads_once_its_progress_changes() -> None:
     own, later = entry("me", 10, progress=4), entry("me", 10, run="2", began=2, progress=4)
     moved = replace(later.again(), progress=5)
@@ -274,6 +288,7 @@ def test_al_08_the_floor_is_that_of_the_newest_entries_whatever_came_before(rng:
             began=began,
             left=rng.random() < 0.1,
             timeout_ms=rng.choice([1, TIMEOUT]),
+            progress=version,
         )
         newest[source] = now, told
         view = view.after(version, told, now).without_expired_members(ME.key, now, TIMEOUT)
