@@ -34,7 +34,7 @@ def measure(environment: Environment) -> Iterator[Result]:
             partial(_latest_offset, environment, BUILTIN, topics, aligned=False),
             partial(_latest_offset, environment, OURS, topics, aligned=aligned),
             environment.sizes.pairs,
-            warm_up=1,
+            warm_up=min(1, environment.sizes.warm_up),
         )
         yield Result(
             f"latestOffset of {_TOPICS * each:,} partitions, {name}",
