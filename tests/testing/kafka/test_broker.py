@@ -58,9 +58,9 @@ def test_an_aborted_transaction_stays_hidden(broker: KafkaBroker, topic: Callabl
     assert [(record.offset, record.value) for record in committed] == [(2, b"yes")]
 
 
-def test_a_broker_can_be_paused_killed_and_restarted() -> None:
-    with KafkaBroker() as broker:
-        address, pid = broker.bootstrap_servers, broker.pid
+def test_a_broker_can_be_paused_killed_and_restarted_and_stops_when_the_body_raises() -> None:
+    with pytest.raises(ZeroDivisionError), KafkaBroker() as broker:  # noqa: PT012
+        address, pid, home = broker.bootstrap_servers, broker.pid, broker._home
         broker.create_topic("kept")
         broker.write("kept", [(0, 1, None, b"before")])
 
@@ -80,17 +80,9 @@ def test_a_broker_can_be_paused_killed_and_restarted() -> None:
         broker.write("kept", [(0, 2, None, b"after")])
         assert [record.value for record in read(address, "kept")] == [b"before", b"after"]
         pid = broker.pid
-    assert not alive(pid)
-
-
-def test_a_broker_stops_when_the_body_raises() -> None:
-    pid = home = None
-    with pytest.raises(ZeroDivisionError), KafkaBroker() as broker:  # noqa: PT012
-        pid, home = broker.pid, broker._home
         _ = 1 // 0
-    assert pid is not None
-    assert home is not None
     assert not alive(pid)
+    assert home is not None
     assert not home.exists()
 
 
