@@ -15,6 +15,7 @@ from flip27_stream.connectors.kafka.client.protocol import FetchFrom
 from flip27_stream.connectors.kafka.split import LATEST, KafkaPartitionSplit, TopicPartition
 from flip27_stream.errors import ConnectorError, UnreachableError
 from flip27_stream.testing import KafkaBroker, wait_until
+from flip27_stream.testing.kafka.node import answers_api_versions
 from tests.connectors.kafka.support.kit import EnumeratorQuery, read, running, source
 
 TP = TopicPartition("t", 0)
@@ -42,13 +43,21 @@ def test_no_level_of_a_logger_changes() -> None:
     assert logging.getLogger("kafka").level == logging.NOTSET
 
 
-@pytest.fixture
-def own_broker() -> Iterator[KafkaBroker]:
-    """A broker that a test may freeze and kill."""
+@pytest.fixture(scope="module")
+def _own_broker() -> Iterator[KafkaBroker]:
     with KafkaBroker() as running_broker:
         running_broker.create_topic("t")
         running_broker.write("t", [(0, i, None, b"v") for i in range(10)])
         yield running_broker
+
+
+@pytest.fixture
+def own_broker(_own_broker: KafkaBroker) -> Iterator[KafkaBroker]:
+    """A broker that a test may freeze and kill. One that does not answer after a test is started again."""
+    yield _own_broker
+    host, _, port = _own_broker.bootstrap_servers.partition(":")
+    if not answers_api_versions(host, int(port)):
+        _own_broker.restart()
 
 
 def wait_for_the_end(query: EnumeratorQuery) -> None:
