@@ -63,14 +63,13 @@ TABLES: Final[dict[str, Sequence[Step]]] = {
     "clustering that changes": (
         ("create table {t} (id long, ts timestamp, k int) using delta cluster by (id)", rows(0, 9, "1")),
         ("alter table {t} cluster by (k)", rows(9, 12, "2"), "optimize {t} full"),
-        ("alter table {t} cluster by none", rows(12, 15, "3"), "optimize {t}"),
+        ("alter table {t} cluster by none", rows(12, 15, "3")),
     ),
     "files that VACUUM removes": (
         (table_with(VECTORS), rows(0, 20, "1")),
-        (CHANGES, "delete from {t} where id < 3", "optimize {t}", "vacuum {t} retain 0 hours"),
         (
             CHANGES,
-            "delete from {t} where id = 5",
+            "delete from {t} where id < 3",
             "reorg table {t} apply (purge)",
             "vacuum {t} lite retain 0 hours",
         ),
@@ -83,30 +82,22 @@ TABLES: Final[dict[str, Sequence[Step]]] = {
             table_with(VECTORS, BY_NAME, "'delta.checkpointPolicy'='v2'", "'delta.checkpointInterval'='2'"),
             rows(0, 50, "id % 5"),
         ),
-        (CHANGES, "delete from {t} where id % 7 = 0", "update {t} set id = 1000 + id where id % 9 = 0"),
+        (CHANGES, "delete from {t} where id % 7 = 0"),
         (rows(60, 70, "id % 5"),),
     ),
-    "checkpoints of several parts": (
+    "checkpoints of several parts, with statistics as structs": (
         (
             "set spark.databricks.delta.checkpoint.partSize=3",
-            table_with(VECTORS, "'delta.checkpointInterval'='2'"),
-            rows(0, 50, "id % 5"),
-        ),
-        (CHANGES, "delete from {t} where id % 7 = 0", "update {t} set id = 1000 + id where id % 9 = 0"),
-        (rows(60, 70, "id % 5"),),
-    ),
-    "statistics as structs": (
-        (
             table_with(
                 VECTORS,
                 "'delta.checkpoint.writeStatsAsStruct'='true'",
                 "'delta.checkpoint.writeStatsAsJson'='false'",
                 "'delta.checkpointInterval'='2'",
             ),
-            rows(0, 10, "id % 3"),
+            rows(0, 50, "id % 5"),
         ),
-        (CHANGES, "delete from {t} where id = 3"),
-        (rows(20, 30, "null"),),
+        (CHANGES, "delete from {t} where id % 7 = 0"),
+        (rows(60, 70, "null"),),
     ),
     "vectors, renamed columns and wider types": (
         (
@@ -125,15 +116,15 @@ TABLES: Final[dict[str, Sequence[Step]]] = {
             "alter table {t} rename column s.a to aa",
             "alter table {t} alter column s.aa type int",
             "alter table {t} alter column p type int",
+            "alter table {t} rename column p to part",
             "update {t} set id = id + 5000000000, s.aa = 100000 where id = 7",
         ),
         (
             CHANGES,
             f"merge into {{t}} t using (select id, {at()} ts from range(15, 25)) u on t.id = u.id "
             "when matched and t.id % 2 = 0 then delete when matched then update set id = -t.id "
-            "when not matched then insert (id, ts, p) values (u.id, u.ts, 100000)",
+            "when not matched then insert (id, ts, part) values (u.id, u.ts, 100000)",
         ),
-        (CHANGES, "alter table {t} rename column p to part", "delete from {t} where part = 1 and id < 4"),
         (CHANGES, "reorg table {t} apply (purge)"),
         (rows(100, 104, "null", "3"),),
     ),
@@ -144,11 +135,14 @@ TABLES: Final[dict[str, Sequence[Step]]] = {
             ),
             rows(0, 10, "1", "named_struct('x', 2, 'y', 3)"),
         ),
-        (CHANGES, "alter table {t} drop column a", "alter table {t} add column a string"),
-        (f"insert into {{t}} (id, ts, a) select id, {at()}, 'q' from range(10, 20)",),
-        (CHANGES, "alter table {t} drop column s.x", "alter table {t} add column s.x string"),
         (
-            f"insert into {{t}} (id, ts, s) select id, {at()}, named_struct('y', 5, 'x', 'tt') from range(20, 24)",
+            CHANGES,
+            "alter table {t} drop columns (a, s.x)",
+            "alter table {t} add columns (a string, s.x string)",
+        ),
+        (
+            f"insert into {{t}} (id, ts, a, s) select id, {at()}, 'q', named_struct('y', 5, 'x', 'tt') "
+            "from range(10, 20)",
         ),
         (CHANGES, "alter table {t} rename column a to b", "alter table {t} add column a date"),
         (f"insert into {{t}} (id, ts, a, b) select id, {at()}, date'2020-01-01', 'bb' from range(30, 34)",),
@@ -242,14 +236,13 @@ TABLES: Final[dict[str, Sequence[Step]]] = {
         (rows(0, 3, "1"),),
         (CHANGES, "delete from {t}"),
         (rows(0, 3, "1"),),
-        (CHANGES, "truncate table {t}"),
     ),
     "RESTORE and ZORDER": (
         (table_with(VECTORS), rows(0, 20, "id % 2"), rows(20, 40, "id % 2")),
         (CHANGES, "delete from {t} where id = 1"),
         ("optimize {t} zorder by (id)",),
         (CHANGES, "restore table {t} to version as of 2"),
-        (rows(40, 44, "0"), "optimize {t} where p = 0 zorder by (id)"),
+        (rows(40, 44, "0"),),
     ),
     "features that are dropped": (
         (table_with(VECTORS, WIDENING, "'delta.checkpointPolicy'='v2'"), rows(0, 10, "1")),
@@ -288,7 +281,7 @@ TABLES: Final[dict[str, Sequence[Step]]] = {
     ),
     "a change data feed": (
         (table_with("'delta.enableChangeDataFeed'='true'"), rows(0, 10, "1")),
-        (CHANGES, "delete from {t} where id = 1", "update {t} set id = 20 where id = 2"),
+        (CHANGES, "delete from {t} where id = 1"),
         (
             CHANGES,
             f"merge with schema evolution into {{t}} t using (select id, {at()} ts, 2 p, 'n' extra from "
@@ -334,7 +327,6 @@ def test_a_converted_table_is_followed_while_two_writers_write_it(
     }
     write_deltalake(table.path, pa.table(data), mode="append")
     DeltaTable(table.path).create_checkpoint()
-    table.agrees()
     following.agrees(only_adds=True)
     table(f"insert into {{t}} select id, {at()}, 'c', null from range(10, 20)")
     following.agrees(only_adds=True)
@@ -342,5 +334,4 @@ def test_a_converted_table_is_followed_while_two_writers_write_it(
     table("delete from {t} where id = 2")
     DeltaTable(table.path).optimize.compact()
     DeltaTable(table.path).create_checkpoint()
-    table.agrees()
     following.agrees(only_adds=False)

@@ -20,14 +20,17 @@ class Following:
         self._reading: Any = None
 
     def agrees(self, *, only_adds: bool) -> None:
-        """Checks that the query reads on. If the table only got new rows, the query reads exactly these."""
+        """Checks that a snapshot has Spark's rows, and that the query reads on. If the table only got new rows, the
+        query reads exactly these.
+        """
+        now = self._table.rows()
+        assert counted(self._table.read()) == counted(now)
         if self._reading is None:
             self._reading = query(self._table.path, skipChangeCommits="true")
         else:
             self._reading.restart()
         known = len(self._reading.rows)
         self._reading.run()
-        now = self._table.rows()
         if only_adds:
             names = list(now[0]) if now else []
             before = [{name: row.get(name) for name in names} for row in self._before]
@@ -40,7 +43,6 @@ def check_rows_of_each_step(table: SparkTable, steps: Sequence[Step]) -> None:
     following = Following(table)
     for step in steps:
         table(*(statement for statement in step if statement != CHANGES))
-        assert counted(table.read()) == counted(table.rows())
         following.agrees(only_adds=step[0] != CHANGES)
 
 
