@@ -227,7 +227,7 @@ def _refuse_writing(name: str) -> None:
     Raises:
         OptionError: This process prepares a write.
     """
-    if _WRITING in (*sys.modules, getattr(sys.modules["__main__"].__spec__, "name", None)):
+    if _WRITING in (*sys.modules, getattr(getattr(sys.modules["__main__"], "__spec__", None), "name", None)):
         raise OptionError(
             f"Format '{name}' only reads. Give write or writeStream another format, such as delta or Spark's own kafka."
         )
