@@ -11,13 +11,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from tests.support.module_time import replace_time
 from tests.watermark_alignment.support.command import Run, fill
 from tests.watermark_alignment.support.group_entries import entry
 from tests.watermark_alignment.support.table_rows import split_rows
 from watermark_alignment.group.group_log import KEY as MEMBER
+from watermark_alignment.table.split_rows import as_table
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 SECRET = "s3cr3t-of-nobody"
@@ -44,8 +47,9 @@ def table(tmp_path: Path) -> SplitWatermarkTable:
 def test_a_malformed_row_of_another_writer_is_an_error(
     table: SplitWatermarkTable, run: Run, tmp_path: Path, field: str, value: object
 ) -> None:
-    odd = replace(split_rows(1)[0], **{field: value})  # type: ignore[arg-type]
-    table.append("other", 1, [odd], {})
+    rows = as_table(split_rows(1)[:1])
+    at, of_field = rows.schema.get_field_index(field), rows.schema.field(field)
+    write_deltalake(table.uri, rows.set_column(at, of_field, pa.array([value], of_field.type)), mode="append")
     for command in (("status", table.uri), ("plot", table.uri, "-o", f"{tmp_path}/x.png")):
         code, out, err = run(*command)
         assert (code, out) == (1, "")
