@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
+
+from flip27_stream.arrow_columns import binaries, ints
 
 # Texts that Arrow's parser reads differently from other parsers: it takes the first two for numbers, and ends at the
 # third. The single byte of each pair is searched for first, because that is much faster.
@@ -17,7 +20,9 @@ def plain_objects(documents: pa.BinaryArray) -> pa.BooleanArray:
 
     The result for a null is false.
     """
-    plain = pc.and_(pc.starts_with(documents, "{"), pc.ends_with(documents, "}")).fill_null(False)
+    plain = pc.and_(pc.starts_with(documents, "{"), pc.ends_with(documents, "}"))
+    if plain.null_count:
+        plain = plain.fill_null(False)
     if _may_be_odd(bytes(memoryview(documents.buffers()[2] or b""))):
         plain = pc.and_not(plain, pc.match_substring_regex(documents, _ODD).fill_null(False))
     return plain
@@ -34,7 +39,8 @@ def _may_be_odd(content: bytes) -> bool:
 
 def one_a_line(documents: pa.BinaryArray) -> pa.Buffer:
     """Returns all ``documents``, with a line break between any two."""
-    return pc.binary_join(pa.ListArray.from_arrays([0, len(documents)], documents), b"\n")[0].as_buffer()
+    all_documents = pa.ListArray.from_arrays(ints(np.array([0, len(documents)], np.int32)), documents)
+    return pc.binary_join(all_documents, binaries([b"\n"])[0])[0].as_buffer()
 
 
 def parsed(text: pa.Buffer, count: int, fields: pa.Schema) -> pa.Table | None:
@@ -61,5 +67,5 @@ def check_utf8(text: pa.Buffer) -> None:
     Raises:
         pa.ArrowInvalid: Some bytes are not UTF-8.
     """
-    bounds = pa.array([0, text.size], pa.int64()).buffers()[1]
+    bounds = pa.py_buffer(np.array([0, text.size], np.int64))
     pa.Array.from_buffers(pa.large_string(), 1, [None, bounds, text]).validate(full=True)

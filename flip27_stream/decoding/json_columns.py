@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from flip27_stream.arrow_columns import flags
 from flip27_stream.decoding.datetime_text import INSTANT, LOCAL, dates, instants, local_times
 from flip27_stream.decoding.decimal_text import wide_decimal
 from flip27_stream.decoding.json_batches import check_utf8, has_odd_signs, one_a_line, parsed, plain_objects
@@ -234,7 +235,7 @@ def _are_objects(lines: bytes, starts: npt.NDArray[np.int64], ends: npt.NDArray[
 
 
 def _all_right(columns: Sequence[pa.Array], count: int) -> DecodedDocuments:
-    return DecodedDocuments(columns, pa.repeat(pa.scalar(False), count))
+    return DecodedDocuments(columns, flags(np.zeros(count, np.bool_)))
 
 
 def _concatenated(parts: Sequence[DecodedDocuments]) -> DecodedDocuments:

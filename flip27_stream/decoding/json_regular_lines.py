@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from flip27_stream.arrays import Int64s
+from flip27_stream.arrow_columns import binaries, longs
 from flip27_stream.decoding.datetime_text import INSTANT
 from flip27_stream.decoding.json_batches import check_utf8
 
@@ -111,7 +112,7 @@ def _kinds(members: Sequence[_Member], wanted: Mapping[bytes, pa.DataType]) -> l
         kind = wanted.get(member.name, pa.string() if member.is_text else pa.float64())
         if not (_is_text(kind) if member.is_text else _is_number(kind)):
             return None
-        pa.scalar(None if member.first == b"null" else member.first, pa.string()).cast(kind)
+        binaries([None if member.first == b"null" else member.first]).cast(pa.string()).cast(kind)
         kinds.append(kind)
     return kinds
 
@@ -165,7 +166,7 @@ def _texts(lines: bytes, begins: Int64s, ends: Int64s) -> pa.StringArray:
     """Returns the texts from ``begins`` to ``ends``, which ascend."""
     borders = np.column_stack((begins, ends)).astype(np.int32)
     with_others = pa.StringArray.from_buffers(borders.size - 1, pa.py_buffer(borders), pa.py_buffer(lines))
-    return with_others.take(pa.array(np.arange(0, borders.size, 2)))
+    return with_others.take(longs(np.arange(0, borders.size, 2)))
 
 
 def _are_plain(texts: pa.StringArray) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic
 import numpy as np
 
 from flip27_stream.api.split import SourceSplit, SplitT
+from flip27_stream.arrow_columns import numbers_of
 from flip27_stream.errors import ConnectorError
 from flip27_stream.reader.records import Records
 
@@ -71,7 +72,7 @@ class SplitProgress(Generic[SplitT]):
         """
         if records.positions is None or self.position is None or not len(records):
             return records if not self.at_end else records.between(0, 0)
-        positions = records.positions.to_numpy(zero_copy_only=False)
+        positions = numbers_of(records.positions)
         if (np.diff(positions) < 0).any():
             at = int(np.argmax(np.diff(positions) < 0))
             raise ConnectorError(

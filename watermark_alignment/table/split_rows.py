@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from flip27_stream.arrays import Int64s
-from flip27_stream.arrow_columns import longs, texts
+from flip27_stream.arrow_columns import longs, repeated, texts
 from watermark_alignment.split_columns import UNKNOWN, column_of
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -90,7 +90,11 @@ def columns_of(group: str, source: str, batch: int, recorded_at: int, **columns:
             arrays.
     """
     rows = len(columns["split"])
-    same = {"group": [group] * rows, "source": [source] * rows, "batch": np.full(rows, batch, np.int64)}
+    same = {
+        "group": repeated(group, rows),
+        "source": repeated(source, rows),
+        "batch": np.full(rows, batch, np.int64),
+    }
     return _table({**columns, **same, "recorded_at": np.full(rows, recorded_at, np.int64)})
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from flip27_stream.api import RecordTimestampAssigner, TimestampAssigner
+from flip27_stream.arrow_columns import flags, numbers_of
 from flip27_stream.errors import ImplausibleEventTimeError
 from flip27_stream.event_time.samples import sample_of
 from flip27_stream.event_time.units import LATEST_OF_SECONDS
@@ -68,7 +69,7 @@ class EventTimeObserver:
             ImplausibleEventTimeError: A row has an implausible event time, and the policy is to fail.
         """
         column = self._assigner.event_times(records, timestamps)
-        times = column.fill_null(-1).to_numpy() if column.null_count else column.to_numpy()
+        times = numbers_of(column, null=-1)
         if some_untimed := int(times.min()) < 0:
             self._take_in_untimed(records, times < 0)
         if self._plausible_until is not None and int(times.max()) > self._plausible_until:
@@ -120,7 +121,7 @@ class EventTimeObserver:
         if self._policy is ImplausibleEventTimes.PASS:
             return records
         if self._policy is ImplausibleEventTimes.SKIP:
-            return records.filter(pa.array(~implausible))
+            return records.filter(flags(~implausible))
         row = int(implausible.argmax())
         where = f"position {positions[row].as_py()}" if positions is not None else f"row {row} of a batch"
         assert self._plausible_until is not None

@@ -244,7 +244,7 @@ class TaskOutput(SplitOutputs):
 
 
 def _without_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
 class SplitOutput(SourceOutput):

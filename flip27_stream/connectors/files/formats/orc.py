@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import orc
 
+from flip27_stream.arrow_columns import longs
 from flip27_stream.connectors.files.formats.event_times import NO_TIMES, TimeRange, check_time_column
 from flip27_stream.connectors.files.formats.file_format import (
     MAX_BATCH_ROWS,
@@ -81,7 +82,7 @@ class OrcFormat(FileFormat):
             for first in range(max(start, row), stop, MAX_BATCH_ROWS):
                 behind = min(first + MAX_BATCH_ROWS, stop)
                 part = projection.apply(rows.slice(first - row, behind - first))
-                yield Records(part, positions=pa.array(np.arange(first, behind)))
+                yield Records(part, positions=longs(np.arange(first, behind)))
 
 
 def _refuse_without_names(names: Sequence[str], what: str) -> None:

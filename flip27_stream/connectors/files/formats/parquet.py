@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 from pyarrow.fs import FileSystem
 
+from flip27_stream.arrow_columns import longs
 from flip27_stream.connectors.files.formats.event_times import NO_TIMES, TimeRange, check_time_column
 from flip27_stream.connectors.files.formats.file_format import (
     MAX_BATCH_ROWS,
@@ -94,7 +95,7 @@ class ParquetFormat(FileFormat):
                 part = batch.slice(first, stop - first)
                 part = part if calendar is None else calendar.converted(part)
                 part = projection.apply(part if mapping is None else mapping.renamed(part))
-                yield Records(part, positions=pa.array(np.arange(row + first, row + stop)))
+                yield Records(part, positions=longs(np.arange(row + first, row + stop)))
             row += batch.num_rows
 
     def _event_times(self, parquet: pq.ParquetFile, column: str, path: str) -> Sequence[TimeRange | None]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyarrow.fs import FileSystem
 
 from flip27_stream.arrays import Int64s
+from flip27_stream.arrow_columns import flags, numbers_of
 from flip27_stream.connectors.files.formats.file_format import FileFormat, MalformedRecord
 from flip27_stream.connectors.files.formats.schemas import constants, with_constants
 from flip27_stream.connectors.files.layout.file_layout import FileLayout
@@ -52,9 +53,9 @@ def _without(records: Records, deleted: Int64s) -> Records:
     """Returns the records whose row numbers are not in ``deleted``, which is ascending."""
     assert records.positions is not None
     assert isinstance(records.rows, pa.RecordBatch)
-    rows = records.positions.to_numpy()
+    rows = numbers_of(records.positions)
     first, last = np.searchsorted(deleted, [rows[0], rows[-1] + 1]) if len(rows) else (0, 0)
     if first == last:
         return records
-    kept = pa.array(np.isin(rows, deleted[first:last], assume_unique=True, invert=True))
+    kept = flags(np.isin(rows, deleted[first:last], assume_unique=True, invert=True))
     return replace(records, rows=records.rows.filter(kept), positions=records.positions.filter(kept))

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from flip27_stream.api import TimestampAssigner
+from flip27_stream.arrow_columns import numbers_of
 from flip27_stream.connectors.files.formats.event_times import (
     GreatestPlausibleTime,
     TimeRange,
@@ -301,7 +302,7 @@ class FileStatistics:
         for records in self._read_columns(path, start, end, assigner, layout):
             assert records.positions is not None
             times = assigner.event_times(records.rows, None)
-            cuts = np.searchsorted(records.positions.to_numpy(), units.borders)
+            cuts = np.searchsorted(numbers_of(records.positions), units.borders)
             for unit, (first, stop) in enumerate(_pairs(cuts)):
                 if unit in found and first < stop:
                     found[unit] |= TimeRange.of_column(times[first:stop])

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from flip27_stream.arrays import Int64s
+from flip27_stream.arrow_columns import longs
 from flip27_stream.errors import RecordFormatError
 
 BLOCK = 4 << 20
@@ -41,8 +42,8 @@ class LineBlock:
     def positions(self, starts: Int64s) -> pa.Int64Array:
         """Returns the positions of the rows whose lines begin at ``starts`` in the data."""
         if self.whole:
-            return pa.array(np.zeros_like(starts))
-        return pa.array(np.where(starts == 0, self.offset - self.mark, starts + self.offset))
+            return longs(np.zeros_like(starts))
+        return longs(np.where(starts == 0, self.offset - self.mark, starts + self.offset))
 
     def cut_at(self, start: int) -> tuple[LineBlock, LineBlock]:
         """Returns the lines before ``start`` in the data, and the other lines."""

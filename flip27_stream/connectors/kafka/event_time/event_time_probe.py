@@ -9,6 +9,7 @@ import numpy as np
 
 from flip27_stream.api import RecordTimestampAssigner, TimestampAssigner
 from flip27_stream.arrays import Int64s
+from flip27_stream.arrow_columns import numbers_of
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.protocol import (
     CORRUPT_MESSAGE,
@@ -189,7 +190,7 @@ class EventTimeProbe:
         else:
             rows = RowMaker(tp, self._layout).rows(records)
             column = self._assigner.event_times(rows, record_timestamps(records))
-            times = column.fill_null(NO_EVENT_TIME).to_numpy()
+            times = numbers_of(column, null=NO_EVENT_TIME)
         return Chunk(offset, decoded.next_offset, records.offsets, _valid(times))
 
 

@@ -8,9 +8,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-import pyarrow as pa
-
 from flip27_stream.api import InputStatus, ReaderOutput, SourceReader, SourceReaderContext
+from flip27_stream.arrow_columns import longs
 from flip27_stream.connector_base.data_loss import report_data_loss
 from flip27_stream.connectors.kafka.client.protocol import (
     CORRUPT_MESSAGE,
@@ -264,7 +263,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         if len(records):
             self._rows.inc(len(records))
             output.create_output_for_split(progress.split_id).collect(
-                progress.rows.rows(records), record_timestamps(records), pa.array(records.offsets)
+                progress.rows.rows(records), record_timestamps(records), longs(records.offsets)
             )
         if some.start >= progress.position:
             self._undecoded.popleft()

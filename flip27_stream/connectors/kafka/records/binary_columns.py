@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_stream.arrays import Int64s
+from flip27_stream.arrow_columns import longs
 from flip27_stream.connectors.kafka.records.varints import Bytes
 
 _ARROW_LIMIT = 2**31 - 1
@@ -28,7 +29,7 @@ def gather(buffer: Bytes, at: Int64s, sizes: Int64s) -> pa.BinaryArray:
     """
     rows = len(at)
     if not rows:
-        return pa.array([], pa.binary())
+        return pa.nulls(0, pa.binary())
     least, most = int(sizes.min()), int(sizes.max())
     if most < 0:
         return pa.nulls(rows, pa.binary())
@@ -43,7 +44,7 @@ def gather(buffer: Bytes, at: Int64s, sizes: Int64s) -> pa.BinaryArray:
     with_gaps = pa.Array.from_buffers(
         pa.binary(), 2 * rows - 1, [None, pa.py_buffer(bounds), pa.py_buffer(buffer)]
     )
-    found = pc.take(with_gaps, pa.array(np.arange(0, 2 * rows, 2)), boundscheck=False)
+    found = pc.take(with_gaps, longs(np.arange(0, 2 * rows, 2)), boundscheck=False)
     if not null.any():
         return found
     return pa.Array.from_buffers(pa.binary(), rows, [_validity(null), *found.buffers()[1:]])

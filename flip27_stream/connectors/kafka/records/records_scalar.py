@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from flip27_stream.arrow_columns import binaries
 from flip27_stream.connectors.kafka.records.batch_headers import BatchHeader
 from flip27_stream.connectors.kafka.records.record_columns import RecordColumns, WantedColumns
 from flip27_stream.connectors.kafka.records.record_headers import HEADERS
@@ -56,8 +57,8 @@ def _columns(rows: list[Row], wanted: WantedColumns) -> RecordColumns:
         np.array(offsets, np.int64),
         np.array(times, np.int64),
         np.array(types, np.int32),
-        pa.array(keys, pa.binary()) if wanted.keys else None,
-        pa.array(values, pa.binary()) if wanted.values else None,
+        binaries(keys) if wanted.keys else None,
+        binaries(values) if wanted.values else None,
         pa.array(headers, HEADERS) if wanted.headers else None,
     )
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flip27_stream.arrow_columns import ints, longs, repeated
 from flip27_stream.connectors.kafka.records.record_batches import RecordColumns
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.connectors.kafka.values.value_decoder import ValueDecoder
@@ -86,8 +87,8 @@ class RowMaker:
     def __init__(self, partition: TopicPartition, layout: RowLayout | None = None) -> None:
         self._partition = partition
         self._layout = layout or RowLayout.of_records()
-        self._topics = pa.array([], pa.string())
-        self._numbers = pa.array([], pa.int32())
+        self._topics = repeated("", 0)
+        self._numbers = ints(np.empty(0, np.int32))
 
     def rows(self, records: RecordColumns) -> pa.RecordBatch:
         """Returns the rows of ``records``. A missing timestamp becomes -1 ms, as in Spark.
@@ -118,9 +119,9 @@ class RowMaker:
         if name == "timestamp":
             return self._timestamps(records)
         if name == "offset":
-            return pa.array(records.offsets)
+            return longs(records.offsets)
         if name == "timestampType":
-            return pa.array(records.timestamp_types)
+            return ints(records.timestamp_types)
         return {"key": records.keys, "value": records.values, "headers": records.headers}[name]
 
     def _timestamps(self, records: RecordColumns) -> pa.Array:
@@ -141,8 +142,8 @@ class RowMaker:
     def _constant(self, name: str, count: int) -> pa.Array:
         if count > len(self._topics):
             capacity = max(_FEWEST_CONSTANTS, 1 << count.bit_length())
-            self._topics = pa.repeat(pa.scalar(self._partition.topic, pa.string()), capacity)
-            self._numbers = pa.repeat(pa.scalar(self._partition.partition, pa.int32()), capacity)
+            self._topics = repeated(self._partition.topic, capacity)
+            self._numbers = ints(np.full(capacity, self._partition.partition, np.int32))
         return (self._topics if name == "topic" else self._numbers).slice(0, count)
 
     def _decoded(self, records: RecordColumns) -> Iterator[pa.Array]:
@@ -177,8 +178,7 @@ class RowMaker:
 
 def record_timestamps(records: RecordColumns) -> pa.Int64Array:
     """Returns the timestamps of records in ms, null for a record without a timestamp."""
-    missing = records.timestamps < 0
-    return pa.array(records.timestamps, mask=missing if missing.any() else None)
+    return longs(records.timestamps, records.timestamps >= 0)
 
 
 def _only_bad(values: pa.BinaryArray, bad: pa.BooleanArray | None) -> pa.Array:
