@@ -28,6 +28,7 @@ def ints(values: npt.NDArray[np.int32]) -> pa.Int32Array:
 
 
 def flags(values: Flags) -> pa.BooleanArray:
+    """Returns a column of truth values, none of which is null."""
     data = pa.py_buffer(np.packbits(values, bitorder="little"))
     return pa.Array.from_buffers(pa.bool_(), len(values), [None, data])
 
@@ -37,17 +38,18 @@ def numbers_of(column: pa.Int64Array, null: int = 0) -> Int64s:
     count, first = len(column), column.offset
     if not count:
         return np.empty(0, np.int64)
-    validity, data = column.buffers()
+    known_bits, data = column.buffers()
     numbers: Int64s = np.frombuffer(data, np.int64, first + count)[first:]
     if not column.null_count:
         return numbers
-    is_known = np.unpackbits(np.frombuffer(validity, np.uint8), count=first + count, bitorder="little")[
+    is_known = np.unpackbits(np.frombuffer(known_bits, np.uint8), count=first + count, bitorder="little")[
         first:
     ]
     return np.where(is_known, numbers, null)
 
 
 def texts(values: Sequence[str]) -> pa.StringArray:
+    """Returns a column of texts, none of which is null."""
     joined = "".join(values)
     data = joined.encode()
     sizes = map(len, values) if len(data) == len(joined) else [len(value.encode()) for value in values]
@@ -66,16 +68,17 @@ def binaries(values: Sequence[bytes | None]) -> pa.BinaryArray:
     given = [value or b"" for value in values]
     _, *buffers = _buffers(b"".join(given), map(len, given))
     is_known = np.array([value is not None for value in values], np.bool_)
-    return pa.Array.from_buffers(pa.binary(), len(values), [_validity(is_known), *buffers])
+    return pa.Array.from_buffers(pa.binary(), len(values), [validity(is_known), *buffers])
 
 
 def _numbers(kind: pa.DataType, values: npt.NDArray[Any], is_known: Flags | None) -> pa.Array:
     return pa.Array.from_buffers(
-        kind, len(values), [_validity(is_known), pa.py_buffer(np.ascontiguousarray(values))]
+        kind, len(values), [validity(is_known), pa.py_buffer(np.ascontiguousarray(values))]
     )
 
 
-def _validity(is_known: Flags | None) -> pa.Buffer | None:
+def validity(is_known: Flags | None) -> pa.Buffer | None:
+    """Returns the bits that say which values of a column are not null; ``None`` if no value is null."""
     if is_known is None or is_known.all():
         return None
     return pa.py_buffer(np.packbits(is_known, bitorder="little"))

@@ -149,8 +149,7 @@ class SplitRange:
             positions in between have no records, or lost records that the source is configured to skip.
         end: The first position that cannot be read.
         drained: Whether there are no records at or after ``end``; false while an open transaction hides records there.
-        final: Whether no record will come at or after ``end``: the source is bounded there, or the split is gone from
-            the external system.
+        final: Whether no record will come at or after ``end``: the source is bounded there, or the split is gone.
         limited: Whether there are more records after ``end``, which only the read limits of this micro-batch exclude.
         rows: The estimated number of rows in the range, if positions do not count rows. ``None`` if they do: the
             number is ``end - position``. See :meth:`SplitEnumerator.positions_after`.

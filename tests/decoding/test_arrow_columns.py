@@ -1,4 +1,4 @@
-"""Columns of Arrow that are made and read without pandas equal those of PyArrow."""
+"""The functions that make and read columns without pandas give the same as ``pa.array`` and ``to_numpy``."""
 
 from __future__ import annotations
 

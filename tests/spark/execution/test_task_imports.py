@@ -42,7 +42,7 @@ def test_a_task_that_reads_whole_rows_does_not_import_pandas(
     values: list[bytes | None],
     aligned: bool,
 ) -> None:
-    """PyArrow would import it for a first column, which takes half a second of processor time in each process."""
+    """PyArrow imports pandas when NumPy arrays become a column, which takes half a second of each process."""
     name = topic()
     broker.write(name, [(0, 1_700_000_000_000 + n, b"key", value) for n, value in enumerate(values)])
     table = [str(tmp_path / "table")] if aligned else []

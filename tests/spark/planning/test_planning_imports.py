@@ -30,7 +30,7 @@ print("pandas" in sys.modules, SplitWatermarkTable(sys.argv[1], {}).rows().num_r
 
 
 def test_an_aligned_query_does_not_import_pandas(tmp_path: Path) -> None:
-    """PyArrow would import it for a first column, which takes half a second of processor time."""
+    """PyArrow imports pandas when Python values become a column, which takes half a second of processor time."""
     done = subprocess.run(
         [sys.executable, "-c", _ALIGNED, str(tmp_path / "table")],
         capture_output=True,

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_stream.arrays import Int64s
-from flip27_stream.arrow_columns import longs
+from flip27_stream.arrow_columns import longs, validity
 from flip27_stream.connectors.kafka.records.varints import Bytes
 
 _ARROW_LIMIT = 2**31 - 1
@@ -47,7 +47,7 @@ def gather(buffer: Bytes, at: Int64s, sizes: Int64s) -> pa.BinaryArray:
     found = pc.take(with_gaps, longs(np.arange(0, 2 * rows, 2)), boundscheck=False)
     if not null.any():
         return found
-    return pa.Array.from_buffers(pa.binary(), rows, [_validity(null), *found.buffers()[1:]])
+    return pa.Array.from_buffers(pa.binary(), rows, [validity(~null), *found.buffers()[1:]])
 
 
 def _of_one_size(buffer: Bytes, at: Int64s, size: int) -> pa.BinaryArray:
@@ -64,9 +64,5 @@ def _joined(buffer: Bytes, at: Int64s, sizes: Int64s, null: npt.NDArray[np.bool_
     np.cumsum(sizes, out=offsets[1:])
     data = b"".join([view[begin:end] for begin, end in zip(at.tolist(), (at + sizes).tolist(), strict=True)])
     return pa.Array.from_buffers(
-        pa.binary(), len(at), [_validity(null), pa.py_buffer(offsets), pa.py_buffer(data)]
+        pa.binary(), len(at), [validity(~null), pa.py_buffer(offsets), pa.py_buffer(data)]
     )
-
-
-def _validity(null: npt.NDArray[np.bool_]) -> pa.Buffer | None:
-    return pa.py_buffer(np.packbits(~null, bitorder="little")) if null.any() else None
