@@ -89,9 +89,9 @@ class LogClient(reader.SplitReader[RemoteLog]):
 
     def _ask(self, log: RemoteLog) -> tuple[list[str], str | None]:
         self._connection.request("GET", f"/{log.name}?from={log.start}")
-        answer = self._connection.getresponse()
-        check_status(answer, log.name)
-        lines = answer.read().decode().split("\n")[:-1]
+        with self._connection.getresponse() as answer:
+            check_status(answer, log.name)
+            lines = answer.read().decode().split("\n")[:-1]
         return lines[: log.end - log.start], answer.headers["Sealed"]
 
     def wake_up(self) -> None:
@@ -146,9 +146,9 @@ class LogServerEnumerator(api.SplitEnumerator[RemoteLog, FoundLogs]):
         connection = HTTPConnection(self._server, timeout=10)
         try:
             connection.request("GET", "/")
-            answer = connection.getresponse()
-            check_status(answer, "all logs")
-            lengths: dict[str, int] = json.load(answer)
+            with connection.getresponse() as answer:
+                check_status(answer, "all logs")
+                lengths: dict[str, int] = json.load(answer)
             return lengths
         except HTTPException as error:
             raise ConnectionError(f"{self._server} gave no whole answer: {error}") from error
