@@ -291,7 +291,7 @@ def _in_any_case(word: str) -> list[str]:
 
 
 def _inferred(field: pa.Field) -> pa.Field:
-    """Returns the field with the type that Spark would infer: times are instants, and times of day are text."""
+    """Returns the field with a type that Spark has: timestamps are instants, and times of day are text."""
     if pt.is_timestamp(field.type):
         return field.with_type(INSTANT)
     return field.with_type(pa.string()) if pt.is_time(field.type) else field

@@ -326,9 +326,14 @@ class KafkaSourceEnumerator(
         if new:
             log.info("New partitions: %s", ", ".join(map(str, new)))
             self._context.assign_splits(SplitsAssignment(assignment))
+        elif (
+            self._state.initial_discovery_finished
+            and self._state.stopping_offsets == discovery.stopping_offsets
+        ):
+            return  # A new state would have to make its set of partitions again.
         ids = {tp: discovery.topics[tp.topic].topic_id for tp in new}
         self._state = replace(
-            self._state.with_partitions(ids) if new else self._state,
+            self._state.with_partitions(ids),
             initial_discovery_finished=True,
             stopping_offsets=discovery.stopping_offsets,
         )

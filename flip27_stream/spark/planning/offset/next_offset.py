@@ -56,7 +56,8 @@ class NextOffset:
         to there are kept for :meth:`make`.
         """
         splits, known, run = self._context.splits, plan_input.known, plan_input.run
-        states = {name: s for name, s in known.items() if name in splits}
+        retired = known.keys() - splits.keys()
+        states = {name: s for name, s in known.items() if name not in retired} if retired else dict(known)
         begin: dict[str, int] = {}
         at_log_end: dict[str, int] = {}
         self._newly_quiet = {}
@@ -64,9 +65,9 @@ class NextOffset:
         # Other processes compare this time with the machine's clock, and the query's clock may be behind it.
         seen_at = max(plan_input.seen_at, plan_input.wall)
         names = list(run)
-        for name, position, split, state, end, log, read_max in zip(
+        for name, r, split, state, end, log, read_max in zip(
             names,
-            (r.position for r in run.values()),
+            run.values(),
             values_of(names, splits),
             found_in(names, known),
             values_of(names, planned.ends),
@@ -75,8 +76,8 @@ class NextOffset:
             strict=True,
         ):
             proven_end = is_aligned and end == log.end and log.drained
-            if state is None or position != state.position:
-                begin[name] = position
+            if state is None or r.position != state.position:
+                begin[name] = r.position
             elif end == state.position:
                 if proven_end and state.quiet_since is None:
                     self._newly_quiet[name] = state._replace(quiet_since=seen_at)
