@@ -19,7 +19,7 @@ from flip27_stream.decoding.json_converters import utf_8
 from flip27_stream.decoding.json_documents import Number
 from flip27_stream.decoding.json_regular_lines import regular_columns
 from flip27_stream.decoding.json_rows import DecodedDocuments, JsonRows
-from flip27_stream.decoding.time_patterns import TimePattern
+from flip27_stream.decoding.time_forms import TimeForm
 
 _FEW, _MANY, _SAMPLES = 16, 500, 5
 _ENOUGH = 1_000  # In fewer lines, Arrow's parser costs less than the comparison of regular lines.
@@ -45,24 +45,24 @@ class JsonColumns:
 
     Args:
         fields: The columns, of types that :func:`~flip27_stream.decoding.json_converters.can_decode` accepts.
-        pattern: The form of times; ``None`` for the forms that Spark casts from.
+        time_form: The form of times; ``None`` for the forms that Spark casts from.
         strict_utf8: Whether a document that is not UTF-8 is bad, as in Spark's source of JSON files. Otherwise invalid
             bytes become U+FFFD, as in ``from_json``.
     """
 
     def __init__(
-        self, fields: pa.Schema, pattern: TimePattern | None = None, *, strict_utf8: bool = False
+        self, fields: pa.Schema, time_form: TimeForm | None = None, *, strict_utf8: bool = False
     ) -> None:
-        self._fields, self._pattern = fields, pattern
-        self._rows = JsonRows(fields, pattern, strict_utf8)
-        self._arrow_can = all(_arrow_can(f.type, pattern is None) or _is_time(f.type) for f in fields)
-        form = _Form.ISO_8601 if pattern is None else _Form.TEXT
+        self._fields, self._time_form = fields, time_form
+        self._rows = JsonRows(fields, time_form, strict_utf8)
+        self._arrow_can = all(_arrow_can(f.type, time_form is None) or _is_time(f.type) for f in fields)
+        form = _Form.ISO_8601 if time_form is None else _Form.TEXT
         self._forms = {f.name: form for f in fields if f.type == INSTANT}
         self._parsed = self._to_parse()
         self._are_regular = True
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _json_columns, (self._fields, self._pattern, self._rows.strict_utf8)
+        return _json_columns, (self._fields, self._time_form, self._rows.strict_utf8)
 
     def decode(self, documents: pa.BinaryArray, *, some_are_bad: bool = False) -> DecodedDocuments:
         """Returns the columns of ``documents``, with a row for each. A null or blank document has nulls and is not bad.
@@ -191,8 +191,8 @@ class JsonColumns:
             return column.cast(field.type)
         if pt.is_date32(field.type):
             return dates(column)
-        if self._pattern is not None:
-            return self._pattern.times(column, field.type)
+        if self._time_form is not None:
+            return self._time_form.times(column, field.type)
         return instants(column) if field.type == INSTANT else local_times(column)
 
     def _look_at_times(self, objects: pa.BinaryArray) -> bool:
@@ -212,12 +212,12 @@ class JsonColumns:
         if not isinstance(value, str):
             return self._forms[name]
         text = pa.array([utf_8(value)])
-        iso_8601 = self._pattern is None and any(_casts(text, kind) for kind in (INSTANT, LOCAL))
+        iso_8601 = self._time_form is None and any(_casts(text, kind) for kind in (INSTANT, LOCAL))
         return _Form.ISO_8601 if iso_8601 else _Form.TEXT
 
 
-def _json_columns(fields: pa.Schema, pattern: TimePattern | None, strict_utf8: bool) -> JsonColumns:
-    return JsonColumns(fields, pattern, strict_utf8=strict_utf8)
+def _json_columns(fields: pa.Schema, time_form: TimeForm | None, strict_utf8: bool) -> JsonColumns:
+    return JsonColumns(fields, time_form, strict_utf8=strict_utf8)
 
 
 def _last_signs(lines: bytes, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

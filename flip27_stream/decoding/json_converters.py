@@ -16,7 +16,7 @@ import pyarrow.types as pt
 
 from flip27_stream.decoding.datetime_text import LOCAL_EXAMPLE, ZONED_EXAMPLE, days, microseconds
 from flip27_stream.decoding.json_documents import Number
-from flip27_stream.decoding.time_patterns import TimePattern
+from flip27_stream.decoding.time_forms import TimeForm
 
 _INTEGER: Final = re.compile(r"-?[0-9]{1,19}")
 _DECIMAL: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
@@ -85,7 +85,7 @@ def can_decode(kind: pa.DataType) -> bool:
 
 
 def object_converter(
-    fields: Mapping[str, pa.DataType], pattern: TimePattern | None, path: str = ""
+    fields: Mapping[str, pa.DataType], time_form: TimeForm | None, path: str = ""
 ) -> ValueConverter:
     """Returns a converter of an object to a mapping of its fields. Wrong fields are reported and left out.
 
@@ -93,11 +93,11 @@ def object_converter(
 
     Args:
         fields: The names and types of the wanted fields.
-        pattern: The form of times; ``None`` for the forms that Spark casts from.
+        time_form: The form of times; ``None`` for the forms that Spark casts from.
         path: The path of the object in the document, with a dot at its end.
     """
     inner = {
-        name: (f"{path}{name}", _converter(f"{path}{name}", kind, pattern)) for name, kind in fields.items()
+        name: (f"{path}{name}", _converter(f"{path}{name}", kind, time_form)) for name, kind in fields.items()
     }
 
     def convert(value: Any, wrong: list[TypeMismatch]) -> dict[str, Any]:
@@ -119,16 +119,16 @@ def object_converter(
     return convert
 
 
-def _converter(path: str, kind: pa.DataType, pattern: TimePattern | None) -> ValueConverter:
+def _converter(path: str, kind: pa.DataType, time_form: TimeForm | None) -> ValueConverter:
     if pt.is_struct(kind):
         inner = (kind.field(i) for i in range(kind.num_fields))
-        return object_converter({field.name: field.type for field in inner}, pattern, f"{path}.")
+        return object_converter({field.name: field.type for field in inner}, time_form, f"{path}.")
     # As in Spark, an array or a map with a wrong item is wrong as a whole, and a struct is not.
     if pt.is_list(kind):
-        return partial(_array, _converter(f"{path}[]", kind.value_type, pattern))
+        return partial(_array, _converter(f"{path}[]", kind.value_type, time_form))
     if pt.is_map(kind):
-        return partial(_map, _converter(f"{path}[]", kind.item_type, pattern))
-    convert = _scalar(kind, pattern)
+        return partial(_map, _converter(f"{path}[]", kind.item_type, time_form))
+    convert = _scalar(kind, time_form)
     return lambda value, _: convert(value)
 
 
@@ -145,13 +145,13 @@ def _map(item: ValueConverter, value: Any, wrong: list[TypeMismatch]) -> list[tu
     return list(entries.items())
 
 
-def _scalar(kind: pa.DataType, pattern: TimePattern | None) -> Callable[[Any], Any]:
+def _scalar(kind: pa.DataType, time_form: TimeForm | None) -> Callable[[Any], Any]:
     if pt.is_integer(kind):
         return partial(_integer, low=-(1 << kind.bit_width - 1), high=(1 << kind.bit_width - 1) - 1)
     if pt.is_decimal(kind):
         return partial(_decimal, precision=kind.precision, scale=kind.scale)
     if pt.is_timestamp(kind):
-        return partial(_timestamp, zoned=kind.tz is not None, pattern=pattern)
+        return partial(_timestamp, zoned=kind.tz is not None, time_form=time_form)
     return _PLAIN[kind]
 
 
@@ -240,15 +240,15 @@ def _date(value: Any) -> int:
     return found
 
 
-def _timestamp(value: Any, *, zoned: bool, pattern: TimePattern | None) -> int:
+def _timestamp(value: Any, *, zoned: bool, time_form: TimeForm | None) -> int:
     found: int | None = None
     if type(value) is str:
-        found = microseconds(value, zoned=zoned) if pattern is None else pattern.microseconds(value)
+        found = (microseconds if time_form is None else time_form.microseconds)(value, zoned=zoned)
     elif zoned and type(value) is Number and _INTEGER.fullmatch(value):
         found = int(value) * 1_000_000
     if found is None or not -(1 << 63) <= found < 1 << 63:
         example = ZONED_EXAMPLE if zoned else LOCAL_EXAMPLE
-        raise _NotOfTypeError(f"a time that matches {pattern.name}" if pattern else example)
+        raise _NotOfTypeError(example if time_form is None else time_form.expected(zoned=zoned))
     return found
 
 

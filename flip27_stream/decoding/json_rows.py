@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from flip27_stream.decoding.json_converters import TypeMismatch, ValueConverter, object_converter
 from flip27_stream.decoding.json_documents import DocumentError, parse_document
-from flip27_stream.decoding.time_patterns import TimePattern
+from flip27_stream.decoding.time_forms import TimeForm
 
 _TOO_DEEP: Final = ("it is nested too deeply",)
 
@@ -43,12 +43,12 @@ class JsonRows:
 
     Attributes:
         fields: The columns.
-        pattern: The form of times; ``None`` for the forms that Spark casts from.
+        time_form: The form of times; ``None`` for the forms that Spark casts from.
         strict_utf8: Whether a document that is not UTF-8 is bad.
     """
 
     fields: pa.Schema
-    pattern: TimePattern | None = None
+    time_form: TimeForm | None = None
     strict_utf8: bool = False
 
     def decode(self, documents: pa.BinaryArray) -> DecodedDocuments:
@@ -100,7 +100,7 @@ class JsonRows:
 
     @cached_property
     def _convert(self) -> ValueConverter:
-        return object_converter({field.name: field.type for field in self.fields}, self.pattern)
+        return object_converter({field.name: field.type for field in self.fields}, self.time_form)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"fields": self.fields, "pattern": self.pattern, "strict_utf8": self.strict_utf8}
+        return {"fields": self.fields, "time_form": self.time_form, "strict_utf8": self.strict_utf8}

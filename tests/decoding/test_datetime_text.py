@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
@@ -18,7 +20,7 @@ from flip27_stream.decoding.datetime_text import (
     local_times,
     microseconds,
 )
-from flip27_stream.decoding.time_patterns import TimePattern
+from flip27_stream.decoding.time_forms import TimePattern, TimesInZone
 from flip27_stream.errors import OptionError
 from tests.decoding.support.json_cases import TEXTS
 
@@ -107,7 +109,7 @@ def test_texts_are_parsed_by_a_pattern(pattern: str, text: str, number: int | No
     A day that does not exist is wrong; C's ``strptime`` takes it for one of the next month.
     """
     found = TimePattern.of("timestampFormat", pattern)
-    assert found.microseconds(text) == number
+    assert found.microseconds(text, zoned=True) == found.microseconds(text, zoned=False) == number
     column: Callable[[pa.DataType], pa.Array] = lambda kind: found.times(pa.array([text, None]), kind)  # noqa: E731
     if number is None:
         with pytest.raises(pa.ArrowInvalid):
@@ -124,3 +126,28 @@ def test_unknown_patterns_are_refused(pattern: str) -> None:
         OptionError, match=f"'timestampFormat': '{pattern}'. Allowed letters, each once: yyyy, MM"
     ):
         TimePattern.of("timestampFormat", pattern)
+
+
+@given(st.datetimes(), st.sampled_from(["Europe/Berlin", "Asia/Kolkata", "America/New_York", "Pacific/Apia"]))
+def test_times_without_an_offset_are_in_the_time_zone(time: datetime, time_zone: str) -> None:
+    """A time that the clock of the zone skips is later by the length of the gap, as in Java and Python."""
+    instant = time.replace(tzinfo=ZoneInfo(time_zone)).timestamp() if time.year > 1 else None
+    found = TimesInZone(time_zone)
+    if instant is not None:
+        number = found.microseconds(time.isoformat(), zoned=True)
+        assert number is not None
+        assert abs(number - instant * 1_000_000) < 1_000
+    assert found.microseconds(f"{time}+01:00", zoned=True) == microseconds(f"{time}+01:00", zoned=True)
+    assert found.microseconds(time.isoformat(), zoned=False) == microseconds(time.isoformat(), zoned=False)
+
+
+@given(st.lists(TEXT | st.none(), max_size=5))
+def test_in_utc_the_texts_have_the_same_times_with_a_zone(texts: list[str | None]) -> None:
+    column = pa.array(texts, pa.string())
+    try:
+        expected = instants(column)
+    except pa.ArrowInvalid:
+        with pytest.raises(pa.ArrowInvalid):
+            TimesInZone("Etc/UTC").times(column, INSTANT)
+    else:
+        assert TimesInZone("Etc/UTC").times(column, INSTANT).equals(expected)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from flip27_stream.connectors.files.formats.legacy_calendar import gregorian_days, with_children
 from flip27_stream.connectors.files.layout.columns import is_list
 from flip27_stream.decoding.datetime_text import INSTANT, LOCAL
+from flip27_stream.decoding.time_zones import in_zone
 
 _UTC: Final = ("UTC", "GMT", "Etc/UTC", "Z")
 
@@ -96,5 +96,4 @@ class OrcTimes:
     def _instants(self, array: pa.Array) -> pa.Array:
         if self.zone in _UTC:
             return array.cast(INSTANT, safe=False)
-        found = pc.assume_timezone(array, self.zone, ambiguous="earliest", nonexistent="latest")
-        return found.cast(INSTANT, safe=False)
+        return in_zone(array, self.zone).cast(INSTANT, safe=False)

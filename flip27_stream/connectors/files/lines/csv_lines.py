@@ -251,8 +251,8 @@ class CsvDecoder(LineDecoder):
             return decimals(text, kind)
         if pt.is_date32(kind):
             return dates(text)
-        if self._csv.options.timestamp_format is not None:
-            return self._csv.options.timestamp_format.times(text, kind)
+        if self._csv.options.time_form is not None:
+            return self._csv.options.time_form.times(text, kind)
         return instants(text) if kind == INSTANT else local_times(text)
 
 

@@ -21,7 +21,7 @@ from flip27_stream.connectors.files.lines.line_format import LineDecoder, LineFo
 from flip27_stream.connectors.files.lines.line_options import LineOptions
 from flip27_stream.decoding.json_columns import JsonColumns
 from flip27_stream.decoding.json_converters import can_decode
-from flip27_stream.decoding.time_patterns import TimePattern
+from flip27_stream.decoding.time_forms import TimeForm
 from flip27_stream.errors import OptionError, RecordFormatError
 
 
@@ -58,7 +58,7 @@ class JsonFormat(LineFormat):
         return spark_schema(inferred, f"json file {path}")
 
     def _decoder(self, file: pa.NativeFile, path: str, schema: pa.Schema) -> JsonLineDecoder:
-        return JsonLineDecoder(schema, self.options.timestamp_format, f"json file {path}")
+        return JsonLineDecoder(schema, self.options.time_form, f"json file {path}")
 
 
 class JsonLineDecoder(LineDecoder):
@@ -66,14 +66,14 @@ class JsonLineDecoder(LineDecoder):
 
     Args:
         schema: The columns to return.
-        pattern: The form of times; ``None`` for the forms that Spark casts from.
+        time_form: The form of times; ``None`` for the forms that Spark casts from.
         what: The file, for errors.
     """
 
     few = 4096  # The decoder of documents itself finds the malformed documents.
 
-    def __init__(self, schema: pa.Schema, pattern: TimePattern | None, what: str) -> None:
-        self._columns = JsonColumns(schema, pattern, strict_utf8=True)
+    def __init__(self, schema: pa.Schema, time_form: TimeForm | None, what: str) -> None:
+        self._columns = JsonColumns(schema, time_form, strict_utf8=True)
         self._names = schema.names
         self._starts = np.zeros(0, np.int64)
         self._projection = Projection(schema, tuple(schema.names), what)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from flip27_stream.decoding.time_patterns import TimePattern
+import pyarrow as pa
+
+from flip27_stream.decoding.datetime_text import LOCAL
+from flip27_stream.decoding.time_forms import UTC, TimeForm, TimePattern, TimesInZone
+from flip27_stream.decoding.time_zones import in_zone
 from flip27_stream.errors import OptionError
 from flip27_stream.options.kinds import BOOLEAN, any_text, one_of
 from flip27_stream.options.option import Kind, Option
@@ -14,6 +18,20 @@ from flip27_stream.options.option import Kind, Option
 
 def _pattern(text: str, option: str) -> TimePattern:
     return TimePattern.of(option, text)
+
+
+def _time_zone(text: str, option: str) -> str:
+    try:
+        if text != UTC:
+            in_zone(pa.array([0], LOCAL), text)
+    except pa.ArrowInvalid:
+        raise OptionError.of(
+            option,
+            text,
+            "Allowed: a name of the time zone database of this machine, such as Europe/Berlin, or an "
+            "offset such as +02:00.",
+        ) from None
+    return text
 
 
 def _separator(text: str, option: str) -> str:
@@ -58,6 +76,12 @@ TIMESTAMP_FORMAT: Final = Option(
     Kind("pattern of `yyyy`, `MM`, `dd`, `HH`, `mm`, `ss`, `XXX`", _pattern),
     None,
     "CSV and JSON: the pattern of times. By default these are the forms that Spark casts from, such as ISO 8601.",
+)
+TIME_ZONE: Final = Option(
+    "timeZone",
+    Kind("name of a time zone, or an offset such as `+02:00`", _time_zone),
+    UTC,
+    "CSV and JSON: the time zone of times without an offset from UTC in columns of type `timestamp`.",
 )
 MULTI_LINE: Final = Option(
     "multiLine",
@@ -108,7 +132,7 @@ INFER_SCHEMA: Final = Option(
     "CSV: without a schema, infer the types of columns. `false`: all columns are strings.",
 )
 
-_COMMON: Final[tuple[Option[Any], ...]] = (MODE, ENCODING, CHARSET, TIMESTAMP_FORMAT, MULTI_LINE)
+_COMMON: Final[tuple[Option[Any], ...]] = (MODE, ENCODING, CHARSET, TIMESTAMP_FORMAT, TIME_ZONE, MULTI_LINE)
 JSON_OPTIONS: Final = _COMMON
 CSV_OPTIONS: Final = (*_COMMON, HEADER, SEP, DELIMITER, QUOTE, ESCAPE, NULL_VALUE, INFER_SCHEMA)
 
@@ -120,11 +144,11 @@ class LineOptions:
     Attributes:
         drop_malformed: Whether to skip records that do not decode (``mode`` DROPMALFORMED), instead of failing
             (FAILFAST).
-        timestamp_format: The form of times; ``None`` for the forms that Spark casts from.
+        time_form: The form of times; ``None`` for the forms that Spark casts from, in UTC if they have no offset.
     """
 
     drop_malformed: bool = False
-    timestamp_format: TimePattern | None = None
+    time_form: TimeForm | None = None
 
 
 @dataclass(frozen=True)
@@ -193,5 +217,11 @@ def _common(options: Mapping[str, str]) -> dict[str, Any]:
     CHARSET.get(options)
     return {
         "drop_malformed": MODE.require(options),
-        "timestamp_format": TIMESTAMP_FORMAT.get(options),
+        "time_form": _time_form(TIMESTAMP_FORMAT.get(options), TIME_ZONE.require(options)),
     }
+
+
+def _time_form(pattern: TimePattern | None, time_zone: str) -> TimeForm | None:
+    if pattern is not None:
+        return replace(pattern, time_zone=time_zone)
+    return None if time_zone == UTC else TimesInZone(time_zone)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,27 @@ def test_dates_and_times_of_spark_at_every_depth(spark: SparkSession, tmp_path: 
     reading.run()
     assert str(from_arrow_schema(FileSource(options).schema)) == str(builtin.schema)
     assert sorted(map(repr, reading.rows)) == sorted(map(repr, builtin.toArrow().to_pylist()))
+
+
+@pytest.fixture
+def jvm_in_los_angeles(spark: SparkSession) -> Iterator[None]:
+    zones = spark._jvm.java.util.TimeZone  # type: ignore[union-attr]
+    before = zones.getDefault()
+    zones.setDefault(zones.getTimeZone("America/Los_Angeles"))
+    yield
+    zones.setDefault(before)
+
+
+def test_times_after_2037_have_the_summer_time_of_the_writer(
+    spark: SparkSession, jvm_in_los_angeles: None, tmp_path: Path
+) -> None:
+    """Arrow knows no summer times after 2037. ORC stores the local times of the writer."""
+    times = ", ".join(f"timestamp'{time} UTC'" for time in ("2026-07-01 00:00:00", "2038-07-01 12:00:00.5"))
+    rows = spark.sql(f"select explode(array({times}, timestamp'2262-01-01 00:00:00 UTC', null)) t")
+    rows.coalesce(1).write.orc(str(tmp_path / "orc"))
+    reading = FileQuery({"path": str(tmp_path / "orc"), "files.format": "orc"})
+    reading.run()
+    assert [{**row} for row in reading.rows] == rows.toArrow().to_pylist()
 
 
 def test_an_interval_that_spark_stores_as_a_number_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -262,6 +262,7 @@ def test_event_times_are_found_for_each_unit(tmp_path: Path, monkeypatch: pytest
         ({"mode": "PERMISSIVE"}, "'mode': 'PERMISSIVE'. Allowed: FAILFAST, DROPMALFORMED"),
         ({"multiLine": "true"}, "'multiLine'.*each line of a file must be one JSON object"),
         ({"encoding": "UTF-16"}, "'encoding': 'UTF-16'"),
+        ({"timeZone": "Berlin"}, "'timeZone': 'Berlin'. Allowed: a name of the time zone database"),
         ({"timestampFormat": "EEE"}, "'timestampFormat': 'EEE'. Allowed letters, each once: yyyy"),
         (
             {"timestampFormat": "yyyy[ HH]"},
