@@ -22,7 +22,7 @@ import pyarrow.types as pt
 
 from flip27_stream.arrays import Int64s
 from flip27_stream.connectors.files.layout.columns import is_list
-from flip27_stream.errors import RecordFormatError
+from flip27_stream.errors import ConnectorError
 
 _VERSION: Final = b"org.apache.spark.version"
 _ZONE: Final = b"org.apache.spark.timeZone"
@@ -82,7 +82,7 @@ class LegacyCalendar:
         """Returns the columns of a record batch with the same dates and times in the Gregorian calendar.
 
         Raises:
-            RecordFormatError: The time zone is unknown on this machine.
+            ConnectorError: The time zone is unknown on this machine.
         """
         leaves, wanted = iter(self.leaves), batch.select(list(self.columns))
         return pa.RecordBatch.from_arrays(
@@ -120,7 +120,7 @@ class LegacyCalendar:
                 pa.array(local, pa.timestamp("us")), self.zone, ambiguous="earliest", nonexistent="earliest"
             )
         except pa.ArrowInvalid as error:
-            raise RecordFormatError(
+            raise ConnectorError(
                 f"Times before 1900 were written in the time zone {self.zone}, which is unknown on this machine: "
                 f"{error}"
             ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -34,8 +35,10 @@ from flip27_stream.connectors.files.formats.schemas import Projection, spark_sch
 from flip27_stream.connectors.files.formats.spark_types import refuse_in_orc
 from flip27_stream.connectors.files.layout.columns import find_column
 from flip27_stream.decoding.datetime_text import INSTANT, LOCAL
-from flip27_stream.errors import RecordFormatError
+from flip27_stream.errors import ConnectorError, RecordFormatError
 from flip27_stream.reader import Records
+
+_UNKNOWN_ZONE: Final = "Time zone file"  # begins the message of ORC's library
 
 
 class OrcFormat(FileFormat):
@@ -73,7 +76,7 @@ class OrcFormat(FileFormat):
         for stripe in overlapping(borders, start, end):
             listed = footer.stripes[stripe]
             if projection.columns:
-                read = opened.read_stripe(stripe, columns=_selected(projection.columns))
+                read = _stripe(opened, stripe, projection.columns)
                 rows = _converted(read, file, footer, listed)
             else:
                 rows = without_columns(listed.rows)  # Arrow would return no rows.
@@ -121,8 +124,28 @@ def _time_range(file: pa.NativeFile, footer: OrcFooter, number: int, field: pa.F
             return TimeRange.of(*values, LOCAL if is_local(field) else pa.int64())
         times = pa.RecordBatch.from_arrays([pa.array(values, pa.timestamp("ms"))], [field.name])
     else:
-        times = orc.ORCFile(file).read_stripe(number, columns=_selected([field.name])).select([field.name])
+        times = _stripe(orc.ORCFile(file), number, [field.name]).select([field.name])
     return TimeRange.of_column(_converted(times, file, footer, stripe).column(0))
+
+
+def _stripe(opened: orc.ORCFile, number: int, columns: list[str]) -> pa.RecordBatch:
+    """Returns the columns of a stripe, and more columns if Arrow cannot select them.
+
+    Raises:
+        ConnectorError: The writer's time zone is unknown on this machine.
+        pa.ArrowException: The stripe is damaged.
+    """
+    try:
+        return opened.read_stripe(number, columns=_selected(columns))
+    except pa.ArrowException as error:
+        if _UNKNOWN_ZONE not in str(error):
+            raise
+        raise ConnectorError(  # The file is not damaged, so that it is not skipped if damaged files may be skipped.
+            "An orc file has local times of a writer whose time zone is unknown on this machine: "
+            f"{str(error).rstrip('.')}. The name is that of the time zone of the writing JVM (user.timezone). Give a "
+            "file of this time zone this name on all machines, for example with `ln -s Etc/GMT-8 "
+            "/usr/share/zoneinfo/GMT+08:00`."
+        ) from error
 
 
 def _selected(columns: list[str]) -> list[str] | None:

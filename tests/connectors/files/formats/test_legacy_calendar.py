@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flip27_stream.connectors.files.formats.parquet import ParquetFormat
-from flip27_stream.errors import RecordFormatError
+from flip27_stream.errors import ConnectorError
 from tests.connectors.files.support.reading import INSTANT, read_rows
 
 JULIAN = {
@@ -66,5 +66,5 @@ def test_other_files_are_read_as_they_are(tmp_path: Path) -> None:
 
 def test_a_time_zone_that_is_unknown(tmp_path: Path) -> None:
     schema = write(tmp_path / "f", LEGACY | {"org.apache.spark.timeZone": "Nowhere/At_All"})
-    with pytest.raises(RecordFormatError, match=r"before 1900 were written in the time zone Nowhere/At_All"):
+    with pytest.raises(ConnectorError, match=r"before 1900 were written in the time zone Nowhere/At_All"):
         read_rows(ParquetFormat(), tmp_path / "f", schema)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from flip27_stream.connectors.files import FileSource
-from flip27_stream.errors import RecordFormatError
+from flip27_stream.errors import ConnectorError, RecordFormatError
 from tests.connectors.files.support.file_query import FileQuery
 
 if TYPE_CHECKING:
@@ -41,25 +42,39 @@ def test_dates_and_times_of_spark_at_every_depth(spark: SparkSession, tmp_path: 
     assert sorted(map(repr, reading.rows)) == sorted(map(repr, builtin.toArrow().to_pylist()))
 
 
-@pytest.fixture
-def jvm_in_los_angeles(spark: SparkSession) -> Iterator[None]:
+@contextmanager
+def jvm_in(time_zone: str, spark: SparkSession) -> Iterator[None]:
     zones = spark._jvm.java.util.TimeZone  # type: ignore[union-attr]
     before = zones.getDefault()
-    zones.setDefault(zones.getTimeZone("America/Los_Angeles"))
-    yield
-    zones.setDefault(before)
+    zones.setDefault(zones.getTimeZone(time_zone))
+    try:
+        yield
+    finally:
+        zones.setDefault(before)
 
 
-def test_times_after_2037_have_the_summer_time_of_the_writer(
-    spark: SparkSession, jvm_in_los_angeles: None, tmp_path: Path
-) -> None:
+def test_times_after_2037_have_the_summer_time_of_the_writer(spark: SparkSession, tmp_path: Path) -> None:
     """Arrow knows no summer times after 2037. ORC stores the local times of the writer."""
     times = ", ".join(f"timestamp'{time} UTC'" for time in ("2026-07-01 00:00:00", "2038-07-01 12:00:00.5"))
     rows = spark.sql(f"select explode(array({times}, timestamp'2262-01-01 00:00:00 UTC', null)) t")
-    rows.coalesce(1).write.orc(str(tmp_path / "orc"))
+    with jvm_in("America/Los_Angeles", spark):
+        rows.coalesce(1).write.orc(str(tmp_path / "orc"))
     reading = FileQuery({"path": str(tmp_path / "orc"), "files.format": "orc"})
     reading.run()
     assert [{**row} for row in reading.rows] == rows.toArrow().to_pylist()
+
+
+def test_times_of_a_writer_whose_time_zone_is_unknown_are_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Java knows names that the time zone database has not. The file is not corrupt, so it is not left out either."""
+    with jvm_in("GMT+08:00", spark):
+        spark.sql("select timestamp'2026-07-01 00:00:00 UTC' t").write.orc(str(tmp_path / "orc"))
+    options = {"path": str(tmp_path / "orc"), "files.format": "orc", "ignoreCorruptFiles": "true"}
+    with pytest.raises(
+        ConnectorError, match=r"a writer whose time zone is unknown on this machine: .*GMT\+08:00"
+    ):
+        FileQuery(options).run()
 
 
 def test_an_interval_that_spark_stores_as_a_number_is_refused(spark: SparkSession, tmp_path: Path) -> None:
