@@ -38,7 +38,14 @@ from flip27_stream.decoding.datetime_text import INSTANT, LOCAL
 from flip27_stream.errors import ConnectorError, RecordFormatError
 from flip27_stream.reader import Records
 
-_UNKNOWN_ZONE: Final = "Time zone file"  # begins the message of ORC's library
+_REMEDIES: Final = {
+    "Time zone file": "They are local times of a writer whose time zone is unknown on this machine. Its name is that "
+    "of the writing JVM (user.timezone). Give a file of this time zone this name on all machines, for example with "
+    "`ln -s Etc/GMT-8 /usr/share/zoneinfo/GMT+08:00`.",
+    "out of range for nanosecond": "Arrow counts nanoseconds there, from 1677-09-22 to 2262-04-11. Leave the column "
+    "out of .schema(...), or write the files as Parquet.",
+}
+"""What to do about files that are not damaged, by a part of Arrow's message."""
 
 
 class OrcFormat(FileFormat):
@@ -132,19 +139,18 @@ def _stripe(opened: orc.ORCFile, number: int, columns: list[str]) -> pa.RecordBa
     """Returns the columns of a stripe, and more columns if Arrow cannot select them.
 
     Raises:
-        ConnectorError: The writer's time zone is unknown on this machine.
+        ConnectorError: Arrow cannot read the times.
         pa.ArrowException: The stripe is damaged.
     """
     try:
         return opened.read_stripe(number, columns=_selected(columns))
     except pa.ArrowException as error:
-        if _UNKNOWN_ZONE not in str(error):
+        remedy = next((remedy for text, remedy in _REMEDIES.items() if text in str(error)), None)
+        if remedy is None:
             raise
-        raise ConnectorError(  # The file is not damaged, so that it is not skipped if damaged files may be skipped.
-            "An orc file has local times of a writer whose time zone is unknown on this machine: "
-            f"{str(error).rstrip('.')}. The name is that of the time zone of the writing JVM (user.timezone). Give a "
-            "file of this time zone this name on all machines, for example with `ln -s Etc/GMT-8 "
-            "/usr/share/zoneinfo/GMT+08:00`."
+        # The file is not damaged, so that it is not skipped if damaged files may be skipped.
+        raise ConnectorError(
+            f"Times of an orc file cannot be read: {str(error).rstrip('.')}. {remedy}"
         ) from error
 
 

@@ -64,16 +64,21 @@ def test_times_after_2037_have_the_summer_time_of_the_writer(spark: SparkSession
     assert [{**row} for row in reading.rows] == rows.toArrow().to_pylist()
 
 
-def test_times_of_a_writer_whose_time_zone_is_unknown_are_refused(
-    spark: SparkSession, tmp_path: Path
+@pytest.mark.parametrize(
+    ("time_zone", "time", "message"),
+    [
+        ("GMT+08:00", "2026-07-01", r"GMT\+08:00 .* a writer whose time zone is unknown on this machine"),
+        ("UTC", "9999-12-31", "Arrow counts nanoseconds there, from 1677-09-22 to 2262-04-11"),
+    ],
+)
+def test_times_that_arrow_cannot_read_are_refused(
+    spark: SparkSession, tmp_path: Path, time_zone: str, time: str, message: str
 ) -> None:
-    """Java knows names that the time zone database has not. The file is not corrupt, so it is not left out either."""
-    with jvm_in("GMT+08:00", spark):
-        spark.sql("select timestamp'2026-07-01 00:00:00 UTC' t").write.orc(str(tmp_path / "orc"))
+    """The file is not corrupt, so it is not left out either. Java knows names that the time zone database has not."""
+    with jvm_in(time_zone, spark):
+        spark.sql(f"select timestamp'{time} 00:00:00 UTC' t").write.orc(str(tmp_path / "orc"))
     options = {"path": str(tmp_path / "orc"), "files.format": "orc", "ignoreCorruptFiles": "true"}
-    with pytest.raises(
-        ConnectorError, match=r"a writer whose time zone is unknown on this machine: .*GMT\+08:00"
-    ):
+    with pytest.raises(ConnectorError, match=rf"Times of an orc file cannot be read: .*{message}"):
         FileQuery(options).run()
 
 
