@@ -55,12 +55,16 @@ class OffsetsInitializer(ABC):
     ) -> dict[TopicPartition, int]:
         """Returns the offset (exclusive) at which reading of each partition ends; never one of the markers.
 
-        The offset may be greater than the current end of the partition.
+        The offset may be greater than the current end of the partition if :meth:`waits_for_records`.
 
         Raises:
             OptionError: The offsets or times of the option do not fit the partitions.
             ConnectorError: The cluster does not answer.
         """
+
+    def waits_for_records(self, tp: TopicPartition) -> bool:
+        """Returns whether the stopping offset of a partition may be one that its log has yet to reach."""
+        return False
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,9 @@ class Specific(OffsetsInitializer):
         self, partitions: Collection[TopicPartition], lookups: OffsetLookups
     ) -> dict[TopicPartition, int]:
         return self.starting_offsets(partitions, lookups)
+
+    def waits_for_records(self, tp: TopicPartition) -> bool:
+        return self.offsets.get(tp, 0) >= 0
 
     def _check(self, partitions: Collection[TopicPartition]) -> None:
         if set(partitions) != set(self.offsets):

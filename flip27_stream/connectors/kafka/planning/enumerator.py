@@ -28,7 +28,7 @@ from flip27_stream.connectors.kafka.event_time.event_time_probe import EventTime
 from flip27_stream.connectors.kafka.event_time.position_finder import PositionFinder
 from flip27_stream.connectors.kafka.event_time.positions import Bisection, TimestampIndex
 from flip27_stream.connectors.kafka.options.source_options import KafkaOptions
-from flip27_stream.connectors.kafka.planning.bounded_ranges import check_batch, refuse_reversed, up_to
+from flip27_stream.connectors.kafka.planning.bounded_ranges import reachable, refuse_reversed, up_to
 from flip27_stream.connectors.kafka.planning.enumerator_state import KafkaEnumeratorState
 from flip27_stream.connectors.kafka.planning.group_offsets import GroupCommitter
 from flip27_stream.connectors.kafka.planning.log_ranges import LogRanges
@@ -157,9 +157,11 @@ class KafkaSourceEnumerator(
         self._newest_ranges, stops = result.ranges, self._state.stopping_offsets
         if stops is None:
             return result.ranges
-        if self._options.batch:
-            check_batch(stops, self._splits, result.ranges, fail_on_data_loss=self._options.fail_on_data_loss)
-        return up_to(stops, self._splits, result.ranges)
+        ids_of_new = {split.split_id for split in new}
+        kept = reachable(stops, self._splits, result, ids_of_new, self._options)
+        if kept is not stops:
+            self._state = replace(self._state, stopping_offsets=kept)
+        return up_to(kept, self._splits, result.ranges)
 
     def log_ends(self, ranges: Mapping[str, SplitRange]) -> Mapping[str, int]:
         return super().log_ends(self._newest_ranges)

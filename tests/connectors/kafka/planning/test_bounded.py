@@ -6,17 +6,20 @@ import itertools
 import json
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 from kafka import KafkaAdminClient
 from kafka import TopicPartition as ClientPartition
 
 from flip27_stream.api import SplitRange
+from flip27_stream.connectors.hybrid import HybridSource
 from flip27_stream.connectors.kafka import KafkaSource
-from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
+from flip27_stream.connectors.kafka.split import EARLIEST, KafkaPartitionSplit, TopicPartition
 from flip27_stream.errors import DataLossError, Flip27Error, OptionError
 from flip27_stream.testing import KafkaBroker
-from tests.connectors.kafka.support.kit import running, source, write_rows
+from flip27_stream.testing.source_query import SourceQuery
+from tests.connectors.kafka.support.kit import running, source, transactions, write_rows, write_transaction
 
 pytestmark = pytest.mark.jvm
 
@@ -66,6 +69,103 @@ def test_a_stream_waits_for_the_offsets_at_which_it_ends(broker: KafkaBroker, to
         assert ranges[f"{name}-0"] == SplitRange(3, 5, final=True)
         ends = query.enumerator.describe_positions(query.enumerator.log_ends(ranges))
         assert ends == {name: {"0": 12, "1": 0}}  # SK-34: the reported ends are not bounded
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("mode", ["latest-offset", "specific-offsets"])
+def test_a_topic_created_again_ends_a_stream_at_its_own_end(
+    broker: KafkaBroker, topic: MakeTopic, mode: str, restart: bool
+) -> None:
+    """SK-24, KR-03: the end of a stream is an offset of the topic that was deleted. The stream does not wait until the
+    new topic has so many records.
+    """
+    name = topic()
+    write_rows(broker, name, 5)
+    bounded = {"startingOffsets": "earliest", "failOnDataLoss": "false", "scan.bounded.mode": mode}
+    if mode == "specific-offsets":
+        bounded["scan.bounded.specific-offsets"] = "partition:0,offset:5"
+    made = source(broker, bounded, subscribe=name)
+    with running(made) as query:
+        query.positions[KafkaPartitionSplit(name, 0, EARLIEST)] = 4
+        assert query.ranges() == {f"{name}-0": SplitRange(4, 5, final=True)}
+        state = query.enumerator.snapshot_state()
+        broker.delete_topic(name)
+        broker.create_topic(name)
+        write_rows(broker, name, 2)
+        if not restart:
+            assert query.move_to_ends() == {f"{name}-0": SplitRange(0, 2, final=True)}
+            state = query.enumerator.snapshot_state()
+    with running(made, state) as query:
+        query.positions[KafkaPartitionSplit(name, 0, EARLIEST)] = 4 if restart else 1
+        assert query.ranges() == {f"{name}-0": SplitRange(0 if restart else 1, 2, final=True)}
+        assert query.enumerator.snapshot_state().stopping_offsets == {TopicPartition(name, 0): 2}
+
+
+def test_a_stream_does_not_wait_for_records_that_its_log_had_once(
+    broker: KafkaBroker, topic: MakeTopic
+) -> None:
+    """SK-26: a log lost its last records, which a position before them does not show. The stream reads what is left;
+    then it fails, or ends without failOnDataLoss. It would wait for ever.
+    """
+    name = topic()
+    write_rows(broker, name, 3)
+    found = {TopicPartition(name, 0): 5}
+    for fail in (True, False):
+        bounded = {"scan.bounded.mode": "latest-offset", "failOnDataLoss": str(fail)}
+        made = source(broker, bounded, subscribe=name)
+        with running(made) as query:
+            state = replace(query.enumerator.snapshot_state(), stopping_offsets=found)
+        with running(made, state) as query:
+            query.positions[KafkaPartitionSplit(name, 0)] = 1
+            assert query.move_to_ends() == {f"{name}-0": SplitRange(1, 3)}
+            if fail:
+                with pytest.raises(DataLossError, match="wanted up to offset 5, but the log ends at 3"):
+                    query.ranges()
+            else:
+                assert query.ranges() == {f"{name}-0": SplitRange(3, 3, final=True)}
+                write_rows(broker, name, 2)
+                assert query.ranges() == {f"{name}-0": SplitRange(3, 3, final=True)}
+
+
+def test_an_open_transaction_before_the_end_of_a_stream_is_no_loss(
+    broker: KafkaBroker, topic: MakeTopic
+) -> None:
+    """I9: a stream that goes on with read_committed waits for the end of a transaction before its stopping offset."""
+    name = topic()
+    write_rows(broker, name, 3)
+    bounded = {"scan.bounded.mode": "latest-offset", "startingOffsets": "earliest"}
+    with transactions(broker, name) as producer:
+        write_transaction(producer, name, [1, 2], commit=None)
+        with running(source(broker, bounded, subscribe=name)) as query:
+            assert query.ranges() == {f"{name}-0": SplitRange(0, 5, final=True)}
+            state = query.enumerator.snapshot_state()
+        committed = source(broker, {**bounded, "kafka.isolation.level": "read_committed"}, subscribe=name)
+        with running(committed, state) as after:
+            after.positions[KafkaPartitionSplit(name, 0, EARLIEST)] = 0
+            assert after.move_to_ends() == {f"{name}-0": SplitRange(0, 3)}
+            assert after.ranges() == {f"{name}-0": SplitRange(3, 3, drained=False)}
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+def test_a_history_whose_topic_is_created_again_gives_way_to_the_next_source(
+    broker: KafkaBroker, topic: MakeTopic, bounded: bool
+) -> None:
+    """HY-04, SK-24: a history that waits for records of a deleted topic would keep the next source from being read."""
+    old, live = topic(), topic()
+    write_rows(broker, old, 5)
+    write_rows(broker, live, 3)
+    go_on = {"startingOffsets": "earliest", "failOnDataLoss": "false", "maxOffsetsPerTrigger": "2"}
+    mode = {} if bounded else {"scan.bounded.mode": "latest-offset"}
+    options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": old, **go_on, **mode}
+    history = KafkaSource(options, bounded=bounded)
+    made = HybridSource.builder(history).add_source(source(broker, go_on, subscribe=live)).build()
+    with SourceQuery(made) as query:
+        assert [row["offset"] for row in query.step()] == [0, 1]
+        broker.delete_topic(old)
+        broker.create_topic(old)
+        write_rows(broker, old, 1)
+        rows = query.run(4)
+    assert [(row["topic"], row["offset"]) for row in rows] == [(old, 0), *((live, n) for n in range(3))]
 
 
 def test_sk_16_a_batch_read_goes_from_one_time_to_another(broker: KafkaBroker, topic: MakeTopic) -> None:
