@@ -125,14 +125,13 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
     def read_limits(self) -> ReadLimits:
         """The limits given to the builder, or by default the least of the limits of all known sources.
 
-        The least is taken for rows, files and bytes. The other limits are those of the last known source. Spark reads
-        them once, when the query starts.
+        The least is taken for rows, files and bytes. The other limits are those of the last known source. Limits of
+        files and bytes are always those of the sources: without them in Spark's limit, each plan would be one of
+        ``Trigger.Once``, which has no limits. Spark reads the limits once, when the query starts.
         """
-        if self._limits is not None:
-            return self._limits
         known = [entry.made.read_limits for entry in self._sources.entries if entry.made is not None]
         last = known[-1]
-        return ReadLimits(
+        of_sources = ReadLimits(
             max_rows=_least(limits.max_rows for limits in known),
             min_rows=last.min_rows,
             max_trigger_delay_ms=last.max_trigger_delay_ms,
@@ -142,6 +141,9 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
             max_bytes=_least(limits.max_bytes for limits in known),
             rows_worth_a_task=min(limits.rows_worth_a_task for limits in known),
         )
+        if self._limits is None:
+            return of_sources
+        return replace(self._limits, max_files=of_sources.max_files, max_bytes=of_sources.max_bytes)
 
     def create_reader(self, context: SourceReaderContext) -> HybridSourceReader:
         return HybridSourceReader(context)

@@ -187,7 +187,7 @@ def test_limits_are_those_given_or_the_least_of_the_sources() -> None:
     assert both == ReadLimits(max_rows=7, min_rows=4, max_files=3, max_bytes=50)
     assert HybridSource.builder(old).add_source(made).build().read_limits.max_rows == 7
     given = HybridSource.builder(old, limits=ReadLimits(max_rows=100)).add_source(new).build()
-    assert given.read_limits == ReadLimits(max_rows=100)
+    assert given.read_limits == ReadLimits(max_rows=100, max_files=3, max_bytes=50)
 
 
 @pytest.mark.parametrize("limits", [ReadLimits(max_rows=9, max_files=1), ReadLimits(max_bytes=1)])

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from flip27_stream.api import Boundedness, ReadLimits, SourceEvent
 from flip27_stream.connectors.hybrid import HybridSource
 from flip27_stream.connectors.hybrid.planning.enumerator import HybridSourceSplitEnumerator
 from flip27_stream.errors import ContractError, OptionError
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
+from flip27_stream.spark.planning.stream_reader import Flip27StreamReader
 from flip27_stream.testing import wait_until
 from tests.connectors.hybrid.support.kit import (
     NEW,
@@ -200,10 +202,28 @@ def test_a_source_gets_the_row_limit_of_the_query_and_other_limits_of_its_own() 
     builder = HybridSource.builder(history("old", OLD), limits=ReadLimits(max_rows=50))
     query = HybridQuery(builder.add_source(new).build)
     query.run(50)
+    assert limits_of(query) == ReadLimits(max_rows=50, max_bytes=7)
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+def test_sources_keep_their_limits_if_those_of_the_query_are_empty(tmp_path: Path, aligned: bool) -> None:
+    """Without any limit in the options, a plan would look like that of ``Trigger.Once``, which has no limits."""
+    old = history("old", OLD, limits=ReadLimits(max_files=1, max_bytes=7), enumerator=Noting)
+    builder = HybridSource.builder(old, limits=ReadLimits(), event_time="event_time")
+    query = HybridQuery(builder.add_source(live("new", NEW)).build, table(tmp_path, aligned))
+    limit = Flip27StreamReader(query.spec).getDefaultReadLimit()
+    query.plan(limit.max_rows if isinstance(limit, ReadMaxRows) else None)
+    assert limits_of(query) == ReadLimits(max_files=1, max_bytes=7)
+    query.plan(None)
+    assert limits_of(query) == ReadLimits()
+
+
+def limits_of(query: HybridQuery) -> ReadLimits:
+    """Returns the limits of the last plan of the source that is being read."""
     hybrid = query.coordinator._enumerator
     assert isinstance(hybrid, HybridSourceSplitEnumerator)
     assert isinstance(hybrid._child, Noting)
-    assert hybrid._child.limits == ReadLimits(max_rows=50, max_bytes=7)
+    return hybrid._child.limits
 
 
 def test_one_available_now_run_reads_all_sources() -> None:
