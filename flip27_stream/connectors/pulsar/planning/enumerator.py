@@ -65,6 +65,8 @@ class PulsarSourceEnumerator(
         self._waiting = state.waiting
         self._retired: set[str] = set()
         """The partitions that were retired since the last offset, which cannot be assigned again before the next."""
+        self._reported: set[str] = set()
+        """The deleted partitions that were reported, if there is one discovery only."""
         self._client = PulsarClient(options.connection, options.role_prefix)
         self._pool = CallPool(_THREADS, "flip27-pulsar")
         self._discovery = SplitDiscovery[frozenset[str]](
@@ -108,7 +110,7 @@ class PulsarSourceEnumerator(
             self._context.assign_split(split, len(self._known) % readers)
             self._known.add(topic)
 
-    def _lose_partitions(self, gone: set[str]) -> None:
+    def _report_deleted(self, gone: set[str]) -> None:
         what = (
             f"Partitions {', '.join(sorted(gone))} do not exist any more: their topics were deleted. Messages that "
             "were not read yet are lost."
@@ -119,6 +121,9 @@ class PulsarSourceEnumerator(
             fail=self._options.fail_on_data_loss,
             remedy="To go on without them, set option 'failOnDataLoss' to false.",
         )
+
+    def _lose_partitions(self, gone: set[str]) -> None:
+        self._report_deleted(gone)
         retired = gone & self._context.assigned_splits().keys()
         self._context.retire_splits(retired)
         self._retired |= retired
@@ -165,8 +170,21 @@ class PulsarSourceEnumerator(
         except MissingTopicError:
             if not isinstance(self._options.topics, TopicPattern):
                 raise
+            if self._options.discovery_interval_ms is None:
+                return self._deleted(split.topic, position or EARLIEST)
             # The next discovery reports that the topic was deleted.
             return None if position is None else SplitRange(position, position, drained=True, rows=0)
+
+    def _deleted(self, topic: str, position: int) -> SplitRange:
+        """Reports a deleted topic of a pattern that no discovery will report, and returns a range that holds no other.
+
+        Raises:
+            DataLossError: ``failOnDataLoss`` is set.
+        """
+        if topic not in self._reported:
+            self._report_deleted({topic})
+            self._reported.add(topic)
+        return SplitRange(position, position, drained=False, final=True, rows=0)
 
     def _lose(self, topic: str, lost: LostLedger) -> None:
         if lost.was_end:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flip27_stream.api import WatermarkStrategy
 from flip27_stream.connectors.pulsar import PulsarSource
 from flip27_stream.errors import DataLossError, MissingTopicError
+from flip27_stream.event_time.assigners import timestamp_assigner
 from flip27_stream.testing import PulsarServer, wait_until
 from flip27_stream.testing.source_query import SourceQuery
 from flip27_stream.testing.task_rows import TaskRows
 from tests.connectors.pulsar.support.kit import QUICK, MessageWriter, numbers, source_of
+from watermark_alignment.options import AlignmentOptions
 
 pytestmark = pytest.mark.jvm
 
@@ -274,6 +278,40 @@ def test_a_deleted_topic_of_a_pattern_is_data_loss(
         wait_until(is_retired, "the deleted topic to leave the offset")
     assert [row["value"] for row in rows] == [other.encode(), b"later"]
     assert f"{deleted}-partition-0" in caplog.text
+
+
+def test_a_deleted_topic_of_a_pattern_that_is_listed_once_holds_no_other_topic(
+    pulsar_server: PulsarServer, topic: str, tmp_path: Path
+) -> None:
+    """With neither a further discovery nor an idle-timeout, an aligned query would wait for the topic for ever."""
+    deleted, other = (f"{topic}-a", f"{topic}-b")
+    for name in (deleted, other):
+        pulsar_server.create_topic(name, 1)
+        pulsar_server.put(f"{name}-partition-0", [name.encode()])
+    options = {
+        **pulsar_server.options,
+        **QUICK,
+        "admin.url": pulsar_server.admin_url,
+        "topicsPattern": f"persistent://public/default/{topic}-.*",
+        "partitionDiscoveryInterval": "0",
+        "failOnDataLoss": "false",
+    }
+    alignment = AlignmentOptions.parse(
+        {
+            "scan.watermark.alignment.group": "g",
+            "scan.watermark.alignment.max-drift": "0 s",
+            "scan.watermark.alignment.table": str(tmp_path / "table"),
+            "scan.watermark.idle-timeout": "0 s",
+        }
+    )
+    source = PulsarSource(options)
+    strategy = WatermarkStrategy(timestamp_assigner=timestamp_assigner("__publishTime", source.schema))
+    with SourceQuery(source, strategy=strategy, alignment=alignment) as query:
+        rows = query.run(1)
+        pulsar_server.delete_topic(deleted)
+        pulsar_server.put(f"{other}-partition-0", [b"later"])
+        rows += query.run(3 - len(rows))
+    assert sorted(row["value"] for row in rows) == sorted([deleted.encode(), other.encode(), b"later"])
 
 
 def test_a_missing_topic_is_named(pulsar_server: PulsarServer, topic: str) -> None:

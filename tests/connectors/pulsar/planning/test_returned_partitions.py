@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from flip27_stream.api import SplitRange
 from flip27_stream.connectors.pulsar import PulsarSource
 from flip27_stream.connectors.pulsar.client.looks import Tip
 from flip27_stream.connectors.pulsar.planning.enumerator import PulsarSourceEnumerator
-from flip27_stream.connectors.pulsar.positions import position_at
+from flip27_stream.connectors.pulsar.positions import EARLIEST, position_at
 from flip27_stream.connectors.pulsar.split import PulsarPartitionSplit
-from flip27_stream.errors import MissingTopicError
+from flip27_stream.errors import DataLossError, MissingTopicError
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from tests.connectors.pulsar.support.memory_partition import MemoryPartition, MessageAsId, enumerators
 
@@ -96,3 +97,24 @@ def test_a_topic_of_a_pattern_that_is_deleted_before_it_is_begun_is_left_out() -
     for enumerator in enumerators(Deleted()):
         with pytest.raises(MissingTopicError):
             enumerator.split_ranges({split: None})
+
+
+def test_a_deleted_topic_that_no_discovery_will_report_holds_no_other_topic(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Without further discoveries the plan reports the topic. Otherwise it would never be finished, and would hold the
+    splits of an aligned query, or the first offset, for ever.
+    """
+    split = PulsarPartitionSplit(KEPT)
+    once = {"topicsPattern": "clicks.*", "admin.url": "http://localhost:1", "partitionDiscoveryInterval": "0"}
+    for enumerator in enumerators(Deleted(), **once):
+        with pytest.raises(DataLossError, match=f"Partitions {KEPT} do not exist any more"):
+            enumerator.split_ranges({split: END})
+    for position in (None, END):
+        caplog.clear()
+        for enumerator in enumerators(Deleted(), **once, failOnDataLoss="false"):
+            at = position or EARLIEST
+            for _ in range(2):
+                found = enumerator.split_ranges({split: position})
+                assert found == {KEPT: SplitRange(at, at, drained=False, final=True, rows=0)}
+        assert len(caplog.messages) == 1
