@@ -37,11 +37,15 @@ from flip27_stream.connectors.kafka.planning.spark_offsets import warn_of_skippe
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
 from flip27_stream.connectors.kafka.subscriber import TopicPatternSubscriber, nothing_matches
 from flip27_stream.connectors.kafka.values.rows import RowLayout
+from flip27_stream.errors import UnreachableError
 from flip27_stream.in_order import values_of
 
 log = logging.getLogger(__name__)
 
 _FLUSH_S = 2.0
+_SELDOM_MS = 10_000
+"""The time (ms) between two discoveries from which on plans themselves look for topics that do not answer."""
+_SOON_MS = 1
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,7 @@ class KafkaSourceEnumerator(
         self._newest_ranges: Mapping[str, SplitRange] = {}
         self._unplanned: set[TopicPartition] = set()
         self._enough: int | None = None
+        self._looks_for_topics = False
         group = options.group_id
         self._committer = GroupCommitter(KafkaClient(options.connection), group) if group else None
 
@@ -154,6 +159,8 @@ class KafkaSourceEnumerator(
             self._state = self._state.with_successors(result.recreated)
         if result.identified:
             self._state = self._state.with_identities(result.identified)
+        if len(result.ranges) < len(positions):
+            self._look_for_silent_topics()
         self._newest_ranges, stops = result.ranges, self._state.stopping_offsets
         if stops is None:
             return result.ranges
@@ -162,6 +169,28 @@ class KafkaSourceEnumerator(
         if kept is not stops:
             self._state = replace(self._state, stopping_offsets=kept)
         return up_to(kept, self._splits, result.ranges)
+
+    def _look_for_silent_topics(self) -> None:
+        """Looks whether topics exist whose partitions got no answer, if discoveries are seldom, or there are no more.
+
+        Leaders do not answer about a topic that was deleted. It would never be noticed if there is nothing to read.
+        """
+        interval_ms = self._options.discovery_interval_ms
+        if self._looks_for_topics or (interval_ms is not None and interval_ms < _SELDOM_MS):
+            return
+        self._looks_for_topics = True
+        names = {split.topic for split in self._splits.values()}
+
+        def take_in(topics: Mapping[str, TopicMetadata], error: BaseException | None) -> None:
+            self._looks_for_topics = False
+            if isinstance(error, UnreachableError):
+                return  # The next plan looks again.
+            if error is not None:
+                raise error
+            self._ranges.topics = topics
+
+        # With a delay, no plan waits for the answer.
+        self._context.call_async(lambda: self._discovery_client.topics(names), take_in, _SOON_MS)
 
     def log_ends(self, ranges: Mapping[str, SplitRange]) -> Mapping[str, int]:
         return super().log_ends(self._newest_ranges)
