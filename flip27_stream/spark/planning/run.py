@@ -67,8 +67,9 @@ class QueryRun:
     def has_too_few_rows(self, plan_input: PlanInput, planned: PlannedBatch) -> bool:
         """Returns whether the batch waits for more rows (``minOffsetsPerTrigger``); not under Once and AvailableNow.
 
-        It does not wait where that brings no rows: limits leave out splits or parts of them, another source of a hybrid
-        source follows, or other members of the group, which may wait for this source, hold the batch back. Neither does
+        It does not wait where that brings no rows: all splits are at their final ends, limits leave out splits or parts
+        of them, another source of a hybrid source follows, or other members of the group, which may wait for this
+        source, hold the batch back. Neither does
         it wait if a split moves past lost records or to the log that replaced its own: the enumerator has taken that
         in, so the offset must have it.
         """
@@ -78,7 +79,8 @@ class QueryRun:
         is_held = planned.plan is not None and planned.plan.held_by == GROUP
         is_cut = plan_input.has_pending or any(r.limited for r in run.values())
         is_moved = any(name in known and known[name].position != r.position for name, r in run.items())
-        waiting = None if is_held or is_cut or is_moved else planned.waiting(run)
+        is_ended = bool(run) and all(r.final for r in run.values())
+        waiting = None if is_held or is_cut or is_moved or is_ended else planned.waiting(run)
         return not self._least_rows.are_there(waiting, plan_input.now)
 
     def is_over(

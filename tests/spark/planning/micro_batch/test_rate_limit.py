@@ -49,3 +49,13 @@ def test_rows_that_are_held_back_do_not_count_for_the_minimum(make: Callable[...
     assert query.step(10) is None
     query.world.logs["slow"] += [102, 103]
     assert len(query.step(10) or ()) == 3
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+def test_the_last_rows_of_a_bounded_source_do_not_wait_for_others(
+    make: Callable[..., DrivenQuery], aligned: bool
+) -> None:
+    """SK-06, KR-08: no row comes after the final ends, so the last batch would only wait for maxTriggerDelay."""
+    query = make({"a": [1] * 10}, aligned, ReadLimits(max_rows=4, min_rows=4))
+    query.world.finished.add("a")
+    assert [len(query.step(4) or ()) for _ in range(3)] == [4, 4, 2]
