@@ -22,11 +22,15 @@ Most tests run queries over some rows, whose code would be optimised for nothing
 take some 15 % less time. The code cache must then be larger, since otherwise Spark's code is compiled again and again.
 """
 
+_INTERPRETED = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
+"""Settings of Spark, as options of a JVM: it does not compile expressions, which takes longer than a test's rows."""
+
 QUICK_CONF = {
     # A query that waits for data asks its source 18 times a second, not 92 times.
     "spark.sql.streaming.pollingDelay": "50",
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
 }
 """Settings for a session that runs queries over some rows, and often waits."""
 
@@ -36,7 +40,7 @@ def quick_start() -> dict[str, str]:
     return {
         "JAVA_TOOL_OPTIONS": QUICK_JAVA,
         "SPARK_HOME": str(spark_home()),
-        "SPARK_SUBMIT_OPTS": " ".join(class_archive().options),
+        "SPARK_SUBMIT_OPTS": " ".join([*class_archive().options, _INTERPRETED]),
     }
 
 
