@@ -80,7 +80,7 @@ def secure_broker() -> Iterator[KafkaBroker]:
 def spark() -> Iterator[SparkSession]:
     """The Spark session that all tests share: ``local[2]``, with Delta and Spark's built-in Kafka source.
 
-    Drivers that a test starts itself, as those that it kills, have Spark's defaults in place of :data:`_CONF`.
+    Drivers that a test starts itself, as those that it kills, write checkpoints as Spark does by default.
     """
     with pytest.MonkeyPatch.context() as environment:
         for name, value in quick_start().items():

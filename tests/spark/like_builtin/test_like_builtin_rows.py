@@ -15,7 +15,7 @@ from pyspark.sql.functions import max as greatest
 from pyspark.sql.functions import min as least
 
 from tests.spark.support.both_sources import Collected, both_formats, collect, rows, sizes
-from tests.spark.support.kafka_queries import T0, KafkaQueries, finish, records
+from tests.spark.support.kafka_queries import T0, KafkaQueries, records
 
 pytestmark = pytest.mark.jvm
 
@@ -156,7 +156,5 @@ def test_progress_counts_input_rows_of_a_window(queries: KafkaQueries, topic: Ma
     assert sum(progress.numInputRows for progress in counted.query.recentProgress) == 3
     stream = queries.stream(name, source=source).withWatermark("timestamp", "10 seconds")
     windows = stream.groupBy(window(col("timestamp"), "5 seconds")).agg(count("*").alias("records"))
-    out = queries.output()
-    query = windows.writeStream.format("delta").option("checkpointLocation", str(out.checkpoint))
-    finish(query.trigger(availableNow=True).start(str(out.table)))
+    out = queries.run(windows)
     assert [row["records"] for row in out.rows()] == [2]

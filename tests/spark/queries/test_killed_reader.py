@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from tests.spark.support.kafka_queries import committed_files
 from tests.spark.support.processes import quick_start
 from tests.spark.support.programs.killed_reader import EXECUTOR, WORKER
 
@@ -35,15 +35,11 @@ def test_other_processes_read_the_very_same_rows(tmp_path: Path) -> None:
         run = subprocess.run(command, stdout=log, stderr=log, env=environment, timeout=300)
     assert run.returncode == 0, (tmp_path / "log").read_text()[-4000:]
     assert {path.name for path in tmp_path.glob("* killed")} == {f"{EXECUTOR} killed", f"{WORKER} killed"}
-    rows = [row for path in committed(tmp_path / "output") for row in pq.ParquetFile(path).read().to_pylist()]
+    rows = [
+        row
+        for path in committed_files(tmp_path / "output")
+        for row in pq.ParquetFile(path).read().to_pylist()
+    ]
     assert sorted((row["file"], row["number"]) for row in rows) == [
         (f"{victim}.log", n) for victim in (EXECUTOR, WORKER) for n in range(EACH)
     ]
-
-
-def committed(table: Path) -> set[str]:
-    """Returns the files in the log of Spark's file sink. A killed task leaves further files."""
-    entries = [
-        line for log in table.glob("_spark_metadata/[0-9]*") for line in log.read_text().splitlines()[1:]
-    ]
-    return {json.loads(entry)["path"].removeprefix("file://") for entry in entries}

@@ -14,6 +14,7 @@ from pyspark.errors import StreamingQueryException
 import flip27_stream
 from examples.log_folder import LogFolder
 from tests.spark.support.sources.echo_folder import BROKEN, EchoFolder
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +27,7 @@ MINUTE = 60_000
 
 
 class LogQueries:
-    """A folder of logs, and queries over it that write a Delta table."""
+    """A folder of logs, and queries over it that write Parquet files."""
 
     def __init__(self, spark: SparkSession, path: Path) -> None:
         self.spark = spark
@@ -42,14 +43,14 @@ class LogQueries:
             log.writelines(f"{time} text\n" for time in times)
 
     def run(self, stream: DataFrame) -> StreamingQuery:
-        """Reads all existing rows into the table, from the end of the last run."""
-        writer = stream.writeStream.format("delta").option("checkpointLocation", self._checkpoint)
+        """Reads all existing rows into the files, from the end of the last run."""
+        writer = stream.writeStream.format("parquet").option("checkpointLocation", self._checkpoint)
         query = writer.trigger(availableNow=True).start(self._output)
         query.awaitTermination()
         return query
 
     def rows(self) -> list[tuple[Any, ...]]:
-        return _rows(self.spark.read.format("delta").load(self._output))
+        return _rows(self.spark.read.parquet(self._output))
 
     def heard(self) -> list[str]:
         return (self.folder / "heard").read_text().splitlines()
@@ -103,9 +104,9 @@ def test_an_own_source_is_aligned_and_in_the_table(logs: LogQueries) -> None:
     )
     logs.run(stream)
     assert logs.rows() == expected(slow=2000, fast=2000)
-    table = logs.spark.read.format("delta").load(logs.watermarks).orderBy("batch").collect()
-    fast = [(row.batch, row.rows, row.status) for row in table if row.split == "fast.log"]
-    slow = [(row.batch, row.rows) for row in table if row.split == "slow.log"]
+    table = SplitWatermarkTable(logs.watermarks, {}).rows().sort_by("batch").to_pylist()
+    fast = [(row["batch"], row["rows"], row["status"]) for row in table if row["split"] == "fast.log"]
+    slow = [(row["batch"], row["rows"]) for row in table if row["split"] == "slow.log"]
     assert fast[:3] == [(0, 0, "ACTIVE"), (1, 500, "ACTIVE"), (2, 0, "PAUSED")]
     assert slow[:4] == [(0, 0), (1, 500), (2, 1000), (3, 500)]
     assert sum(rows for _, rows, _ in fast) == sum(rows for _, rows in slow) == 2000

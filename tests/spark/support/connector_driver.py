@@ -1,4 +1,4 @@
-"""A separate driver program that tests kill: a stream of any format into a Delta table.
+"""A separate driver program that tests kill: a stream of any format into Parquet files.
 
 ``python -m tests.spark.support.connector_driver '{"source": "flip27_pulsar", "options": {...}, "folder": "..."}'``
 """
@@ -11,15 +11,17 @@ from collections.abc import Mapping
 
 import flip27_stream
 from flip27_stream.testing import local_session
+from tests.spark.support.kafka_queries import start_files
+from tests.spark.support.processes import QUICK_CONF
 
 
 def main(source: str, options: Mapping[str, str], folder: str) -> None:
     """Runs the query whose output is ``KafkaQueries.output()`` of a test with this folder."""
-    spark = local_session("flip27-driver")
+    spark = local_session("flip27-driver", conf=QUICK_CONF)
     flip27_stream.register(spark)
     stream = spark.readStream.format(source).options(**options).load()
-    writer = stream.writeStream.format("delta").option("checkpointLocation", f"{folder}/out-checkpoint")
-    writer.start(f"{folder}/out").awaitTermination()
+    writer = stream.writeStream.option("checkpointLocation", f"{folder}/out-checkpoint")
+    start_files(spark, writer, f"{folder}/out").awaitTermination()
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from flip27_stream.connectors.files import FileSource
 from flip27_stream.connectors.hybrid import ExactSeam, HybridSource, Overlap, SourceSwitchContext
 from flip27_stream.connectors.kafka import KafkaSource
 from flip27_stream.spark.data_source import register
+from tests.spark.support.kafka_queries import start_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +28,7 @@ class HistoryAndTopic:
         overlap_ms: How much of the history's end is read again from the topic (ms of event time).
         exact: Whether the topic begins at the offsets where the table ends, and not at an event time.
         options: The options of the query.
-        output: The path of the Delta table that the query writes.
+        output: The folder of the Parquet files that the query writes.
         checkpoint: The path of the checkpoint.
         rows: The greatest number of rows of a micro-batch.
     """
@@ -65,5 +66,5 @@ class HistoryAndTopic:
     def start(self, spark: SparkSession, **trigger: Any) -> StreamingQuery:
         register(spark, self.source(), "history_and_topic")
         stream = spark.readStream.format("history_and_topic").options(**self.options).load()
-        writer = stream.writeStream.format("delta").option("checkpointLocation", self.checkpoint)
-        return writer.trigger(**trigger).start(self.output)
+        writer = stream.writeStream.option("checkpointLocation", self.checkpoint).trigger(**trigger)
+        return start_files(spark, writer, self.output)

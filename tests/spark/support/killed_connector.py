@@ -59,11 +59,11 @@ KILLS = (
     Kill("tasks wait for the server", lambda _, out: logged(out, "offsets", 2), workers, 0.2, is_frozen=True),
     Kill("tasks read", lambda _, out: logged(out, "offsets", 2), workers, 0.1),
     Kill("files were written", lambda q, _: written(q.folder, "out/*.parquet", 2)),
-    Kill("the table has the batch", lambda q, _: written(q.folder, "out/_delta_log/*.json", 2)),
+    Kill("the table has the batch", lambda q, _: written(q.folder, "out/_spark_metadata/[0-9]*", 2)),
     Kill(
         "the table of split watermarks has it", lambda q, _: written(q.folder, "split_watermarks/*.parquet")
     ),
-    Kill("a driver has written", lambda q, _: written(q.folder, "out/_delta_log/*.json"), None),
+    Kill("a driver has written", lambda q, _: written(q.folder, "out/_spark_metadata/[0-9]*"), None),
 )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import flip27_stream
 from flip27_stream.testing import local_session
+from tests.spark.support.processes import QUICK_CONF
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -57,7 +58,7 @@ class Assignment:
 
 
 def main(assignment: Assignment) -> None:
-    spark = local_session("flip27-driver", conf={"spark.sql.shuffle.partitions": "1"})
+    spark = local_session("flip27-driver", conf=QUICK_CONF)
     flip27_stream.register(spark)
     for name in assignment.queries:
         assignment.start(spark, name, processingTime="0 seconds")

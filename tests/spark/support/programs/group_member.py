@@ -10,15 +10,17 @@ import sys
 
 import flip27_stream
 from flip27_stream.testing import local_session
+from tests.spark.support.kafka_queries import start_files
+from tests.spark.support.processes import QUICK_CONF
 
 
 def main(options: str, output: str) -> None:
-    """Runs a query of Kafka with ``options`` (JSON) that writes the Delta table ``output``."""
-    spark = local_session("flip27-member", conf={"spark.sql.shuffle.partitions": "1"})
+    """Runs a query of Kafka with ``options`` (JSON) that writes Parquet files to the folder ``output``."""
+    spark = local_session("flip27-member", conf=QUICK_CONF)
     flip27_stream.register(spark)
     stream = spark.readStream.format("flip27_kafka").options(**json.loads(options)).load()
-    writer = stream.writeStream.format("delta").option("checkpointLocation", f"{output}-checkpoint")
-    writer.start(output).awaitTermination()
+    writer = stream.writeStream.option("checkpointLocation", f"{output}-checkpoint")
+    start_files(spark, writer, output).awaitTermination()
 
 
 if __name__ == "__main__":

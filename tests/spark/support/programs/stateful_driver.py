@@ -15,6 +15,8 @@ from pyspark.sql.functions import expr
 
 import flip27_stream
 from flip27_stream.testing import local_session
+from tests.spark.support.kafka_queries import start_files
+from tests.spark.support.processes import QUICK_CONF
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,20 +60,15 @@ class StatefulAssignment:
         return json.dumps(asdict(self))
 
     def start(self, spark: SparkSession, name: str, **trigger: Any) -> StreamingQuery:
-        """Starts a query. It writes each batch to its table once, identified by the number of the batch."""
+        """Starts a query."""
         output = f"{self.folder}/{name}"
         rows = QUERIES[name](spark.readStream.format(self.source).options(**self.options).load())
-
-        def write(batch: DataFrame, number: int) -> None:
-            once = {"txnAppId": name, "txnVersion": str(number)}
-            batch.write.format("delta").mode("append").options(**once).save(output)
-
         writer = rows.writeStream.option("checkpointLocation", f"{output}-checkpoint").trigger(**trigger)
-        return writer.foreachBatch(write).start()
+        return start_files(spark, writer, output)
 
 
 def main(assignment: StatefulAssignment) -> None:
-    spark = local_session("stateful-driver", kafka_source=True, conf={"spark.sql.shuffle.partitions": "1"})
+    spark = local_session("stateful-driver", kafka_source=True, conf=QUICK_CONF)
     flip27_stream.register(spark)
     for name in QUERIES:
         assignment.start(spark, name, processingTime="0 seconds")
