@@ -57,6 +57,7 @@ class ChaosEnvironment:
 
     def __init__(self, folder: Path, seed: int, drivers: Mapping[str, Sequence[str]] = DRIVERS) -> None:
         self.folder, self._queries = folder, drivers
+        self._running = {name for names in drivers.values() for name in names}
         self.network, self.store = FaultyNetwork(), Store(folder)
         self.cluster = KafkaCluster(3, through=self.network.link)
         self._writes_files = True
@@ -129,8 +130,7 @@ class ChaosEnvironment:
             ExpectedRows(TABLE, self.folder / TABLE, tables),
             ExpectedRows(HYBRID, self.folder / topic, history.ends(servers, topic, history.PARTITIONS)),
         ]
-        running = {name for names in self._queries.values() for name in names}
-        return [each for each in written if each.query in running]
+        return [each for each in written if each.query in self._running]
 
     def remake_table(self) -> None:
         self._former_tables[self.table.number] = self.table.written
@@ -226,6 +226,13 @@ class ChaosEnvironment:
             live=live,
         ).write(self.folder)
 
+    def _write_rows(self) -> None:
+        """Writes rows to the files and to the table, each only if a query reads it."""
+        if FILES in self._running:
+            self.files.write()
+        if TABLE in self._running:
+            self.table.append()
+
     def _feed(self) -> None:
         """Writes records, files and rows at their times. It runs in a thread of its own."""
         write_at = 0.0
@@ -235,7 +242,6 @@ class ChaosEnvironment:
                     self._load.go_on()
                     if self._writes_files and time.monotonic() >= write_at:
                         write_at = time.monotonic() + _WRITE_S
-                        self.files.write()
-                        self.table.append()
+                        self._write_rows()
         except BaseException as error:  # noqa: BLE001
             self._error = error

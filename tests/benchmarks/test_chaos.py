@@ -194,9 +194,9 @@ def test_a_query_is_written_to_a_file_and_read_back(tmp_path: Path) -> None:
 
 @pytest.mark.jvm
 def test_a_short_fault_period_has_no_findings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One fault period and its comparison have no findings, with real brokers, a real store and two drivers.
+    """One fault period and its comparison have no findings, with real brokers, a real store and a driver.
 
-    The drivers run the two queries of the group, and not the other three, whose starts take minutes on a busy machine.
+    The driver runs the two queries of the group, and not the other three, whose starts take minutes on a busy machine.
     """
     # Spark gives a planning process 10 s to start, which a slow machine may exceed if it compiles PySpark each time.
     for name, value in quick_start().items():
@@ -207,7 +207,7 @@ def test_a_short_fault_period_has_no_findings(monkeypatch: pytest.MonkeyPatch) -
         seed=6,
         pace=Pace(fault_s=3, kill_s=5, stop_s=8, change_s=5),
         fault_period_s=(15, 20),
-        drivers={"left": [CLICKS], "right": [VIEWS]},
+        drivers={"left": [CLICKS, VIEWS]},
     )
     found = Chaos(settings, said.append).run()
     assert found.findings == [], "\n".join(said)
