@@ -68,6 +68,7 @@ def register(spark: SparkSession) -> None:
     :mod:`flip27_stream.spark.session.redaction`.
 
     Raises:
+        ValueError: ``spark`` is no session, or a stopped one.
         UnsupportedSparkError: This Spark has no read limits for Python streaming sources (before 4.2).
     """
     adapter = _adapter()
@@ -76,7 +77,9 @@ def register(spark: SparkSession) -> None:
     from flip27_stream.connectors.kinesis import KinesisSourceFactory
     from flip27_stream.connectors.pulsar import PulsarSourceFactory
     from flip27_stream.spark.session.redaction import hide_secrets
+    from flip27_stream.spark.session.running_session import check_running
 
+    check_running(spark)
     hide_secrets(spark)
     adapter.register(spark, KafkaSourceFactory())
     adapter.register(spark, FileSourceFactory())

@@ -1,4 +1,4 @@
-"""The formats run through Spark Connect, and on executors that are separate processes."""
+"""The formats run through Spark Connect, and on executors that are separate processes. A stopped session is refused."""
 
 from __future__ import annotations
 
@@ -19,6 +19,21 @@ from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 pytestmark = pytest.mark.jvm
 
 SEEN_BY_EXECUTORS = {"SPARK_SCALA_VERSION": "2.13", "PYTHONPATH": str(Path(__file__).parents[3])}
+
+STOPPED = """
+import flip27_stream
+from flip27_stream.testing import local_session
+
+former = local_session("former", delta=False)
+former.stop()
+for began_again in (False, True):
+    if began_again:
+        flip27_stream.register(local_session("next", delta=False))
+    try:
+        flip27_stream.register(former)
+    except ValueError as error:
+        print(error)
+"""
 
 
 @pytest.mark.parametrize("master", ["remote:local[2]", "local-cluster[2,1,1024]"])
@@ -47,3 +62,14 @@ def test_the_formats_register_and_run(
     assert any(f"{name}: 2 of 2 splits read" in line for line in lines), lines
     recorded = SplitWatermarkTable(str(tmp_path / "split_watermarks"), {}).rows()
     assert sum(recorded["rows"].to_pylist()) == 60
+
+
+def test_a_stopped_session_is_refused_also_while_another_one_runs() -> None:
+    """Its Spark was stopped, and then another one was started in the same process."""
+    command = [sys.executable, "-c", STOPPED]
+    environment = os.environ | quick_start() | SEEN_BY_EXECUTORS
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr
+    lines = run.stdout.splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith("The Spark session that register() was given is stopped.") for line in lines)

@@ -1,20 +1,25 @@
-"""A Spark that lacks what streaming sources need is refused in one sentence (fact 32). No JVM."""
+"""A Spark that lacks what streaming sources need is refused in one sentence (fact 32). So is what is no session, or a
+stopped one. No JVM.
+"""
 
 from __future__ import annotations
 
 import sys
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
 import pyarrow as pa
 import pyspark
 import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType, TimestampType
 
 import flip27_stream
 from flip27_stream.errors import UnsupportedSparkError
 from flip27_stream.spark.session import spark_features
+from flip27_stream.spark.session.running_session import check_running
 from flip27_stream.spark.session.spark_features import arrow_schema, check_admission_control
 
 READ_LIMITS = "pyspark.sql.streaming.datasource"
@@ -57,3 +62,28 @@ def test_timestamps_are_utc_with_and_without_a_time_zone_to_name(
     monkeypatch.setattr(spark_features, "to_arrow_schema", to_arrow_schema if named else old)
 
     assert arrow_schema(StructType().add("at", TimestampType())).field("at").type.tz == "UTC"
+
+
+class ConnectSession:
+    """A stand-in for a session of Spark Connect."""
+
+    readStream = None
+
+    def __init__(self, *, is_stopped: bool) -> None:
+        self.is_stopped = is_stopped
+
+    @property
+    def sparkContext(self) -> object:
+        raise PySparkException("no context", errorClass="JVM_ATTRIBUTE_NOT_SUPPORTED")
+
+
+@pytest.mark.parametrize("given", [None, SparkSession, SparkSession.builder, SimpleNamespace()])
+def test_what_is_no_session_is_refused(given: Any) -> None:
+    with pytest.raises(ValueError, match=r"Give register\(\) a SparkSession, .*, not "):
+        flip27_stream.register(cast(Any, given))
+
+
+def test_a_stopped_session_of_spark_connect_is_refused() -> None:
+    check_running(ConnectSession(is_stopped=False))
+    with pytest.raises(ValueError, match="is stopped"):
+        check_running(ConnectSession(is_stopped=True))
