@@ -145,7 +145,8 @@ class FileSourceReader(SourceReader[FileSplit]):
 def _status(split: FileSplit) -> os.stat_result | None:
     """Returns the status of a local file; ``None`` if it is missing or not a file (opening it then raises an error)."""
     try:
-        status = os.stat(split.path)
+        # Whatever encoding this Python has for names of files, Arrow opens the file by its name in UTF-8.
+        status = os.stat(split.path.encode())
     except OSError:
         return None
     return status if S_ISREG(status.st_mode) else None

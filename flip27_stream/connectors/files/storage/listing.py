@@ -20,7 +20,7 @@ from flip27_stream.connectors.files.storage.found_file import (
     is_hidden_name,
 )
 from flip27_stream.connectors.files.storage.glob import glob_regex
-from flip27_stream.connectors.files.storage.local_listing import LocalWalk, local_file
+from flip27_stream.connectors.files.storage.local_listing import LocalWalk, check_encoding, local_file
 from flip27_stream.connectors.files.storage.partition_folders import PartitionFolders
 from flip27_stream.connectors.files.storage.storage_errors import storage_error
 from flip27_stream.errors import ConnectorError, OptionError, UnreachableError
@@ -69,7 +69,7 @@ class FileListing:
         Raises:
             UnreachableError: A path that is not a glob, or the local folder in which a glob looks, does not exist; or
                 the file system did not answer.
-            ConnectorError: The file system refused access, or a name is not UTF-8.
+            ConnectorError: The file system refused access; or a name is not UTF-8, or this Python cannot use it.
             OptionError: A path does not exist and is not a valid glob, or a file belongs to a Delta table.
         """
         try:
@@ -95,6 +95,8 @@ class FileListing:
         for file in self._under(path, tables):
             note(file)
             if self._is_wanted(file):
+                if not self.storage.uri:
+                    check_encoding(file.path)
                 wanted.append(file)
         _refuse_files_of_tables(wanted, tables)
         return iter(wanted)

@@ -8,11 +8,13 @@ from __future__ import annotations
 import errno
 import os
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from stat import S_ISDIR, S_ISREG
 
 from flip27_stream.connectors.files.storage.found_file import LOG_OF_DELTA, FoundFile, is_hidden_name
+from flip27_stream.errors import ConnectorError
 
 _GONE = (errno.ENOENT, errno.ELOOP)
 
@@ -108,8 +110,28 @@ def local_file(path: str) -> FoundFile | None:
 
     Raises:
         FileNotFoundError: The path does not exist.
+        ConnectorError: This Python cannot use the path; see :func:`check_encoding`.
     """
+    check_encoding(path)
     status = os.stat(path)
     if S_ISDIR(status.st_mode):
         return None
     return FoundFile.of(path, status.st_mtime_ns, status.st_size)
+
+
+def check_encoding(path: str) -> None:
+    """Checks that Python and Arrow mean the same file by ``path``.
+
+    Arrow encodes names of files as UTF-8. Python takes the encoding from the locale, unless that is the C locale. With
+    another one it finds no file whose name has other characters than ASCII, or another file.
+
+    Raises:
+        ConnectorError: The path is not ASCII, and the encoding of this Python is not UTF-8.
+    """
+    encoding = sys.getfilesystemencoding()
+    if not path.isascii() and encoding != "utf-8":
+        shown = path.encode(errors="surrogateescape").decode(errors="replace")
+        raise ConnectorError(
+            f"The path '{shown}' is not ASCII, and this Python has the encoding '{encoding}' for names of files. Set "
+            "the environment variable PYTHONUTF8=1 on the driver and on the executors."
+        )
