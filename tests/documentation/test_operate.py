@@ -6,12 +6,13 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 import flip27_stream
 from flip27_stream.testing import KafkaBroker
+from tests.documentation.support.page_functions import function_of
 from tests.documentation.support.source_texts import is_said, ours
 
 if TYPE_CHECKING:
@@ -27,9 +28,7 @@ def test_a_new_checkpoint_goes_on_where_another_ends(
     next_source: str, broker: KafkaBroker, spark: SparkSession, topic: Callable[..., str], tmp_path: Path
 ) -> None:
     """A query with a new checkpoint continues from the positions of an old one, with our source and Spark's own."""
-    (code,) = [block for block in re.findall(r"```python\n(.*?)```", OPERATE, re.DOTALL) if "def " in block]
-    names: dict[str, Any] = {}
-    exec(compile(code, "operate.md", "exec"), names)
+    starting_offsets = function_of("operate.md", "starting_offsets")
     flip27_stream.register(spark)
     clicks = topic(partitions=2)
     broker.write(clicks, [(0, 1000, None, b"a"), (0, 2000, None, b"b"), (1, 1000, None, b"c")])
@@ -54,7 +53,7 @@ def test_a_new_checkpoint_goes_on_where_another_ends(
         return sorted(bytes(row.value) for row in spark.table(sink).collect())
 
     assert read("flip27_kafka", "earliest", "old") == [b"a", b"b", b"c"]
-    positions = names["starting_offsets"](str(tmp_path / "old"))
+    positions = starting_offsets(str(tmp_path / "old"))
     broker.write(clicks, [(0, 3000, None, b"d"), (1, 3000, None, b"e")])
 
     assert json.loads(positions) == {clicks: {"0": 2, "1": 1}}

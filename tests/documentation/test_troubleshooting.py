@@ -41,6 +41,7 @@ WITHOUT_A_CONDITION = (
     "json.decoder.JSONDecodeError",  # of Python, when PySpark reads an offset
     "Incomplete log file",  # of Spark's HDFSMetadataLog
     "batch … doesn't exist",  # of Spark's MicroBatchExecution
+    "None.get",  # of Scala, in Spark's OfflineStateRepartitionUtils
     "next on empty iterator",  # of Scala, when Spark reads an offset
     "Can't get attribute '…' on <module 'flip27_stream.…",  # of Python's pickle
     "ModuleNotFoundError: No module named 'flip27_stream'",

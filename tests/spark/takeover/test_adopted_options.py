@@ -7,9 +7,11 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 import flip27_stream
 from flip27_stream.testing import wait_until
+from tests.documentation.support.page_functions import function_of
 from tests.spark.support.both_sources import BUILT_IN, OURS, Collected, collect, failure, positions, sizes
 from tests.spark.support.kafka_queries import (
     CONTINUOUS,
@@ -263,6 +265,21 @@ def test_named_sources(evolving: KafkaQueries, topic: MakeTopic) -> None:
     fill(queries, two, 1, 2)
     read += collect(both(OURS), queries.folder / "c")
     assert positions(read) == each_once({(one, 0): 7, (two, 0): 5})
+
+
+@pytest.mark.parametrize("source", [BUILT_IN, OURS])
+def test_a_batch_of_named_sources_that_was_not_committed(
+    evolving: KafkaQueries, topic: MakeTopic, source: str
+) -> None:
+    """SX-08: Spark fails at the restart, until the setting that it looks for is in the offset log."""
+    queries, name, checkpoint = evolving, topic(1), evolving.folder / "c"
+    fill(queries, name, 1, 12)
+    planned = until_failed(named(queries, name, source, "one"), queries, 1)
+    with pytest.raises(StreamingQueryException, match=r"None\.get"):
+        collect(named(queries, name, OURS, "one"), checkpoint)
+    function_of("operate.md", "add_shuffle_partitions")(str(checkpoint), 1)
+    batches = collect(named(queries, name, OURS, "one"), checkpoint)
+    assert positions(planned.batches[:1] + batches) == each_once({(name, 0): 12})
 
 
 def test_a_killed_program_with_state_goes_on_with_one_word_changed(
