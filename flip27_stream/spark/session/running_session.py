@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
-
-from pyspark.errors import PySparkException
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from typing import Any
 
 
-def check_running(given: object) -> None:
+def check_running(given: Any) -> None:
     """Checks that ``given`` is a session, of Spark or of Spark Connect, that was not stopped.
 
     Raises:
@@ -21,17 +16,19 @@ def check_running(given: object) -> None:
         raise ValueError(
             f"Give register() a SparkSession, as SparkSession.builder.getOrCreate() returns it, not {given!r}."
         )
+    if _is_stopped(given):
+        raise ValueError(
+            "The Spark session that register() was given is stopped. Create a session with "
+            "SparkSession.builder.getOrCreate(), and register the formats with that one."
+        )
+
+
+def _is_stopped(session: Any) -> bool:
+    """Returns whether a session was stopped; ``False`` where a platform does not let Python ask."""
+    if hasattr(type(session), "is_stopped"):
+        return bool(session.is_stopped)  # of Spark Connect
     try:
-        _ = cast("SparkSession", given).sparkContext.defaultParallelism
-    except PySparkException as error:  # Spark Connect has no SparkContext.
-        if getattr(given, "is_stopped", False):
-            raise _stopped() from error
-    except Exception as error:  # Of Python or of Java, by how the session ended.
-        raise _stopped() from error
-
-
-def _stopped() -> ValueError:
-    return ValueError(
-        "The Spark session that register() was given is stopped. Create a session with "
-        "SparkSession.builder.getOrCreate(), and register the formats with that one."
-    )
+        java_context = session.sparkContext._jsc
+        return java_context is None or bool(java_context.sc().isStopped())
+    except Exception:  # noqa: BLE001 - of PySpark, or of a platform that guards the JVM
+        return False

@@ -69,12 +69,7 @@ class ConnectSession:
 
     readStream = None
 
-    def __init__(self, *, is_stopped: bool) -> None:
-        self.is_stopped = is_stopped
-
-    @property
-    def sparkContext(self) -> object:
-        raise PySparkException("no context", errorClass="JVM_ATTRIBUTE_NOT_SUPPORTED")
+    is_stopped = False
 
 
 @pytest.mark.parametrize("given", [None, SparkSession, SparkSession.builder, SimpleNamespace()])
@@ -84,6 +79,21 @@ def test_what_is_no_session_is_refused(given: Any) -> None:
 
 
 def test_a_stopped_session_of_spark_connect_is_refused() -> None:
-    check_running(ConnectSession(is_stopped=False))
+    session = ConnectSession()
+    check_running(session)
+    session.is_stopped = True
     with pytest.raises(ValueError, match="is stopped"):
-        check_running(ConnectSession(is_stopped=True))
+        check_running(session)
+
+
+def test_a_session_that_does_not_tell_whether_it_runs_is_used() -> None:
+    """A platform can guard the methods of its JVM."""
+
+    class GuardedSession:
+        readStream = None
+
+        @property
+        def sparkContext(self) -> object:
+            raise PySparkException("not allowed", errorClass="JVM_ATTRIBUTE_NOT_SUPPORTED")
+
+    check_running(GuardedSession())
