@@ -6,7 +6,7 @@ PYTHON ?= python3
 ARGS ?=
 
 VENV_PYTHON := .venv/bin/python
-# Three at a time on two cores: a test of Spark or of a server waits more than it computes.
+# Four at a time on two cores: a test of Spark or of a server waits more than it computes.
 PYTEST := $(VENV_PYTHON) -m pytest --numprocesses=4 --dist=worksteal
 # Tests start many processes. Without compiled modules each of them would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE

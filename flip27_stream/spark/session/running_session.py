@@ -28,7 +28,9 @@ def _is_stopped(session: Any) -> bool:
     if hasattr(type(session), "is_stopped"):
         return bool(session.is_stopped)  # of Spark Connect
     try:
-        java_context = session.sparkContext._jsc
-        return java_context is None or bool(java_context.sc().isStopped())
-    except Exception:  # noqa: BLE001 - of PySpark, or of a platform that guards the JVM
-        return False
+        _ = session.sparkContext.defaultParallelism
+    except AttributeError:  # PySpark has dropped its Java context.
+        return True
+    except Exception as error:  # noqa: BLE001 - of Java, or of a platform that guards the JVM
+        return "stopped SparkContext" in str(error)
+    return False
