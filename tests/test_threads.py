@@ -93,6 +93,18 @@ def test_a_call_without_a_thread_is_not_waited_for(spare: Spare, delay_ms: int |
     context.close()
 
 
+def test_a_call_whose_result_nobody_handles_ends_when_its_context_is_closed() -> None:
+    """Otherwise each query of a driver that runs for long could leave a thread behind."""
+    before, called = set(threading.enumerate()), threading.Event()
+    context = CoordinatorContext(1, "driver")
+    context.call_async(called.set, lambda value, error: None, 1, 1)
+    (thread,) = set(threading.enumerate()) - before
+    assert called.wait(10)
+    context.close()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
 def test_tasks_that_cannot_report_are_no_error_and_can_later(
     spare: Spare, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -35,6 +35,7 @@ class AsyncCalls:
         self._running = 0
         self._awaited = 0
         self._handled: dict[int, int] = {}
+        self._unhandled: set[int] = set()
         self._numbers = itertools.count()
 
     def add_due(self, runnable: Callable[[], None]) -> None:
@@ -55,12 +56,14 @@ class AsyncCalls:
         Raises:
             ConnectorError: The thread cannot be started.
         """
-        number, handled = next(self._numbers), threading.Event()
+        number = next(self._numbers)
         is_awaited = period_s is None and not delay_s
 
         def handle(value: Any, error: BaseException | None) -> None:
             self._awaited -= is_awaited
-            handled.set()
+            with self._changed:
+                self._unhandled.discard(number)
+                self._changed.notify_all()
             self._handled[number] += 1
             if period_s is None:
                 del self._handled[number]
@@ -69,17 +72,16 @@ class AsyncCalls:
         def run() -> None:
             wait_s = delay_s
             while not self._closed.wait(wait_s):
-                handled.wait()  # so that results do not pile up while Spark plans no batch
+                self._wait_until_handled(number)
                 result = self._result(callable)
                 if result is None:
                     return
-                handled.clear()
+                self._unhandled.add(number)
                 self._due.put(partial(handle, *result))
                 if period_s is None:
                     return
                 wait_s = period_s
 
-        handled.set()
         self._awaited += is_awaited
         self._handled[number] = 0
         try:
@@ -88,6 +90,14 @@ class AsyncCalls:
             self._awaited -= is_awaited
             del self._handled[number]
             raise
+
+    def _wait_until_handled(self, number: int) -> None:
+        """Returns after :meth:`close`, or when the last result was handled.
+
+        So results do not pile up while Spark plans no batch.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed.is_set() or number not in self._unhandled)
 
     def _result(self, callable: Callable[[], Any]) -> tuple[Any, BaseException | None] | None:
         """Runs a callable and returns its value or its error; ``None`` after :meth:`close`."""
@@ -128,4 +138,5 @@ class AsyncCalls:
         """Starts no further calls, and waits 0.5 s at most for the running calls, before their clients are closed."""
         self._closed.set()
         with self._changed:
+            self._changed.notify_all()
             self._changed.wait_for(lambda: not self._running, _CLOSE_TIMEOUT_S)
