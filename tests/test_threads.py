@@ -6,7 +6,9 @@ It never waits for ever.
 from __future__ import annotations
 
 import logging
+import sys
 import threading
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
@@ -20,7 +22,7 @@ from flip27_stream.reader import FetcherPerSplitManager, SingleThreadFetcherMana
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.spark.reporting.registered_readers import Readers
 from flip27_stream.spark.source_spec import Driver
-from flip27_stream.testing import ManualClock
+from flip27_stream.testing import ManualClock, wait_until
 from flip27_stream.threads import CallPool, of_each
 from tests.reader.support.kit import NumbersReader, NumbersSourceReader, read_all, splits, values_by_split
 from tests.watermark_alignment.support.group_entries import entry
@@ -99,7 +101,12 @@ def test_a_call_whose_result_nobody_handles_ends_when_its_context_is_closed() ->
     context = CoordinatorContext(1, "driver")
     context.call_async(called.set, lambda value, error: None, 1, 1)
     (thread,) = set(threading.enumerate()) - before
-    assert called.wait(10)
+
+    def waits() -> bool:
+        frame = sys._current_frames().get(thread.ident or 0)
+        return "_wait_until_handled" in {one.f_code.co_name for one, _ in traceback.walk_stack(frame)}
+
+    wait_until(lambda: called.is_set() and waits(), "the thread to wait for the handler")
     context.close()
     thread.join(10)
     assert not thread.is_alive()
