@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.types import StructType
 
 from benchmarks.support.backlog import WrittenTopic
@@ -28,7 +29,7 @@ from flip27_stream.spark.data_source import data_source
 
 @dataclass(frozen=True)
 class Emitted:
-    """The batches that our readers emit for a topic: the rows of each batch of each task, and the largest batch."""
+    """The batches that a reader emits: the numbers of rows of the batches of each task, and the largest batch."""
 
     rows: Sequence[Sequence[int]]
     largest: pa.RecordBatch
@@ -37,7 +38,7 @@ class Emitted:
 def measure(environment: Environment) -> Iterator[Result]:
     backlog = WrittenTopic(environment.sizes.records)
     size = environment.value_bytes(backlog)
-    reading = emitted(environment, backlog.topic)
+    reading = emitted(topic_reader(environment, backlog.topic))
     with temporary_folder() as folder:
         environment.spark.dataSource.register(constant_source(reading.largest, reading.rows, Path(folder)))
 
@@ -53,13 +54,17 @@ def measure(environment: Environment) -> Iterator[Result]:
     )
 
 
-def emitted(environment: Environment, topic: str) -> Emitted:
-    """Runs our readers in this process as Spark runs them in workers, and returns what they emit."""
+def topic_reader(environment: Environment, topic: str) -> DataSourceReader:
+    """Returns our reader of a topic, as Spark gets it for a batch read."""
     options = {"kafka.bootstrap.servers": environment.broker.bootstrap_servers, "subscribe": topic}
     source = data_source(KafkaSourceFactory(), spark=environment.spark)(
         {**options, "startingOffsets": "earliest"}
     )
-    reader = source.reader(_struct(source.schema()))
+    return source.reader(_struct(source.schema()))
+
+
+def emitted(reader: DataSourceReader) -> Emitted:
+    """Runs a reader in this process as Spark runs it in workers, and returns what it emits."""
     rows: list[list[int]] = []
     largest: pa.RecordBatch | None = None
     for partition in reader.partitions():

@@ -19,8 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv, orc
 
+from benchmarks.ceiling import emitted
 from benchmarks.support.backlog import JSON_SCHEMA, START_MS, json_values
 from benchmarks.support.command import run
+from benchmarks.support.constant_source import constant_source
 from benchmarks.support.environment import Environment
 from benchmarks.support.folders import temporary_folder
 from benchmarks.support.metered import Metered, cpu_a_row
@@ -28,8 +30,9 @@ from benchmarks.support.results import Result, Target, at_least, at_most
 from benchmarks.support.streams import drain
 from benchmarks.support.turns import milliseconds, pairs, speeds
 from flip27_stream.api import WatermarkStrategy
-from flip27_stream.connectors.files import FileSource
+from flip27_stream.connectors.files import FileSource, FileSourceFactory
 from flip27_stream.event_time.assigners import timestamp_assigner
+from flip27_stream.spark.data_source import data_source
 from flip27_stream.spark.execution.task import read_task
 from flip27_stream.spark.planning.coordinator import SourceCoordinator
 from flip27_stream.spark.source_spec import Driver, SourceSpec
@@ -37,7 +40,7 @@ from offsets import INITIAL
 from watermark_alignment.options import AlignmentOptions
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 OURS = "flip27_files"
 _FILES = 8
@@ -74,6 +77,7 @@ class _Kind:
         more: The number of columns that the files have besides those of events.
         share: The number of records of the run for each record of these files.
         options: The options of both sources.
+        has_ceiling: Whether a source that only yields prepared Arrow batches is measured, too.
     """
 
     work: str
@@ -83,10 +87,11 @@ class _Kind:
     more: int = 0
     share: int = 1
     options: Mapping[str, str] = field(default_factory=dict)
+    has_ceiling: bool = False
 
 
 _KINDS = (
-    _Kind("parquet files", "parquet", f"{JSON_SCHEMA}, time timestamp", at_least(1.0)),
+    _Kind("parquet files", "parquet", f"{JSON_SCHEMA}, time timestamp", at_least(1.0), has_ceiling=True),
     _Kind(
         "parquet files of 100 columns, 3 of them read",
         "parquet",
@@ -118,6 +123,23 @@ def _reading(environment: Environment, folder: Path, kind: _Kind) -> Iterator[Re
     seconds = pairs(beside, own, environment.sizes.pairs, environment.sizes.warm_up)
     yield speeds(kind.work, rows, size, seconds, kind.target)
     yield cpu_a_row(kind.work, rows, beside, own, environment.sizes.pairs)
+    if kind.has_ceiling:
+        with temporary_folder() as batches:
+            _register_ceiling(environment.spark, folder, kind, Path(batches))
+            ceiling = Metered(
+                lambda: sum(drain(environment.spark.readStream.format("constant").load(), rows))
+            )
+            seconds = pairs(beside, ceiling, environment.sizes.pairs, environment.sizes.warm_up)
+            yield speeds(f"{kind.work}: the ceiling (constant batches)", rows, size, seconds)
+            yield cpu_a_row(f"{kind.work}: the ceiling", rows, beside, ceiling, environment.sizes.pairs)
+
+
+def _register_ceiling(spark: SparkSession, folder: Path, kind: _Kind, batches: Path) -> None:
+    """Registers a source that only yields the Arrow batches that our reader makes of the files."""
+    schema = spark.createDataFrame([], kind.schema).schema
+    source = data_source(FileSourceFactory(), spark=spark)({"path": str(folder), "files.format": kind.form})
+    reading = emitted(source.reader(schema))
+    spark.dataSource.register(constant_source(reading.largest, reading.rows, batches))
 
 
 def _write_events(path: Path, rows: int, seed: int, kind: _Kind) -> None:

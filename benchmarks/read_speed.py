@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from benchmarks.ceiling import emitted
+from benchmarks.ceiling import emitted, topic_reader
 from benchmarks.support.backlog import WrittenTopic
 from benchmarks.support.command import run
 from benchmarks.support.constant_source import constant_source
@@ -77,7 +77,7 @@ def measure(environment: Environment) -> Iterator[Result]:
 def _compare(environment: Environment, shape: RecordLayout) -> Iterator[Result]:
     backlog = shape.backlog(environment.sizes.records)
     size = environment.value_bytes(backlog)
-    reading = emitted(environment, backlog.topic)
+    reading = emitted(topic_reader(environment, backlog.topic))
     with temporary_folder() as folder:
         environment.spark.dataSource.register(constant_source(reading.largest, reading.rows, Path(folder)))
 

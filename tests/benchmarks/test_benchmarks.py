@@ -203,7 +203,7 @@ def test_layers_are_measured_without_a_broker() -> None:
         pytest.param(with_broker.measure, 3, id="planning"),
         pytest.param(latest_offset.measure, 2, id="latest_offset"),
         pytest.param(memory.measure, 14, id="memory"),
-        pytest.param(files.measure, 21, id="files"),
+        pytest.param(files.measure, 23, id="files"),
         pytest.param(layers.measure, 19, id="layers"),
     ],
 )
