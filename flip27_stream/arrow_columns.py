@@ -34,7 +34,12 @@ def flags(values: Flags) -> pa.BooleanArray:
 
 
 def numbers_of(column: pa.Int64Array, null: int = 0) -> Int64s:
-    """Returns the numbers of a column, with ``null`` in place of its nulls; without a copy if it has none."""
+    """Returns the values of a column as a NumPy array.
+
+    Args:
+        column: The column. Its memory is shared with the array if it has no nulls.
+        null: The number that stands for a null.
+    """
     count, first = len(column), column.offset
     if not count:
         return np.empty(0, np.int64)

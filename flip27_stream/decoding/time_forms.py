@@ -49,7 +49,11 @@ class TimeForm(ABC):
 
     @abstractmethod
     def times(self, text: pa.StringArray, kind: pa.DataType) -> pa.TimestampArray:
-        """Returns the times of a text column, with the type ``kind``, :data:`INSTANT` or :data:`LOCAL`.
+        """Parses a column of text.
+
+        Args:
+            text: The column.
+            kind: The type of the result, :data:`INSTANT` or :data:`LOCAL`.
 
         Raises:
             pa.ArrowInvalid: A text does not have this form, or is not a valid time. The message quotes it.

@@ -1,4 +1,4 @@
-"""Converts local times of a time zone to instants, as Java does."""
+"""Converts local times, such as 12:00 in Berlin, to instants in UTC, as Java does."""
 
 from __future__ import annotations
 

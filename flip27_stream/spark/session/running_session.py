@@ -24,7 +24,7 @@ def check_running(given: Any) -> None:
 
 
 def _is_stopped(session: Any) -> bool:
-    """Returns whether a session was stopped; ``False`` where a platform does not let Python ask."""
+    """Returns whether a session is known to be stopped. A platform may keep Python from finding that out."""
     if hasattr(type(session), "is_stopped"):
         return bool(session.is_stopped)  # of Spark Connect
     try:

@@ -1,4 +1,4 @@
-"""A separate driver program that tests kill: a stream of any format into Parquet files.
+"""A driver program that tests start and kill. Its query reads a format of this project and writes Parquet files.
 
 ``python -m tests.spark.support.connector_driver '{"source": "flip27_pulsar", "options": {...}, "folder": "..."}'``
 """

@@ -45,7 +45,7 @@ _REMEDIES: Final = {
     "out of range for nanosecond": "Arrow counts nanoseconds there, from 1677-09-22 to 2262-04-11. Leave the column "
     "out of .schema(...), or write the files as Parquet.",
 }
-"""What to do about files that are not damaged, by a part of Arrow's message."""
+"""Advice for files that Arrow cannot read though they are not damaged; a key is a part of Arrow's message."""
 
 
 class OrcFormat(FileFormat):
@@ -83,7 +83,7 @@ class OrcFormat(FileFormat):
         for stripe in overlapping(borders, start, end):
             listed = footer.stripes[stripe]
             if projection.columns:
-                read = _stripe(opened, stripe, projection.columns)
+                read = _stripe(opened, stripe, projection.columns, path)
                 rows = _converted(read, file, footer, listed)
             else:
                 rows = without_columns(listed.rows)  # Arrow would return no rows.
@@ -117,10 +117,12 @@ def _event_times(file: pa.NativeFile, footer: OrcFooter, column: str, path: str)
         return [NO_TIMES] * len(footer.stripes)
     field = orc.ORCFile(file).schema.field(names[index])
     check_time_column(field.type, column, f"orc file {path}")
-    return [_time_range(file, footer, number, field) for number in range(len(footer.stripes))]
+    return [_time_range(file, footer, number, field, path) for number in range(len(footer.stripes))]
 
 
-def _time_range(file: pa.NativeFile, footer: OrcFooter, number: int, field: pa.Field) -> TimeRange | None:
+def _time_range(
+    file: pa.NativeFile, footer: OrcFooter, number: int, field: pa.Field, path: str
+) -> TimeRange | None:
     stripe = footer.stripes[number]
     column_id, kind = footer.columns[field.name]
     if column_id in stripe.times:
@@ -131,11 +133,11 @@ def _time_range(file: pa.NativeFile, footer: OrcFooter, number: int, field: pa.F
             return TimeRange.of(*values, LOCAL if is_local(field) else pa.int64())
         times = pa.RecordBatch.from_arrays([pa.array(values, pa.timestamp("ms"))], [field.name])
     else:
-        times = _stripe(orc.ORCFile(file), number, [field.name]).select([field.name])
+        times = _stripe(orc.ORCFile(file), number, [field.name], path).select([field.name])
     return TimeRange.of_column(_converted(times, file, footer, stripe).column(0))
 
 
-def _stripe(opened: orc.ORCFile, number: int, columns: list[str]) -> pa.RecordBatch:
+def _stripe(opened: orc.ORCFile, number: int, columns: list[str], path: str) -> pa.RecordBatch:
     """Returns the columns of a stripe, and more columns if Arrow cannot select them.
 
     Raises:
@@ -150,7 +152,7 @@ def _stripe(opened: orc.ORCFile, number: int, columns: list[str]) -> pa.RecordBa
             raise
         # The file is not damaged, so that it is not skipped if damaged files may be skipped.
         raise ConnectorError(
-            f"Times of an orc file cannot be read: {str(error).rstrip('.')}. {remedy}"
+            f"Times of the orc file {path} cannot be read: {str(error).rstrip('.')}. {remedy}"
         ) from error
 
 

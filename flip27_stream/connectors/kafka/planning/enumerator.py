@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 _FLUSH_S = 2.0
 _SELDOM_MS = 10_000
-"""The time (ms) between two discoveries from which on plans themselves look for topics that do not answer."""
+"""If discoveries are at least so many milliseconds apart, a plan itself looks whether a silent topic still exists."""
 _SOON_MS = 1
 
 

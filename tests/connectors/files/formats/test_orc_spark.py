@@ -78,7 +78,7 @@ def test_times_that_arrow_cannot_read_are_refused(
     with jvm_in(time_zone, spark):
         spark.sql(f"select timestamp'{time} 00:00:00 UTC' t").write.orc(str(tmp_path / "orc"))
     options = {"path": str(tmp_path / "orc"), "files.format": "orc", "ignoreCorruptFiles": "true"}
-    with pytest.raises(ConnectorError, match=rf"Times of an orc file cannot be read: .*{message}"):
+    with pytest.raises(ConnectorError, match=rf"Times of the orc file .*\.orc cannot be read: .*{message}"):
         FileQuery(options).run()
 
 

@@ -19,7 +19,7 @@ from flip27_stream.connectors.kafka.planning import log_ranges
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit
 from flip27_stream.errors import DataLossError
 from flip27_stream.spark.planning.batch_reader import Flip27BatchReader
-from flip27_stream.testing import KafkaBroker, wait_until
+from flip27_stream.testing import KafkaBroker
 from flip27_stream.testing.source_query import SourceQuery
 from tests.connectors.kafka.support.kit import (
     add_partitions,
@@ -98,30 +98,6 @@ def test_topic_that_was_recreated_longer(broker: KafkaBroker, topic: MakeTopic, 
             DataLossError, match=r"wanted from offset 3, .*created again\. .* changed from 3 to 0\. "
         ):
             strict.ranges()
-
-
-@pytest.mark.parametrize("options", [{DISCOVERY: "0"}, {"scan.bounded.mode": "latest-offset"}])
-def test_a_deleted_topic_is_noticed_though_nothing_is_to_be_read(
-    broker: KafkaBroker, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch, options: dict[str, str]
-) -> None:
-    """SK-24, SK-25: without further discoveries, a deleted topic would be one without an answer, and after some minutes
-    an error of the broker, which failOnDataLoss has no influence on.
-    """
-    monkeypatch.setattr(log_ranges, "_GONE_AFTER_S", 0.0)
-    name = topic()
-    write_rows(broker, name, 3)
-    made = {"startingOffsets": "earliest", "subscribe": name, **options}
-    with (
-        running(source(broker, made, failOnDataLoss="false")) as lenient,
-        running(source(broker, made)) as strict,
-    ):
-        for query in (lenient, strict):
-            assert query.move_to_ends()[f"{name}-0"].end == 3
-        broker.delete_topic(name)
-        gone = SplitRange(3, 3, drained=False, final=True)
-        wait_until(lambda: lenient.ranges() == {f"{name}-0": gone}, "the deleted topic to be finished")
-        with pytest.raises(DataLossError, match="available nothing, the partition was deleted"):
-            wait_until(lambda: strict.ranges() and False, "the deleted topic to be noticed")
 
 
 def make_again(broker: KafkaBroker, name: str, records: int) -> None:

@@ -1,4 +1,4 @@
-"""A topic is deleted and created again while a query reads it, and options of the query say how to go on."""
+"""A topic is deleted, or also created again, while a query reads it. Options of the query say how to go on."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from flip27_stream.api import SplitRange
 from flip27_stream.connectors.hybrid import ExactSeam, HybridSource, Overlap
-from flip27_stream.testing import KafkaBroker
+from flip27_stream.connectors.kafka.planning import log_ranges
+from flip27_stream.errors import DataLossError
+from flip27_stream.testing import KafkaBroker, wait_until
 from flip27_stream.testing.source_query import SourceQuery
-from tests.connectors.kafka.support.kit import source, write_rows
+from tests.connectors.kafka.support.kit import running, source, write_rows
 
 pytestmark = pytest.mark.jvm
 
@@ -68,3 +71,29 @@ def test_rows_of_a_topic_created_again_wait_for_the_minimum_of_the_batch(
 
 def offsets(rows: list[dict[str, Any]], topic: str) -> list[int]:
     return sorted(row["offset"] for row in rows if row["topic"] == topic)
+
+
+@pytest.mark.parametrize(
+    "options", [{"scan.topic-partition-discovery.interval": "0"}, {"scan.bounded.mode": "latest-offset"}]
+)
+def test_a_deleted_topic_is_noticed_though_nothing_is_to_be_read(
+    broker: KafkaBroker, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch, options: dict[str, str]
+) -> None:
+    """SK-24, SK-25: without further discoveries, a deleted topic would be one without an answer, and after some minutes
+    an error of the broker, which failOnDataLoss has no influence on.
+    """
+    monkeypatch.setattr(log_ranges, "_GONE_AFTER_S", 0.0)
+    name = topic()
+    write_rows(broker, name, 3)
+    made = {"startingOffsets": "earliest", "subscribe": name, **options}
+    with (
+        running(source(broker, made, failOnDataLoss="false")) as lenient,
+        running(source(broker, made)) as strict,
+    ):
+        for query in (lenient, strict):
+            assert query.move_to_ends()[f"{name}-0"].end == 3
+        broker.delete_topic(name)
+        gone = SplitRange(3, 3, drained=False, final=True)
+        wait_until(lambda: lenient.ranges() == {f"{name}-0": gone}, "the deleted topic to be finished")
+        with pytest.raises(DataLossError, match="available nothing, the partition was deleted"):
+            wait_until(lambda: strict.ranges() and False, "the deleted topic to be noticed")

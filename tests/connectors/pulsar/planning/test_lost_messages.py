@@ -245,22 +245,23 @@ def test_a_recreated_topic_is_data_loss(pulsar_server: PulsarServer, topic: str)
         assert [row["value"] for row in query.run(1)] == [b"new"]
 
 
+def two_topics(server: PulsarServer, prefix: str) -> tuple[str, str, dict[str, str]]:
+    """Creates two topics, each with its name as a message. Returns their names, and the options that read both."""
+    names = f"{prefix}-a", f"{prefix}-b"
+    for name in names:
+        server.create_topic(name, 1)
+        server.put(f"{name}-partition-0", [name.encode()])
+    pattern = f"persistent://public/default/{prefix}-.*"
+    return *names, {**server.options, **QUICK, "admin.url": server.admin_url, "topicsPattern": pattern}
+
+
 def test_a_deleted_topic_of_a_pattern_is_data_loss(
     pulsar_server: PulsarServer, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A task that reads a deleted topic fails, or goes on with the other topics if ``failOnDataLoss`` is false. Then
     the next plans go on, too.
     """
-    deleted, other = (f"{topic}-a", f"{topic}-b")
-    for name in (deleted, other):
-        pulsar_server.create_topic(name, 1)
-        pulsar_server.put(f"{name}-partition-0", [name.encode()])
-    options = {
-        **pulsar_server.options,
-        **QUICK,
-        "admin.url": pulsar_server.admin_url,
-        "topicsPattern": f"persistent://public/default/{topic}-.*",
-    }
+    deleted, other, options = two_topics(pulsar_server, topic)
     tolerant = PulsarSource({**options, "failOnDataLoss": "false"})
     with SourceQuery(tolerant) as query, caplog.at_level(logging.WARNING):
         planned = query.wait_for_batch()
@@ -283,19 +284,11 @@ def test_a_deleted_topic_of_a_pattern_is_data_loss(
 def test_a_deleted_topic_of_a_pattern_that_is_listed_once_holds_no_other_topic(
     pulsar_server: PulsarServer, topic: str, tmp_path: Path
 ) -> None:
-    """With neither a further discovery nor an idle-timeout, an aligned query would wait for the topic for ever."""
-    deleted, other = (f"{topic}-a", f"{topic}-b")
-    for name in (deleted, other):
-        pulsar_server.create_topic(name, 1)
-        pulsar_server.put(f"{name}-partition-0", [name.encode()])
-    options = {
-        **pulsar_server.options,
-        **QUICK,
-        "admin.url": pulsar_server.admin_url,
-        "topicsPattern": f"persistent://public/default/{topic}-.*",
-        "partitionDiscoveryInterval": "0",
-        "failOnDataLoss": "false",
-    }
+    """The source lists the topics once, and no split becomes idle, so nothing else ends the wait of an aligned query
+    for the deleted topic.
+    """
+    deleted, other, options = two_topics(pulsar_server, topic)
+    options |= {"partitionDiscoveryInterval": "0", "failOnDataLoss": "false"}
     alignment = AlignmentOptions.parse(
         {
             "scan.watermark.alignment.group": "g",
