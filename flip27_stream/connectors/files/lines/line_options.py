@@ -22,7 +22,7 @@ def _pattern(text: str, option: str) -> TimePattern:
 
 def _time_zone(text: str, option: str) -> str:
     try:
-        if text != UTC:
+        if text != UTC:  # PyArrow would import pandas, also in a query without this option.
             in_zone(pa.array([0], LOCAL), text)
     except pa.ArrowInvalid:
         raise OptionError.of(
