@@ -137,7 +137,7 @@ def test_unknown_versions_are_refused() -> None:
     with pytest.raises(NewerCheckpointError, match=r"Kafka split .* version 9; this release reads up to 1"):
         SPLITS.deserialize(9, ["t", 0, 0])
     with pytest.raises(
-        NewerCheckpointError, match=r"Kafka enumerator .* version 9; this release reads up to 4"
+        NewerCheckpointError, match=r"Kafka enumerator .* version 9; this release reads up to 5"
     ):
         STATES.deserialize(9, {})
     with pytest.raises(CorruptCheckpointError, match="version 0"):

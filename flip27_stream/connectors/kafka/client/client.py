@@ -12,6 +12,7 @@ from typing import Any
 from flip27_stream.connectors.kafka.client.answer_deadlines import AnswerDeadlines
 from flip27_stream.connectors.kafka.client.calls import Call, wait_for_answers
 from flip27_stream.connectors.kafka.client.cluster import Cluster
+from flip27_stream.connectors.kafka.client.epoch_round import EpochRound
 from flip27_stream.connectors.kafka.client.fetch_round import FetchRound
 from flip27_stream.connectors.kafka.client.offset_round import Answers, Asked, OffsetRound
 from flip27_stream.connectors.kafka.client.protocol import (
@@ -34,8 +35,8 @@ class KafkaClient:
     """A client of one cluster. Several threads may use it; it runs one round of requests at a time.
 
     The first request makes the first contact with the cluster. All methods raise AuthenticationError if a broker
-    refuses this client or the certificate of a broker is not trusted. If no broker answers, :meth:`list_offsets` and
-    :meth:`fetch` return no answers, and all other methods raise UnreachableError.
+    refuses this client or the certificate of a broker is not trusted. If no broker answers, :meth:`list_offsets`,
+    :meth:`epoch_ends` and :meth:`fetch` return no answers, and all other methods raise UnreachableError.
     """
 
     def __init__(self, options: ConnectionOptions) -> None:
@@ -123,6 +124,18 @@ class KafkaClient:
     ) -> dict[TopicPartition, int]:
         """Returns the end offsets (exclusive) of all these partitions. The errors are those of :meth:`offsets`."""
         return self.offsets(dict.fromkeys(partitions, LATEST), read_committed=read_committed)
+
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Returns the end (exclusive) of the records that leaders up to an epoch have written, by partition.
+
+        It is :data:`UNKNOWN_END` if the leader cannot say it. Partitions that were not answered in time are left out.
+
+        Args:
+            epochs: The epoch of a leader, by partition; there is a later leader.
+        """
+        with _repeated_if_unreachable(), self._lock:
+            return EpochRound(self._rounds).run(epochs)
+        return {}
 
     def fetch(
         self, wanted: Mapping[TopicPartition, FetchFrom], *, read_committed: bool, max_bytes: int

@@ -69,11 +69,13 @@ class OffsetAndTimestamp:
         offset: The offset; -1 if no record matches.
         timestamp: The timestamp of the record in ms; -1 without a timestamp.
         late: Whether the answer came more than 5 s after the request, which may be that of an earlier round.
+        epoch: The epoch of the leader, which is greater for each new leader; -1 if brokers do not send it.
     """
 
     offset: int
     timestamp: int
     late: bool = field(default=False, compare=False)
+    epoch: int = field(default=-1, compare=False)
 
 
 class FetchFrom(NamedTuple):
@@ -242,7 +244,7 @@ def partition_offsets(response: Any, *, late: bool) -> dict[TopicPartition, tupl
     return {
         TopicPartition(topic.name, p.partition_index): (
             p.error_code,
-            OffsetAndTimestamp(p.offset, p.timestamp, late),
+            OffsetAndTimestamp(p.offset, p.timestamp, late, p.leader_epoch),
         )
         for topic in response.topics or ()
         for p in topic.partitions or ()

@@ -6,7 +6,13 @@ from typing import Any
 
 from kafka.cluster import collect_hosts, expand_to_canonical_bootstrap_hosts
 from kafka.protocol.broker_version_data import BrokerVersionData
-from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, OffsetCommitRequest, OffsetFetchRequest
+from kafka.protocol.consumer import (
+    FetchRequest,
+    ListOffsetsRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    OffsetForLeaderEpochRequest,
+)
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslBytesRequest, SaslHandshakeRequest
 from kafka.protocol.schemas.fields.codecs.tagged_fields import TaggedFields, UnsignedVarInt32
@@ -20,6 +26,7 @@ __all__ = [
     "MetadataRequest",
     "OffsetCommitRequest",
     "OffsetFetchRequest",
+    "OffsetForLeaderEpochRequest",
     "SaslAuthenticateRequest",
     "SaslBytesRequest",
     "SaslHandshakeRequest",

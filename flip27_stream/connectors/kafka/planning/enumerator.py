@@ -159,6 +159,8 @@ class KafkaSourceEnumerator(
             self._state = self._state.with_successors(result.recreated)
         if result.identified:
             self._state = self._state.with_identities(result.identified)
+        if result.epochs:
+            self._state = self._state.with_leader_epochs(result.epochs)
         if len(result.ranges) < len(positions):
             self._look_for_silent_topics()
         self._newest_ranges, stops = result.ranges, self._state.stopping_offsets

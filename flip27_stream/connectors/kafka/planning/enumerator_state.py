@@ -45,11 +45,14 @@ class KafkaEnumeratorState:
             0.
         stopping_offsets: The offset at which each partition ends, exclusively; ``None`` for an unbounded source.
             Partitions that are not in this mapping are not read.
+        leader_epochs: The epoch of the leader of each partition when its position was planned, if it is known. All
+            records before the position were written by leaders up to this epoch.
     """
 
     topics: Mapping[str, AssignedTopic] = field(default_factory=dict)
     initial_discovery_finished: bool = False
     stopping_offsets: Mapping[TopicPartition, int] | None = None
+    leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     @cached_property
     def partitions(self) -> frozenset[TopicPartition]:
@@ -114,7 +117,8 @@ class KafkaEnumeratorState:
             )
             for name, topic in self.topics.items()
         }
-        return replace(self, topics={name: topic for name, topic in kept.items() if topic.partitions})
+        topics = {name: topic for name, topic in kept.items() if topic.partitions}
+        return replace(self, topics=topics)._without_epochs(partitions)
 
     def with_successors(self, recreated: Mapping[TopicPartition, str]) -> KafkaEnumeratorState:
         """Returns the state with the ids of recreated topics.
@@ -128,7 +132,7 @@ class KafkaEnumeratorState:
             before = known.orphans if known.topic_id == topic_id else known.partitions
             orphans = tuple(n for n in before if n != tp.partition)
             topics[tp.topic] = replace(known, topic_id=topic_id, orphans=orphans)
-        return replace(self, topics=topics)
+        return replace(self, topics=topics)._without_epochs(recreated)
 
     def with_identities(self, identified: Mapping[str, TopicMetadata]) -> KafkaEnumeratorState:
         """Returns the state with the current ids of topics and clusters; an id that brokers do not send stays.
@@ -144,7 +148,17 @@ class KafkaEnumeratorState:
             topics[name] = replace(
                 known, topic_id=known.topic_id if keeps else topic.topic_id, cluster_id=cluster
             )
-        return replace(self, topics=topics)
+        moved = [tp for tp in self.leader_epochs if tp.topic in identified]
+        return replace(self, topics=topics)._without_epochs(moved)
+
+    def with_leader_epochs(self, epochs: Mapping[TopicPartition, int]) -> KafkaEnumeratorState:
+        """Returns the state with the epochs of these leaders, by partition."""
+        return replace(self, leader_epochs={**self.leader_epochs, **epochs})
+
+    def _without_epochs(self, partitions: Collection[TopicPartition]) -> KafkaEnumeratorState:
+        """Returns the state without the epochs of these partitions, whose next log has other leaders."""
+        kept = {tp: epoch for tp, epoch in self.leader_epochs.items() if tp not in partitions}
+        return replace(self, leader_epochs=kept)
 
 
 class KafkaEnumeratorStateSerializer(SimpleVersionedSerializer[KafkaEnumeratorState]):
@@ -153,9 +167,11 @@ class KafkaEnumeratorStateSerializer(SimpleVersionedSerializer[KafkaEnumeratorSt
     A bounded source has ``"stops": {name: [[partition, offset], ...]}`` (since version 2). A topic with orphans has a
     list of these after its partitions (since version 3). ``cluster`` is the id that most topics have, and is left out
     if it is not known (since version 4). A topic of another cluster has that cluster's id as its last element.
+    ``"epochs": {name: [epoch, ...]}`` has the epochs of leaders (since version 5), in the order of the topic's
+    partitions; -1 stands for an epoch that is not known. A topic without known epochs is left out.
     """
 
-    version = 4
+    version = 5
 
     def serialize(self, value: KafkaEnumeratorState) -> JsonValue:
         cluster = _most_common(topic.cluster_id for topic in value.topics.values())
@@ -165,6 +181,8 @@ class KafkaEnumeratorStateSerializer(SimpleVersionedSerializer[KafkaEnumeratorSt
             state["cluster"] = cluster
         if value.stopping_offsets is not None:
             state["stops"] = _stops_to_json(value.stopping_offsets)
+        if epochs := _epochs_to_json(value):
+            state["epochs"] = epochs
         return state
 
     def deserialize(self, version: int, data: JsonValue) -> KafkaEnumeratorState:
@@ -177,7 +195,8 @@ class KafkaEnumeratorStateSerializer(SimpleVersionedSerializer[KafkaEnumeratorSt
                     assigned = {
                         name: _topic_from_json(name, topic, cluster) for name, topic in topics.items()
                     }
-                    return KafkaEnumeratorState(assigned, discovered, stops)
+                    epochs = _epochs_from_json(more.get("epochs", {}), assigned)
+                    return KafkaEnumeratorState(assigned, discovered, stops, epochs)
         raise CorruptCheckpointError(
             f"The state of the Kafka enumerator (version {version}) does not have the form of that version: {data!r}."
         )
@@ -202,6 +221,28 @@ def _stops_from_json(data: object) -> dict[TopicPartition, int]:
                         f"The state of the Kafka enumerator has end offsets of an unknown form: {data!r}."
                     )
     return stops
+
+
+def _epochs_to_json(state: KafkaEnumeratorState) -> dict[str, JsonValue]:
+    known = state.leader_epochs
+    return {
+        name: [known.get(TopicPartition(name, n), -1) for n in state.topics[name].partitions]
+        for name in sorted({tp.topic for tp in known} & state.topics.keys())
+    }
+
+
+def _epochs_from_json(data: object, topics: Mapping[str, AssignedTopic]) -> dict[TopicPartition, int]:
+    epochs: dict[TopicPartition, int] = {}
+    by_topic: Mapping[str, object] = data if isinstance(data, dict) else {"": data}
+    for name, stored in by_topic.items():
+        numbers = _numbers(stored)
+        if name not in topics or numbers is None or len(numbers) != len(topics[name].partitions):
+            raise CorruptCheckpointError(
+                f"The state of the Kafka enumerator has epochs of leaders in an unknown form: {data!r}."
+            )
+        pairs = zip(topics[name].partitions, numbers, strict=True)
+        epochs.update({TopicPartition(name, n): epoch for n, epoch in pairs if epoch >= 0})
+    return epochs
 
 
 def _most_common(clusters: Iterable[str]) -> str:
@@ -229,6 +270,6 @@ def _topic_from_json(name: str, data: JsonValue, cluster: str) -> AssignedTopic:
     )
 
 
-def _numbers(data: JsonValue) -> tuple[int, ...] | None:
+def _numbers(data: object) -> tuple[int, ...] | None:
     numbers = tuple(n for n in data if type(n) is int) if isinstance(data, list) else ()
     return numbers if data == list(numbers) else None

@@ -14,6 +14,8 @@ from flip27_stream.connectors.kafka.client.protocol import TopicMetadata
 from flip27_stream.connectors.kafka.client.unanswered import UnansweredPartitions
 from flip27_stream.connectors.kafka.options.source_options import KafkaOptions
 from flip27_stream.connectors.kafka.planning.enumerator_state import KafkaEnumeratorState
+from flip27_stream.connectors.kafka.planning.leader_epochs import LeaderEpochs, to_store
+from flip27_stream.connectors.kafka.planning.log_bounds import LogBounds
 from flip27_stream.connectors.kafka.planning.recent_ends import RecentEnds
 from flip27_stream.connectors.kafka.planning.topic_identity import IdentityChanges, TopicIdentities
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
@@ -34,37 +36,16 @@ class LogRangesResult:
             partition has been missing for less than 5 s.
         recreated: The partitions whose topic was deleted and created again, with the id of the new topic.
         identified: The current metadata of topics whose id or cluster id has changed, by name.
-        reset: The partitions whose cached event times are invalid, because their records are lost or their topic has
-            another id or cluster.
+        reset: The partitions whose cached event times are invalid, because their records are lost, or may be other ones
+            after a change of the leader, or because their topic has another id or cluster.
+        epochs: The epochs of leaders that the next offset must have, by partition.
     """
 
     ranges: dict[str, SplitRange] = field(default_factory=dict)
     recreated: dict[TopicPartition, str] = field(default_factory=dict)
     identified: dict[str, TopicMetadata] = field(default_factory=dict)
     reset: set[TopicPartition] = field(default_factory=set)
-
-
-@dataclass(frozen=True)
-class _Bounds:
-    """The first and last offsets of logs, by the answers of leaders.
-
-    Attributes:
-        end: The end of each log (exclusive). In isolation ``read_committed`` this is the last stable offset.
-        start: The first offset of each log, for the partitions for which it was asked.
-        high_watermark: The high watermark of partitions whose position is after ``end``. Such a query may have read
-            records in isolation ``read_uncommitted`` that belong to a transaction that is still open.
-        late: The partitions whose ``end`` answers a request that was sent more than 5 s before, by an earlier
-            micro-batch.
-    """
-
-    end: Mapping[TopicPartition, int]
-    start: Mapping[TopicPartition, int]
-    high_watermark: Mapping[TopicPartition, int]
-    late: Collection[TopicPartition] = ()
-
-    def reach(self, tp: TopicPartition) -> int:
-        """Returns the greatest position that a query can have reached if no records are lost."""
-        return self.high_watermark.get(tp, self.end[tp])
+    epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 class LogRanges:
@@ -90,6 +71,7 @@ class LogRanges:
         self._missing_since: dict[TopicPartition, float] = {}
         self._gone: set[TopicPartition] = set()
         self._recent_ends = RecentEnds()
+        self._epochs = LeaderEpochs(client)
         self._unanswered = self.unanswered(client, options)
 
     @staticmethod
@@ -133,9 +115,10 @@ class LogRanges:
         """
         wanted = {s.topic_partition: s.starting_offset if p is None else p for s, p in positions.items()}
         changes = self._identities.changes(wanted, state, self.topics)
-        bounds = self._recent_bounds(wanted, changes, enough) or self._ask(wanted, changes)
+        bounds = self._recent_bounds(wanted, changes, enough) or self._ask(wanted, changes, state)
         read = list(zip(bounds.end.items(), values_of(list(bounds.end), wanted), strict=True))
         beyond = {tp for (tp, end), offset in read if offset > end and offset > bounds.reach(tp)}
+        beyond |= {tp for tp in bounds.kept if wanted[tp] > bounds.reach(tp)}
         something_to_read = any(offset < end for (_, end), offset in read)
         if something_to_read or beyond or changes.successors.keys() - self._gone or changes.renamed:
             self.verify(beyond)
@@ -151,8 +134,8 @@ class LogRanges:
             if self.topics != topics:
                 changes = self._identities.changes(wanted, state, self.topics)
             if beyond or changes != before:
-                bounds = self._ask(wanted, changes, again=True)
-        result, successors = LogRangesResult(), changes.successors
+                bounds = self._ask(wanted, changes, state, again=True)
+        result, successors = LogRangesResult(reset=set(bounds.kept)), changes.successors
         self._settle_gone({tp: wanted[tp] for tp, new in successors.items() if not new}, state, result)
         self._settle_recreated({tp: wanted[tp] for tp in successors if successors[tp]}, state, bounds, result)
         ranges, start, ends = result.ranges, bounds.start, bounds.end
@@ -169,6 +152,9 @@ class LogRanges:
                 self._settle(tp, offset, bounds, result)
         self._identify(changes, wanted, state, result)
         self._unanswered.note(_existing(wanted, successors), bounds.end)
+        if bounds.epochs:
+            self._epochs.note(bounds.epochs)
+            result.epochs = to_store(bounds.epochs, state.leader_epochs, result.ranges)
         return self._with_drained(result, bounds.late)
 
     def _identify(
@@ -190,21 +176,27 @@ class LogRanges:
 
     def _recent_bounds(
         self, wanted: Mapping[TopicPartition, int], changes: IdentityChanges, enough: int | None
-    ) -> _Bounds | None:
+    ) -> LogBounds | None:
         """Returns the ends of the last look if they are recent and the topics are those of the checkpoint."""
         if enough is None or changes.successors or changes.renamed or not wanted.keys() <= self._verified:
             return None
         ends = self._recent_ends.enough(wanted, enough)
-        return None if ends is None else _Bounds(ends, {}, {})
+        return None if ends is None else LogBounds(ends)
 
     def _ask(
-        self, wanted: Mapping[TopicPartition, int], changes: IdentityChanges, *, again: bool = False
-    ) -> _Bounds:
+        self,
+        wanted: Mapping[TopicPartition, int],
+        changes: IdentityChanges,
+        state: KafkaEnumeratorState,
+        *,
+        again: bool = False,
+    ) -> LogBounds:
         """Returns where the logs of partitions begin and end.
 
         Args:
             wanted: The next position of each partition.
             changes: The partitions whose topic differs from that of the checkpoint.
+            state: The epochs of the leaders whose records the query has read.
             again: Whether the first answer was doubtful; answers to requests of earlier micro-batches are not used
                 then.
         """
@@ -223,13 +215,17 @@ class LogRanges:
         ends = {tp: at.offset for tp, at in end.items()}
         behind = [tp for tp in ends if wanted[tp] > ends[tp]] if self._options.read_committed else []
         high_watermarks = self._high_watermarks(behind)
-        for tp in behind:
-            if tp not in high_watermarks:
-                del ends[tp]  # The leader answered the first request and not the second one.
+        epochs = {tp: at.epoch for tp, at in end.items() if tp not in new}
+        kept = self._epochs.kept(epochs, state.leader_epochs)
+        half = {tp for tp in behind if tp not in high_watermarks} | {tp for tp in kept if kept[tp] is None}
+        for tp in half:  # The leader answered the first request and not the second one.
+            del ends[tp]
+            epochs.pop(tp, None)
         starts = {tp: at.offset for tp, at in start.items()}
         late = [tp for tp, at in end.items() if at.late]
         self._recent_ends.keep({} if late else ends, began)
-        return _Bounds(ends, starts, high_watermarks, late)
+        known = {tp: until for tp, until in kept.items() if until is not None and tp in ends}
+        return LogBounds(ends, starts, high_watermarks, late, epochs, known)
 
     def _high_watermarks(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         if not partitions:
@@ -269,7 +265,7 @@ class LogRanges:
         self,
         wanted: Mapping[TopicPartition, int],
         state: KafkaEnumeratorState,
-        bounds: _Bounds,
+        bounds: LogBounds,
         result: LogRangesResult,
     ) -> None:
         """Gives ranges to partitions of recreated topics, and reports their loss.
@@ -293,15 +289,15 @@ class LogRanges:
             result.ranges[str(tp)] = SplitRange(start, end)
             self._verified.add(tp)
 
-    def _settle(self, tp: TopicPartition, offset: int, bounds: _Bounds, result: LogRangesResult) -> None:
+    def _settle(self, tp: TopicPartition, offset: int, bounds: LogBounds, result: LogRangesResult) -> None:
         end, start = bounds.end[tp], bounds.start.get(tp, 0)
         position = offset if offset != EARLIEST else start
         behind = end < position <= bounds.reach(tp)
         if behind:
             end = position
-        elif not start <= position <= end:
-            position = start if position < start else end
-            self._lost(tp, offset, f"{start} to {end}", position, position)
+        elif not start <= position <= (reach := bounds.reach(tp)):
+            position = start if position < start else max(start, min(end, reach))
+            self._lost(tp, offset, bounds.available(tp), position, position)
             result.reset.add(tp)
         result.ranges[str(tp)] = SplitRange(position, end, drained=not behind)
         self._verified.add(tp)

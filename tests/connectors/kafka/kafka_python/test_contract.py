@@ -126,6 +126,7 @@ ATTRIBUTES = {
         "ListOffsetsRequest",
         "OffsetCommitRequest",
         "OffsetFetchRequest",
+        "OffsetForLeaderEpochRequest",
     ),
     "kafka.protocol.metadata": ("ApiVersionsRequest", "FindCoordinatorRequest", "MetadataRequest"),
     "kafka.protocol.metadata.ApiVersionsRequest": ("API_KEY", "max_version", "name"),

@@ -1,4 +1,4 @@
-"""A cluster of fake brokers for ApiVersions, Metadata, SASL, ListOffsets and Fetch. Tests can cause faults.
+"""A cluster of fake brokers for ApiVersions, Metadata, SASL, and requests about logs. Tests can cause faults.
 
 Each broker serves a connection in a thread, one request after the other, as Kafka does.
 """
@@ -22,7 +22,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.consumer import (
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
 from kafka.protocol.metadata import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -43,6 +50,7 @@ REQUESTS = (
     MetadataRequest,
     ListOffsetsRequest,
     FetchRequest,
+    OffsetForLeaderEpochRequest,
     SaslHandshakeRequest,
     SaslAuthenticateRequest,
 )
@@ -51,6 +59,7 @@ VERSIONS = {
     MetadataRequest: 9,
     ListOffsetsRequest: 7,
     FetchRequest: 11,
+    OffsetForLeaderEpochRequest: 3,
     SaslHandshakeRequest: 1,
     SaslAuthenticateRequest: 1,
 }
@@ -266,11 +275,28 @@ class FakeBroker:
                         error_code=error,
                         timestamp=-1,
                         offset=offset,
-                        leader_epoch=0,
+                        leader_epoch=self.cluster.epoch,
                     )
                 )
             topics.append(topic(name=asked.name, partitions=partitions))
         return ListOffsetsResponse(throttle_time_ms=self.throttle_ms, topics=topics)
+
+    def _OffsetForLeaderEpochRequest(self, request: Any) -> Any:
+        topic = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
+        topics = []
+        for asked in request.topics:
+            partitions = []
+            for p in asked.partitions:
+                tp = TopicPartition(asked.topic, p.partition)
+                error = self.cluster.error(self.node, tp, None)
+                end = -1 if error or p.leader_epoch < 0 else self.cluster.kept
+                partitions.append(
+                    topic.EpochEndOffset(
+                        error_code=error, partition=tp.partition, leader_epoch=p.leader_epoch, end_offset=end
+                    )
+                )
+            topics.append(topic(topic=asked.topic, partitions=partitions))
+        return OffsetForLeaderEpochResponse(throttle_time_ms=0, topics=topics)
 
     def _FetchRequest(self, request: Any) -> Any:
         topic = FetchResponse.FetchableTopicResponse
@@ -311,11 +337,14 @@ class FakeCluster:
         ends: The end offset of each log. All begin at 0.
         errors: The error codes that brokers return for a partition, or for (partition, timestamp), instead of an
             offset. Each code is used once.
+        epoch: The epoch of the leader of each partition.
+        kept: The end of the records of former leaders in each log; -1 if no leader can say it.
     """
 
     def __init__(self, brokers: int, partitions: int, certificate: Path | None = None) -> None:
         self.leaders = {TopicPartition("t", n): n % brokers + 1 for n in range(partitions)}
         self.ends = dict.fromkeys(self.leaders, 100)
+        self.epoch, self.kept = 0, 100
         self.errors: dict[TopicPartition | tuple[TopicPartition, int], Iterator[int]] = {}
         self.brokers: list[FakeBroker] = []
         for n in range(brokers):

@@ -13,7 +13,8 @@ THERE = {"t": TopicMetadata("id", False, {0: 1})}
 class LogAnswers:
     """Partition ``t-0`` with records 0 to 9. Records from 5 on are in an open transaction.
 
-    ``asked`` are the requests made, as "topics" and "offsets".
+    ``asked`` are the requests made, as "topics", "offsets" and "epochs". The leader has the epoch ``epoch``, and the
+    records of former leaders up to ``kept``; if that is ``None``, it does not answer.
     """
 
     def __init__(self) -> None:
@@ -23,6 +24,8 @@ class LogAnswers:
         self.cluster_id = ""
         self.asked: list[str] = []
         self.late = self.no_leader = False
+        self.epoch = -1
+        self.kept: int | None = 10
 
     def why_silent(self, tp: TopicPartition) -> str:
         return "it has no leader"
@@ -43,8 +46,12 @@ class LogAnswers:
         end = self.stable if read_committed else self.high_watermark
         return [
             {
-                tp: OffsetAndTimestamp(self.start if at == EARLIEST else end, -1, late)
+                tp: OffsetAndTimestamp(self.start if at == EARLIEST else end, -1, late, self.epoch)
                 for tp, at in wanted.items()
             }
             for wanted in rounds
         ]
+
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        self.asked.append("epochs")
+        return {} if self.kept is None else dict.fromkeys(epochs, self.kept)

@@ -1,0 +1,45 @@
+"""The first and last offsets of logs, by the answers of leaders."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from flip27_stream.connectors.kafka.split import TopicPartition
+
+
+@dataclass(frozen=True)
+class LogBounds:
+    """The bounds of the logs whose leaders answered.
+
+    Attributes:
+        end: The end of each log (exclusive). In isolation ``read_committed`` this is the last stable offset.
+        start: The first offset of each log, for the partitions for which it was asked.
+        high_watermark: The high watermark of partitions whose position is after ``end``. Such a query may have read
+            records in isolation ``read_uncommitted`` that belong to a transaction that is still open.
+        late: The partitions whose ``end`` answers a request that was sent more than 5 s before, by an earlier
+            micro-batch.
+        epochs: The epochs of the leaders; -1 for a leader that does not send it.
+        kept: The end of the records that a new leader has of former leaders. Records after it are other ones than
+            those that the former leaders had there.
+    """
+
+    end: Mapping[TopicPartition, int]
+    start: Mapping[TopicPartition, int] = field(default_factory=dict)
+    high_watermark: Mapping[TopicPartition, int] = field(default_factory=dict)
+    late: Collection[TopicPartition] = ()
+    epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+    kept: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    def reach(self, tp: TopicPartition) -> int:
+        """Returns the greatest position that a query can have reached if no records are lost."""
+        reach = self.high_watermark.get(tp, self.end[tp])
+        return min(reach, self.kept[tp]) if tp in self.kept else reach
+
+    def available(self, tp: TopicPartition) -> str:
+        """Returns a description of the offsets of a log, for messages."""
+        end, reach = self.end[tp], self.reach(tp)
+        start = self.start.get(tp, 0)
+        if reach >= end:
+            return f"{start} to {end}"
+        return f"{start} to {reach}, and from there to {end} other records than before"
