@@ -15,12 +15,18 @@ from flip27_stream.errors import AuthenticationError, ConnectorError, MissingTop
 from flip27_stream.http_calls import HttpRefusal, call
 
 _PARTITION = re.compile(r"-partition-\d+$")
+_SYSTEM = re.compile(r"__change_events|__transaction_buffer_snapshot\w*|.+__transaction_pending_ack")
+"""The local names of the topics that brokers keep for themselves in each namespace. From Pulsar 2.11 on, brokers do not
+list them.
+"""
 _MOST_BYTES = 1 << 26
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 
 def topics_of(options: PulsarConnectionOptions, namespace: str) -> list[str]:
     """Returns the full names of the persistent topics in a namespace, without the names of single partitions.
+
+    Topics that brokers keep for themselves are left out.
 
     Args:
         options: The options of the connections; :attr:`~PulsarConnectionOptions.admin_url` must be set.
@@ -33,7 +39,8 @@ def topics_of(options: PulsarConnectionOptions, namespace: str) -> list[str]:
         ConnectorError: The namespace does not exist, or the request was refused.
     """
     found = {_PARTITION.sub("", topic) for topic in _get(options, f"persistent/{namespace}")}
-    return sorted(found | set(_get(options, f"persistent/{namespace}/partitioned")))
+    found |= set(_get(options, f"persistent/{namespace}/partitioned"))
+    return sorted(topic for topic in found if not _SYSTEM.fullmatch(topic.rpartition("/")[2]))
 
 
 def _get(options: PulsarConnectionOptions, path: str) -> list[str]:

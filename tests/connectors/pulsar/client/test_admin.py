@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -58,6 +59,16 @@ def test_the_topics_of_a_namespace_are_listed_with_the_token() -> None:
     with admin_api((200, names)) as (url, got):
         assert "persistent://shop/web/a" in list_topics(url, **AUTHENTICATED)
     assert {headers["Authorization"] for headers in got} == {f"Bearer {SECRET}"}
+
+
+def test_topics_that_brokers_keep_for_themselves_are_left_out() -> None:
+    """PU-01: brokers before Pulsar 2.11 list them, and a pattern such as ``.*`` would read them."""
+    own = ["__change_events", "__transaction_buffer_snapshot", "__transaction_buffer_snapshot_segments"]
+    own += ["a-partition-0-sub__transaction_pending_ack"]
+    topics = ["__mine", "a", "about__change_events"]
+    names = json.dumps([f"persistent://shop/web/{name}" for name in own + topics]).encode()
+    with admin_api((200, names)) as (url, _):
+        assert [name.rpartition("/")[2] for name in list_topics(url)] == topics
 
 
 def test_a_redirect_does_not_carry_the_token_to_another_server() -> None:
