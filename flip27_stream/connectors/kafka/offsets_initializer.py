@@ -112,23 +112,27 @@ class Specific(OffsetsInitializer):
     def starting_offsets(
         self, partitions: Collection[TopicPartition], lookups: OffsetLookups
     ) -> dict[TopicPartition, int]:
-        self._check(partitions)
-        latest = [tp for tp, offset in self.offsets.items() if offset == LATEST]
-        return {**self.offsets, **(lookups.end_offsets(latest) if latest else {})}
+        self._check(partitions, "-1 for latest, -2 for earliest")
+        return self._resolved(lookups)
 
     def stopping_offsets(
         self, partitions: Collection[TopicPartition], lookups: OffsetLookups
     ) -> dict[TopicPartition, int]:
-        return self.starting_offsets(partitions, lookups)
+        self._check(partitions, "-1 for latest")
+        return self._resolved(lookups)
 
     def waits_for_records(self, tp: TopicPartition) -> bool:
         return self.offsets.get(tp, 0) >= 0
 
-    def _check(self, partitions: Collection[TopicPartition]) -> None:
+    def _resolved(self, lookups: OffsetLookups) -> dict[TopicPartition, int]:
+        latest = [tp for tp, offset in self.offsets.items() if offset == LATEST]
+        return {**self.offsets, **(lookups.end_offsets(latest) if latest else {})}
+
+    def _check(self, partitions: Collection[TopicPartition], words: str) -> None:
         if set(partitions) != set(self.offsets):
             raise OptionError(
                 f"[KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED] Option '{self.option}' must name exactly the partitions "
-                f"that are read (use -1 for latest, -2 for earliest). {_difference(partitions, self.offsets)}"
+                f"that are read (use {words}). {_difference(partitions, self.offsets)}"
             )
 
 

@@ -25,7 +25,8 @@ from flip27_stream.time_text import time_text
 
 log = logging.getLogger(__name__)
 
-_OFFSETS_EXAMPLE = 'Expected e.g. {"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}.'
+_STARTS_EXAMPLE = 'Expected earliest, latest, or e.g. {"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}.'
+_ENDS_EXAMPLE = 'Expected e.g. {"topicA":{"0":23,"1":-1},"topicB":{"0":42}}.'
 _TIMES_EXAMPLE = 'Expected e.g. {"topicA":{"0":123456789,"1":123456789},"topicB":{"0":123456789}}.'
 _FLINK_OFFSETS = re.compile(r"partition:(\d{1,9}),offset:(\d{1,18})", re.ASCII)
 _SECONDS: Final = range(100_000_000, 31_536_000_000)
@@ -90,10 +91,10 @@ STARTING_STRATEGY: Final = Option(
 )
 ENDING_OFFSETS: Final = Option(
     "endingOffsets",
-    any_text('`latest`, or JSON such as `{"clicks":{"0":23,"1":-2}}`'),
+    any_text('`latest`, or JSON such as `{"clicks":{"0":23,"1":-1}}`'),
     None,
-    "Where a batch read ends, exclusively. An offset after the end of the log counts as lost records. "
-    "Refused in streams, as `endingOffsetsByTimestamp` and `endingTimestamp` are.",
+    "Where a batch read ends, exclusively; -1 stands for the latest offset. An offset after the end of the log counts "
+    "as lost records. Refused in streams, as `endingOffsetsByTimestamp` and `endingTimestamp` are.",
     default_words="in a batch read `latest`",
 )
 ENDING_TIMES: Final = Option(
@@ -126,7 +127,8 @@ BOUNDED_OFFSETS: Final = Option(
         'JSON such as `{"clicks":{"0":23}}`, or `partition:0,offset:42;partition:1,offset:7` for a single topic'
     ),
     None,
-    "The offsets at which `scan.bounded.mode` `specific-offsets` ends a stream.",
+    "The offsets at which `scan.bounded.mode` `specific-offsets` ends a stream, of exactly the partitions that are "
+    "read; -1 stands for the latest offset.",
 )
 
 STARTING: Final[tuple[Option[Any], ...]] = (
@@ -165,7 +167,7 @@ def parse_starting_offsets(options: Mapping[str, str], *, bounded: bool) -> Offs
                 "starting offset can't be latest for batch queries on Kafka (option 'startingOffsets')."
             )
         return Latest()
-    offsets = _offsets(text, STARTING_OFFSETS.name)
+    offsets = _by_partition(text, STARTING_OFFSETS.name, _STARTS_EXAMPLE, EARLIEST)
     for tp, offset in offsets.items():
         if bounded and offset == LATEST:
             raise OptionError(f"startingOffsets for {tp} can't be latest for batch queries on Kafka.")
@@ -206,7 +208,7 @@ def parse_stopping_offsets(
         raise OptionError(
             "ending offset can't be earliest for batch queries on Kafka (option 'endingOffsets')."
         )
-    return Specific(_ends(text, ENDING_OFFSETS.name), ENDING_OFFSETS.name)
+    return Specific(_ending_offsets(text), ENDING_OFFSETS.name)
 
 
 def check_order(start: OffsetsInitializer, stop: OffsetsInitializer | None) -> None:
@@ -277,17 +279,13 @@ def _word(option: Option[str], options: Mapping[str, str], default: str) -> str:
     return default if text is None else text.strip()
 
 
-def _offsets(text: str, option: str) -> dict[TopicPartition, int]:
-    words = {"startingOffsets": "earliest, latest, or ", "endingOffsets": "latest, or "}.get(option, "")
-    return _by_partition(text, option, _OFFSETS_EXAMPLE.replace("e.g.", f"{words}e.g."), EARLIEST)
-
-
-def _ends(text: str, option: str) -> dict[TopicPartition, int]:
-    offsets = _offsets(text, option)
+def _ending_offsets(text: str) -> dict[TopicPartition, int]:
+    example = _ENDS_EXAMPLE.replace("e.g.", "latest, or e.g.")
+    offsets = _by_partition(text, ENDING_OFFSETS.name, example, EARLIEST)
     for tp, offset in offsets.items():
         if offset == EARLIEST:
             raise OptionError(
-                f"ending offset for {tp} can't be earliest for batch queries on Kafka (option '{option}')."
+                f"ending offset for {tp} can't be earliest for batch queries on Kafka (option 'endingOffsets')."
             )
     return offsets
 
@@ -342,16 +340,16 @@ def _bounded_offsets(options: Mapping[str, str], subscriber: KafkaSubscriber) ->
     """
     option, text = BOUNDED_OFFSETS.name, BOUNDED_OFFSETS.require(options).strip()
     if text.startswith("{"):
-        return _ends(text, option)
+        return _by_partition(text, option, _ENDS_EXAMPLE, LATEST)
     found = [_FLINK_OFFSETS.fullmatch(part.strip()) for part in text.rstrip(";").split(";")]
     if not all(found):
         raise OptionError.of(
             option,
             text,
-            f"{_OFFSETS_EXAMPLE[:-1]}, or, if the query reads one topic, 'partition:0,offset:42;partition:1,offset:7'.",
+            f"{_ENDS_EXAMPLE[:-1]}, or, if the query reads one topic, 'partition:0,offset:42;partition:1,offset:7'.",
         )
     if not isinstance(subscriber, TopicListSubscriber) or len(subscriber.topics) != 1:
         raise OptionError.of(
-            option, text, f"The query reads several topics, so the offsets must name them. {_OFFSETS_EXAMPLE}"
+            option, text, f"The query reads several topics, so the offsets must name them. {_ENDS_EXAMPLE}"
         )
     return {TopicPartition(subscriber.topics[0], int(m[1])): int(m[2]) for m in found if m is not None}

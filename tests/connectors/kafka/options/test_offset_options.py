@@ -127,6 +127,14 @@ def test_sk20_a_batch_read_ends_at_latest_by_default() -> None:
             "ending offset for t-3 can't be earliest for batch queries",
         ),
         ({"endingOffsets": "newest"}, True, 'Expected latest, or e.g. {"topicA"'),
+        (
+            {
+                "scan.bounded.mode": "specific-offsets",
+                "scan.bounded.specific-offsets": '{"t":{"0":-2}}',
+            },
+            False,
+            'Expected e.g. {"topicA"',
+        ),
         ({"scan.bounded.mode": "latest-offset"}, True, "Option 'scan.bounded.mode' is for streams"),
         (
             {"scan.bounded.mode": "latest"},
@@ -166,6 +174,23 @@ def test_wrong_offsets_are_refused(options: dict[str, str], bounded: bool, messa
     """SK-16, SK-17, SK-20, SK-40: the error names the wrong value, and says what is allowed."""
     with pytest.raises(OptionError, match=re.escape(message)):
         parse_kafka_options({**LEAST, **options}, bounded=bounded)
+
+
+@pytest.mark.parametrize(
+    ("option", "bounded"),
+    [("startingOffsets", False), ("endingOffsets", True), ("scan.bounded.specific-offsets", False)],
+)
+def test_the_offsets_that_the_page_and_the_error_show_are_accepted(option: str, bounded: bool) -> None:
+    """SK-20, SK-40: who copies the offsets gets no other error."""
+    given = {**LEAST, "scan.bounded.mode": "specific-offsets"} if option.startswith("scan.") else LEAST
+    (allowed,) = (known.kind.words for known in offset_options.OPTIONS if known.name == option)
+    with pytest.raises(OptionError) as refused:
+        parse_kafka_options({**given, option: "{"}, bounded=bounded)
+    for text in (allowed, str(refused.value).partition("Expected")[2]):
+        (example,) = re.findall(r"{.*}", text)
+        options = parse_kafka_options({**given, option: example}, bounded=bounded)
+        found = options.starting_offsets if option == "startingOffsets" else options.stopping_offsets
+        assert isinstance(found, Specific)
 
 
 @pytest.mark.parametrize(
@@ -253,6 +278,17 @@ def test_sk33_offsets_name_exactly_the_partitions_that_are_read(
     message = rf"\[{condition}\] .* Missing: t-1. Named but not read: t-2."
     for find in (initializer.starting_offsets, initializer.stopping_offsets):
         with pytest.raises(OptionError, match=message):
+            find([P0, P1], ClusterOfTenRecords())
+
+
+def test_the_error_names_the_earliest_offset_only_where_it_is_allowed() -> None:
+    """An end at the earliest offset is refused, so the error about ends may not propose it."""
+    offsets = Specific({P0: 1}, "endingOffsets")
+    for find, words in (
+        (offsets.starting_offsets, "(use -1 for latest, -2 for earliest)"),
+        (offsets.stopping_offsets, "(use -1 for latest)"),
+    ):
+        with pytest.raises(OptionError, match=re.escape(words)):
             find([P0, P1], ClusterOfTenRecords())
 
 
