@@ -39,13 +39,12 @@ def file_format(name: str, options: Mapping[str, str], schema: pa.Schema | None 
 
     Args:
         name: The value of option ``files.format``, in any case. Data files of Delta tables are ``parquet``.
-        options: All options of the user, with names in any case. Options that belong to no format are ignored.
+        options: All options of the user, with names in any case. Options of other formats are ignored.
         schema: The columns that the user wants, without partition columns. They are the columns of files that have no
             types of their own.
 
     Raises:
-        OptionError: The format does not exist, one of its options is wrong or belongs to another format, or the format
-            cannot have these columns.
+        OptionError: The format does not exist, one of its options is wrong, or it cannot have these columns.
     """
     key = name.strip().lower()
     if key not in FORMAT_OPTIONS:
@@ -53,7 +52,6 @@ def file_format(name: str, options: Mapping[str, str], schema: pa.Schema | None 
     if schema is not None:
         refuse_wanted(schema)
     given = given_options(options)
-    _refuse_options_of_others(key, given)
     if key == "parquet":
         return ParquetFormat()
     if key == "orc":
@@ -67,11 +65,20 @@ def file_format(name: str, options: Mapping[str, str], schema: pa.Schema | None 
     return CsvFormat(schema, csv.drop_malformed, csv)
 
 
-def _refuse_options_of_others(key: str, given: Mapping[str, str]) -> None:
-    for other, options in FORMAT_OPTIONS.items():
-        for option in options:
-            if option.is_given(given) and option not in FORMAT_OPTIONS[key]:
-                raise OptionError(
-                    f"Option '{option.name}' is for 'files.format' {other}, but option 'files.format' is {key}. "
-                    f"Leave option '{option.name}' out, or change 'files.format'."
-                )
+def refuse_options_of_others(name: str, options: Mapping[str, str]) -> None:
+    """Checks that no option of another format is given.
+
+    Args:
+        name: The value of option ``files.format``, in lower case.
+        options: All options of the user, by their names in lower case.
+
+    Raises:
+        OptionError: An option belongs to other formats only; the message names these.
+    """
+    for option in (option for some in FORMAT_OPTIONS.values() for option in some):
+        if option.is_given(options) and option not in FORMAT_OPTIONS.get(name, ()):
+            formats = " or ".join(other for other, some in FORMAT_OPTIONS.items() if option in some)
+            raise OptionError(
+                f"Option '{option.name}' is for 'files.format' {formats}, but option 'files.format' is {name}. "
+                f"Leave option '{option.name}' out, or change 'files.format'."
+            )

@@ -13,6 +13,7 @@ from flip27_stream.connectors.files.backlog.listed_files import ModifiedFiles
 from flip27_stream.connectors.files.delta.delta_columns import SchemaChange
 from flip27_stream.connectors.files.delta.delta_log import DeltaLog
 from flip27_stream.connectors.files.delta.delta_state import DeltaStart
+from flip27_stream.connectors.files.options.format_options import refuse_options_of_others
 from flip27_stream.connectors.files.options.option_list import (
     BASE_PATH,
     DELTA_OPTIONS,
@@ -106,6 +107,7 @@ def parse_file_options(options: Mapping[str, str]) -> FileOptions:
     format_ = FORMAT.require(given)
     _refuse_without(given, format_ != "delta", FOLDER_OPTIONS, "files of folders, not with a Delta table")
     _refuse_without(given, format_ == "delta", DELTA_OPTIONS, "files.format delta")
+    refuse_options_of_others(format_, given)
     storage = {n.removeprefix(OPTION_PREFIX): v for n, v in given.items() if n.startswith(OPTION_PREFIX)}
     paths = _paths(given)
     return FileOptions(

@@ -268,7 +268,6 @@ def test_event_times_are_found_for_each_unit(tmp_path: Path, monkeypatch: pytest
             {"timestampFormat": "yyyy[ HH]"},
             "'timestampFormat': 'yyyy. HH.'.*optional parts are not supported",
         ),
-        ({"header": "true"}, "Option 'header' is for 'files.format' csv, but option 'files.format' is json"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, str], message: str) -> None:

@@ -68,6 +68,18 @@ def test_names_are_in_any_case_and_paths_may_be_several() -> None:
             "not supported: a changed schema ends the query",
         ),
         ({"startingVersion": "1"}, "'startingVersion' goes with files.format delta"),
+        (
+            {"files.format": "JSON", "header": "true"},
+            "'header' is for 'files.format' csv, but option 'files.format' is json",
+        ),
+        (
+            {"mode": "FAILFAST"},
+            "'mode' is for 'files.format' json or csv, but option 'files.format' is parquet",
+        ),
+        (
+            {"files.format": "delta", "sep": ";"},
+            "'sep' is for 'files.format' csv, but option 'files.format' is delta",
+        ),
         ({"files.format": "delta", "pathGlobFilter": "*"}, "'pathGlobFilter' goes with files of folders"),
         ({"files.format": "delta", "startingVersion": "-1"}, r"'startingVersion'.*latest"),
         ({"files.format": "delta", "startingTimestamp": "soon"}, r"'startingTimestamp'.*2026-01-31"),
