@@ -134,7 +134,10 @@ def _connection(given: Given, streams: tuple[str, ...]) -> KinesisConnectionOpti
     access = _one_of_two(given, names.AWS_ACCESS_KEY, names.AWS_ACCESS_KEY_ID)
     secret = _one_of_two(given, names.AWS_SECRET_KEY, names.AWS_SECRET_ACCESS_KEY)
     if (access is None) != (secret is None):
-        raise OptionError("Options 'awsAccessKey' and 'awsSecretKey' belong together: set both, or neither.")
+        raise OptionError(
+            "Options 'awsAccessKey' (or 'awsAccessKeyId') and 'awsSecretKey' (or 'awsSecretAccessKey') belong "
+            "together: set both, or neither."
+        )
     if names.SESSION_TOKEN.is_given(given) and access is None:
         raise OptionError(
             "Option 'sessionToken' needs options 'awsAccessKey' and 'awsSecretKey'. Give all three, or none of them."

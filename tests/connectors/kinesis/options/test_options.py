@@ -126,6 +126,8 @@ def test_unsupported_options_are_refused_by_name(name: str) -> None:
         ("shardFetchInterval", "0 ms"),
         ("failOnDataLoss", "maybe"),
         ("awsAccessKey", "only the key"),
+        ("awsAccessKeyId", "only the key"),
+        ("awsSecretAccessKey", "only the secret"),
         ("sessionToken", "without keys"),
         ("roleExternalId", "without a role"),
         ("roleArn", "nonsense"),
