@@ -7,6 +7,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 
 from flip27_stream.errors import OptionError, listed
+from flip27_stream.options.flink_names import hint_for
 
 _OF_QUERIES = ("scan.watermark.", "scan.source.id")
 _OF_WRITERS = {name.lower(): name for name in ("checkpointLocation", "outputMode", "queryName")}
@@ -43,8 +44,8 @@ def check_known(
                 f"Unknown option '{name}'. It is an option of a query, not of a source that is made in code: give it "
                 "to readStream."
             )
-        similar = _of_prefix(name, known, starts) or difflib.get_close_matches(name, names, n=1)
-        hint = (
+        similar = _of_prefix(name, known, starts) or _most_similar(name, names)
+        hint = hint_for(name, known) or (
             f"Did you mean '{names.get(similar[0], similar[0])}'?"
             if similar
             else f"Known: {'; of all sources: '.join(listed(some, near=name) for some in lists)}."
@@ -56,6 +57,13 @@ def _of_prefix(name: str, known: Collection[str], prefixes: Collection[str]) -> 
     """Returns the form of the options below a known option (``table.option.<name>``), if ``name`` is below it."""
     above = {prefix: prefix.removesuffix(".").rpartition(".")[0] for prefix in prefixes}
     return [f"{prefix}<name>" for prefix, of in above.items() if of in known and name.startswith(f"{of}.")]
+
+
+def _most_similar(name: str, names: Collection[str]) -> list[str]:
+    """Returns the most similar names, the best one first; names with the same last part come before others."""
+    last = name.rpartition(".")[2]
+    similar = difflib.get_close_matches(name, names)
+    return sorted(similar, key=lambda other: other.rpartition(".")[2] != last)
 
 
 def check_not_refused(options: Collection[str], refused: Mapping[str, str]) -> None:

@@ -26,6 +26,7 @@ from flip27_stream.connectors.kafka.options.source_options import (
 from flip27_stream.connectors.kafka.source import KafkaSource, KafkaSourceFactory
 from flip27_stream.connectors.kinesis.options import option_list as kinesis
 from flip27_stream.connectors.pulsar.options import option_list as pulsar
+from flip27_stream.options import flink_names
 from offsets import OffsetCodec
 from tests.documentation.options_page import DOCS, LISTS, SECTIONS, with_tables
 from tests.watermark_alignment.support.simulator import LifeSettings, SimulatedMember, SplitLog
@@ -49,8 +50,8 @@ from watermark_alignment.table.split_watermark_table import PROPERTIES
 
 REQUIRED = "kafka.bootstrap.servers"
 PACKAGES = "flip27_stream|watermark_alignment|offsets|benchmarks|tests"
-OF_FLINK = ("scan.startup.", "scan.watermark.emit.", "source.init.")
-"""Prefixes of options of Flink that pages name and this project does not have, or refuses by name."""
+OF_FLINK = (*flink_names.REPLACED_BY, "scan.watermark.emit.")
+"""Options of Flink that pages name and this project does not have, and prefixes of those that it refuses by name."""
 FREE = (STORAGE_OPTION_PREFIX, STORE_OPTION_PREFIX)
 """Prefixes of options that a store defines."""
 OPTION_LISTS = (*SECTIONS.values(), kinesis.OPTIONS, pulsar.OPTIONS)
@@ -294,6 +295,13 @@ def test_the_targets_of_links_exist(page: Path) -> None:
 def test_options_that_pages_name_exist(page: Path) -> None:
     for name in re.findall(rf"`((?:{FAMILIES})\.[A-Za-z.-]+)`", page.read_text()):
         assert name in OF_CONNECTORS or name.startswith((*FREE, *OF_FLINK)), f"{page.name} names {name}"
+
+
+def test_the_page_about_flink_has_the_options_of_flink_that_an_error_names() -> None:
+    page = (DOCS / "flink.md").read_text()
+    here = {name for names in flink_names.REPLACED_BY.values() for name in names}
+    assert here <= OF_CONNECTORS | set(ALIGNMENT)
+    assert [name for name in sorted({*flink_names.REPLACED_BY, *here}) if f"`{name}`" not in page] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

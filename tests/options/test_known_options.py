@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from flip27_stream.errors import OptionError
@@ -23,6 +25,7 @@ def test_known_options_and_prefixes_pass() -> None:
         ("startingoffset", "Did you mean 'startingOffsets'?"),
         (f"{ALIGNMENT}maxdrift", f"Did you mean '{ALIGNMENT}max-drift'?"),
         ("scan.watermark.idletimeout", "Did you mean 'scan.watermark.idle-timeout'?"),
+        ("scan.watermark.max-drift", f"Did you mean '{ALIGNMENT}max-drift'?"),
         (f"{ALIGNMENT}table.option.", f"Did you mean '{ALIGNMENT}table.option.<name>'?"),
         (f"{ALIGNMENT}table.options.aws_region", f"Did you mean '{ALIGNMENT}table.option.<name>'?"),
         (f"{ALIGNMENT}table.aws_region", f"Did you mean '{ALIGNMENT}table.option.<name>'?"),
@@ -49,3 +52,33 @@ def test_an_option_of_the_sink_is_said_to_belong_to_it() -> None:
 def test_an_option_of_the_query_does_not_belong_to_a_source_in_code() -> None:
     with pytest.raises(OptionError, match=r"It is an option of a query, .* give it to readStream"):
         check_known(["scan.watermark.alignment.group"], {"subscribe": "subscribe"})
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("scan.startup.mode", "here it is 'startingOffsets'."),
+        ("scan.startup.specific-offsets", "here it is 'startingOffsets'."),
+        ("properties.group.id", "here it is 'kafka.group.id'."),
+        ("key.format", "has no counterpart here: see docs/flink.md."),
+        ("scan.startup.timestamp-millis", "Did you mean 'scan.bounded.timestamp-millis'?"),
+        ("properties.acks", "Known: "),
+    ],
+)
+def test_an_option_of_flink_is_said_to_be_one(name: str, said: str) -> None:
+    """Otherwise the most similar name would be that of another option, which bounds the stream. A name that the
+    source has no counterpart of is an unknown name like any other.
+    """
+    known = {
+        option.lower(): option
+        for option in (
+            "startingOffsets",
+            "kafka.group.id",
+            "scan.bounded.mode",
+            "scan.bounded.timestamp-millis",
+            "scan.bounded.specific-offsets",
+        )
+    }
+    with pytest.raises(OptionError, match=re.escape(f"Unknown option '{name}'.")) as raised:
+        check_known([name], known)
+    assert said in str(raised.value)

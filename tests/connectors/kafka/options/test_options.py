@@ -146,6 +146,7 @@ def test_assign_names_partitions() -> None:
         ({**LEAST, "scan.topic-partition-discovery.interval": "soon"}, "scan.topic-partition-discovery.interval"),
         ({**LEAST, "subscrbe": "t"}, "Unknown option 'subscrbe'. Did you mean 'subscribe'?"),
         ({**LEAST, "kafka.fetch.max.byte": "1"}, "Did you mean 'kafka.fetch.max.bytes'?"),
+        ({**LEAST, "scan.startup.mode": "group-offsets"}, "here it is 'startingOffsets' or 'startingTimestamp'."),
         ({**LEAST, "kafka.acknowledge": "all"}, "Unknown option 'kafka.acknowledge'"),
         ({**LEAST, "kafka.group.id": " "}, "Invalid value for option 'kafka.group.id'"),
         ({**LEAST, "scan.commit-offsets": "true"}, "'scan.commit-offsets' needs option 'kafka.group.id'"),
