@@ -6,16 +6,24 @@ Names are those of Spark, Delta or Flink, if one of them has the option.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any, Final
 
 from flip27_stream.connectors.files.backlog.listed_files import ModifiedFiles
 from flip27_stream.connectors.files.delta.delta_columns import SchemaChange
 from flip27_stream.connectors.files.delta.delta_times import parse_time
 from flip27_stream.connectors.files.options.format_options import FORMAT_OPTIONS
-from flip27_stream.connectors.files.storage.glob import glob_regex
+from flip27_stream.connectors.files.storage.glob import RULE, glob_regex
 from flip27_stream.errors import OptionError
-from flip27_stream.options.kinds import BOOLEAN, DURATION_OR_NEVER, any_text, json_value, one_of, whole, words
+from flip27_stream.options.kinds import (
+    BOOLEAN,
+    DURATION_OR_NEVER,
+    TEXT,
+    any_text,
+    json_value,
+    one_of,
+    whole,
+    words,
+)
 from flip27_stream.options.option import Kind, Option, canonical_names
 
 
@@ -47,15 +55,23 @@ def _iso_time(text: str, option: str) -> str:
     return parse_time(text, option).isoformat()
 
 
-def _compiled(pattern: Callable[[str], str], allowed: str) -> Callable[[str, str], str]:
-    def check(text: str, option: str) -> str:
-        try:
-            re.compile(pattern(text.strip()))
-        except re.error as error:
-            raise OptionError.of(option, text, f"Expected {allowed}: {error}.") from error
-        return text.strip()
+def _glob(text: str, option: str) -> str:
+    glob = TEXT.parse(text, option)
+    try:
+        re.compile(glob_regex(glob))
+    except re.error as error:
+        raise OptionError.of(option, text, f"Expected a glob such as *.json: {RULE}.") from error
+    return glob
 
-    return check
+
+def _regex(text: str, option: str) -> str:
+    pattern = TEXT.parse(text, option)
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        allowed = "Expected a regular expression for whole paths"
+        raise OptionError.of(option, text, f"{allowed}: {error}.") from error
+    return pattern
 
 
 PATH: Final = Option(
@@ -85,7 +101,7 @@ BASE_PATH: Final = Option(
 )
 NAME_GLOB: Final = Option(
     "pathGlobFilter",
-    Kind("glob", _compiled(glob_regex, "a glob such as *.json")),
+    Kind("glob", _glob),
     None,
     "Only files whose name it matches.",
 )
@@ -97,7 +113,7 @@ RECURSIVE: Final = Option(
 )
 PATH_REGEX: Final = Option(
     "source.path.regex-pattern",
-    Kind("Python regular expression", _compiled(str, "a regular expression for whole paths")),
+    Kind("Python regular expression", _regex),
     None,
     "Only files whose whole path it matches.",
 )

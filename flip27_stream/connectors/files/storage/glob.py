@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import Final
+
+RULE: Final = "every { needs its }, and every range such as [a-z] must rise"
+"""What a glob must keep so that :func:`glob_regex` makes a regular expression of it, for errors."""
 
 
 def glob_regex(glob: str) -> str:

@@ -19,7 +19,7 @@ from flip27_stream.connectors.files.storage.found_file import (
     FoundFile,
     is_hidden_name,
 )
-from flip27_stream.connectors.files.storage.glob import glob_regex
+from flip27_stream.connectors.files.storage.glob import RULE, glob_regex
 from flip27_stream.connectors.files.storage.local_listing import LocalWalk, check_encoding, local_file
 from flip27_stream.connectors.files.storage.partition_folders import PartitionFolders
 from flip27_stream.connectors.files.storage.storage_errors import storage_error
@@ -236,7 +236,7 @@ def _compiled(glob: str, behind: str = "") -> re.Pattern[str]:
         return re.compile(f"{glob_regex(glob)}{behind}", re.DOTALL)
     except re.error as error:
         raise OptionError.of(
-            "path", glob, f"No path has exactly this name, and the text is not a valid glob: {error}."
+            "path", glob, f"No path has exactly this name, and the text is not a valid glob: {RULE}."
         ) from error
 
 

@@ -59,6 +59,12 @@ def test_names_are_in_any_case_and_paths_may_be_several() -> None:
         ({"maxBytesPerTrigger": "ten"}, r"'maxBytesPerTrigger'.*64m"),
         ({"maxFilePerTrigger": "1"}, "Did you mean 'maxFilesPerTrigger'"),
         ({"source.path.regex-pattern": "("}, r"'source.path.regex-pattern'.*regular expression"),
+        ({"source.path.regex-pattern": ""}, "'source.path.regex-pattern': ''. It must not be empty"),
+        ({"pathGlobFilter": " "}, "'pathGlobFilter': ' '. It must not be empty"),
+        (
+            {"pathGlobFilter": "{a,b"},
+            "'pathGlobFilter': '{a,b'. Expected a glob such as .*: every { needs its }",
+        ),
         ({"source.monitor-interval": "5"}, r"'source.monitor-interval'.*duration"),
         ({"files.modified": "maybe"}, r"'files.modified'.*ignore, read, fail"),
         ({"maxFileAge": "7d"}, r"'maxFileAge' is not supported.*no age limit"),

@@ -380,7 +380,7 @@ def test_credentials_in_a_uri_are_refused_and_never_shown(uri: str, format_: str
 @pytest.mark.parametrize("glob", ["{a", "a}*", "[z-a]*", "x{a,b"])
 def test_malformed_globs_are_named(tmp_path: Path, glob: str) -> None:
     (tmp_path / "a").touch()
-    with pytest.raises(OptionError, match=r"'path'.*not a valid glob"):
+    with pytest.raises(OptionError, match=r"'path'.*not a valid glob: every { needs its }"):
         FileListing(Storage(), (str(tmp_path / glob),))()
-    with pytest.raises(OptionError, match=r"'path'.*not a valid glob"):
+    with pytest.raises(OptionError, match=r"'path'.*not a valid glob: every { needs its }"):
         list(FileListing(Storage("s3://b"), ())._matching(fs.LocalFileSystem(), str(tmp_path / glob), set()))
