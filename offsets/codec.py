@@ -3,7 +3,7 @@
 A document, as Spark's offset log and ``StreamingQueryProgress`` have it::
 
     {"batch": 12, "enumerator": [1, ["clicks"]], "flip27": 1, "lineage": "9f86d081",
-     "plausible_until": 1700003600000, "source": "kafka subscribe=clicks", "split_version": 1,
+     "plausible_until": 1700003600000, "source": "Kafka option 'subscribe' (clicks)", "split_version": 1,
      "splits": {"clicks-0": [4711, 1699999999999], "clicks-1": [12, null, 1699999990000]}}
 
 ``enumerator`` is the serializer's version and the state. A split is

@@ -15,8 +15,8 @@ class ReadLimits:
     (:attr:`~flip27_stream.api.SplitRange.rows`).
 
     Attributes:
-        max_rows: The greatest number of rows of a batch (Spark ``maxOffsetsPerTrigger``). A source whose positions are
-            not rows leaves it ``None``, and limits the splits that it assigns in :meth:`SplitEnumerator.admit`.
+        max_rows: The greatest number of rows of a batch (Spark ``maxOffsetsPerTrigger``). A source whose enumerator
+            limits the rows of the splits that it assigns in :meth:`SplitEnumerator.admit` leaves it ``None``.
         min_rows: The number of rows that a batch waits for (``minOffsetsPerTrigger``), at most
             ``max_trigger_delay_ms``.
         max_trigger_delay_ms: The longest wait (ms) for ``min_rows`` since the last batch (``maxTriggerDelay``).

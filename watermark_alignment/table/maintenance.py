@@ -81,6 +81,7 @@ class Maintenance:
     the store has had them for a day: a process may be about to commit them.
 
     Args:
+        table: The table.
         checkpoint_every: The number of versions between checkpoints of the log.
         round_every: The number of versions between rounds, a multiple of ``checkpoint_every``.
         clock: Returns the time (ms since the epoch) by which rows expire; by default that of the store.

@@ -69,9 +69,8 @@ class QueryRun:
 
         It does not wait where that brings no rows: all splits are at their final ends, limits leave out splits or parts
         of them, another source of a hybrid source follows, or other members of the group, which may wait for this
-        source, hold the batch back. Neither does
-        it wait if a split moves past lost records or to the log that replaced its own: the enumerator has taken that
-        in, so the offset must have it.
+        source, hold the batch back. Nor does it wait if a split moves past lost records, or to the log that replaced
+        its own: the enumerator has taken that in, so the offset must have it.
         """
         if self.is_available_now or planned.runs_empty or plan_input.limits.min_rows is None:
             return False

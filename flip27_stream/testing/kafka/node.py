@@ -216,7 +216,12 @@ class Node:
         self._child = Child(command, log=self._home / "broker.log", scratch=self._scratch)
 
     def wait_until_ready(self) -> None:
-        """Returns when the node answers requests."""
+        """Returns when the node answers requests.
+
+        Raises:
+            ConnectorError: The process of the node ended.
+            UnreachableError: The node did not answer in time.
+        """
         child = self._running()
 
         def ready() -> bool:

@@ -140,6 +140,9 @@ class KinesisServer(Server[Child]):
 
         Returns:
             The shard id and the sequence number of each record.
+
+        Raises:
+            ConnectorError: The server refused records.
         """
         open_shards = self.open_shards(stream)
         entries = [

@@ -67,7 +67,11 @@ class FileFormat(ABC):
         return True
 
     def of_layout(self, layout: FileLayout) -> FileFormat:
-        """Returns this format, set up for files with ``layout``."""
+        """Returns this format, set up for files with ``layout``.
+
+        Raises:
+            ContractError: The layout maps columns, which files of this format do not have.
+        """
         if layout.columns is not None:
             raise ContractError(f"{self.name} files have no column mapping.")
         return self

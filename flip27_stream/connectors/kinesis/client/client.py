@@ -294,6 +294,7 @@ class KinesisClient:
             InUseError: The consumer or its subscription is in use.
             SilentError: No answer came in time, ``silent_tries`` times.
             UnreachableError: No answer came within ``requestTimeout``, or in ``tries`` attempts.
+            AuthenticationError: The service refused the credentials, also those that were looked for again.
             ConnectorError: The service refused the call for another reason.
         """
         from botocore import xform_name
