@@ -51,6 +51,7 @@ _KEYS: Final = frozenset(
     [MARKER, "batch", "enumerator", "lineage", "plausible_until", "source", "split_version", "splits"]
 )
 _TIME_LIMIT: Final = 2**63
+_FLAT: Final = frozenset([int, str])
 
 _shortened = reprlib.Repr()
 _shortened.maxstring = _shortened.maxother = _shortened.maxlong = 80
@@ -313,7 +314,8 @@ def _canonical(value: JsonValue) -> JsonValue:
     if value is None or isinstance(value, (str, int)):
         return value
     if isinstance(value, list):
-        return [_canonical(element) for element in value]
+        is_flat = _FLAT.issuperset(map(type, value))
+        return value[:] if is_flat else [_canonical(element) for element in value]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {key: _canonical(value[key]) for key in sorted(value)}
     raise TypeError(f"an offset holds only JSON without floats, not {_shortened.repr(value)}")

@@ -68,7 +68,7 @@ class SimulatedTopic:
 
     def _at(self, timestamp: int) -> OffsetAndTimestamp:
         if timestamp in (EARLIEST, LATEST):
-            return OffsetAndTimestamp(0 if timestamp == EARLIEST else self.end, -1)
+            return OffsetAndTimestamp(0 if timestamp == EARLIEST else self.end, -1, epoch=0)
         offset = self.end - 1 if timestamp == MAX_TIMESTAMP else -((START_MS - timestamp) // _STEP_MS)
         offset = max(offset, 0)
         found = offset < self.end

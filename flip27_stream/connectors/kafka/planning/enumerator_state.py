@@ -55,6 +55,18 @@ class KafkaEnumeratorState:
     leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     @cached_property
+    def epochs_by_topic(self) -> dict[str, JsonValue]:
+        """The epochs of leaders by topic, in the order of its partitions; -1 for an epoch that is not known.
+
+        A topic without known epochs is left out. The result is made once, since every offset has it.
+        """
+        known = self.leader_epochs
+        return {
+            name: [known.get(TopicPartition(name, n), -1) for n in self.topics[name].partitions]
+            for name in sorted({tp.topic for tp in known} & self.topics.keys())
+        }
+
+    @cached_property
     def partitions(self) -> frozenset[TopicPartition]:
         """The assigned partitions of all topics."""
         return frozenset(
@@ -181,8 +193,8 @@ class KafkaEnumeratorStateSerializer(SimpleVersionedSerializer[KafkaEnumeratorSt
             state["cluster"] = cluster
         if value.stopping_offsets is not None:
             state["stops"] = _stops_to_json(value.stopping_offsets)
-        if epochs := _epochs_to_json(value):
-            state["epochs"] = epochs
+        if value.epochs_by_topic:
+            state["epochs"] = value.epochs_by_topic
         return state
 
     def deserialize(self, version: int, data: JsonValue) -> KafkaEnumeratorState:
@@ -221,14 +233,6 @@ def _stops_from_json(data: object) -> dict[TopicPartition, int]:
                         f"The state of the Kafka enumerator has end offsets of an unknown form: {data!r}."
                     )
     return stops
-
-
-def _epochs_to_json(state: KafkaEnumeratorState) -> dict[str, JsonValue]:
-    known = state.leader_epochs
-    return {
-        name: [known.get(TopicPartition(name, n), -1) for n in state.topics[name].partitions]
-        for name in sorted({tp.topic for tp in known} & state.topics.keys())
-    }
 
 
 def _epochs_from_json(data: object, topics: Mapping[str, AssignedTopic]) -> dict[TopicPartition, int]:

@@ -19,7 +19,7 @@ class LogBounds:
             records in isolation ``read_uncommitted`` that belong to a transaction that is still open.
         late: The partitions whose ``end`` answers a request that was sent more than 5 s before, by an earlier
             micro-batch.
-        epochs: The epochs of the leaders; -1 for a leader that does not send it.
+        epochs: The epochs of the leaders, -1 for a leader that does not send it; empty if they are those of the state.
         kept: The end of the records that a new leader has of former leaders. Records after it are other ones than
             those that the former leaders had there.
     """

@@ -216,6 +216,8 @@ class LogRanges:
         behind = [tp for tp in ends if wanted[tp] > ends[tp]] if self._options.read_committed else []
         high_watermarks = self._high_watermarks(behind)
         epochs = {tp: at.epoch for tp, at in end.items() if tp not in new}
+        if epochs == state.leader_epochs:
+            epochs = {}  # The usual case.
         kept = self._epochs.kept(epochs, state.leader_epochs)
         half = {tp for tp in behind if tp not in high_watermarks} | {tp for tp in kept if kept[tp] is None}
         for tp in half:  # The leader answered the first request and not the second one.
