@@ -104,6 +104,30 @@ def test_nothing_to_read_makes_no_batches(queries: KafkaQueries, topic: MakeTopi
     assert output.logged("offsets") == output.logged("commits") == batches
 
 
+def test_spark_stops_the_query_of_a_bounded_stream_only_with_available_now(
+    queries: KafkaQueries, topic: MakeTopic
+) -> None:
+    """The query goes on without rows, as the page about Flink says, until somebody stops it. A run with AvailableNow
+    ends. Records after the end of the stream are never read.
+    """
+    name = topic(2)
+    queries.broker.write(name, steps(2, 5))
+    stream = queries.stream(name, {"scan.bounded.mode": "latest-offset"})
+    queries.spark.conf.set("spark.sql.streaming.noDataProgressEventInterval", "100")
+    query, output = queries.start(stream), queries.output()
+    try:
+        wait_until(lambda: arrived(query, output, 10), "the rows", TIME_LIMIT_S)
+        queries.broker.write(name, steps(2, 5))
+        seen = len(query.recentProgress)
+        wait_until(lambda: len(query.recentProgress) >= seen + 10, "10 looks at nothing", TIME_LIMIT_S)
+        assert query.isActive
+    finally:
+        query.stop()
+        queries.spark.conf.unset("spark.sql.streaming.noDataProgressEventInterval")
+    queries.run(stream)
+    assert output.positions() == {(name, p, n): 1 for p in range(2) for n in range(5)}
+
+
 @pytest.mark.parametrize("aligned", [False, True])
 def test_new_partitions_are_read_from_their_beginning(
     queries: KafkaQueries, topic: MakeTopic, aligned: bool

@@ -113,7 +113,8 @@ BOUNDED_MODE: Final = Option(
     "scan.bounded.mode",
     words("unbounded", "latest-offset", "timestamp", "specific-offsets", "group-offsets"),
     "unbounded",
-    "Where a stream ends, as in Flink. A bounded stream reads only the partitions that exist when it begins.",
+    "Where a stream ends, as in Flink. A bounded stream reads only the partitions that exist when it begins. Spark "
+    "stops the query there only with the trigger AvailableNow; with other triggers it goes on without rows.",
 )
 BOUNDED_TIMESTAMP: Final = Option(
     "scan.bounded.timestamp-millis",
