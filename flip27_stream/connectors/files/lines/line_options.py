@@ -69,7 +69,7 @@ CHARSET: Final = Option(
     "charset",
     _UTF_8,
     "UTF-8",
-    "The same.",
+    "Another name of `encoding`.",
 )
 TIMESTAMP_FORMAT: Final = Option(
     "timestampFormat",
@@ -105,7 +105,7 @@ DELIMITER: Final = Option(
     "delimiter",
     Kind("one character", _separator),
     ",",
-    "The same.",
+    "Another name of `sep`.",
 )
 QUOTE: Final = Option(
     "quote",
@@ -116,7 +116,7 @@ QUOTE: Final = Option(
 ESCAPE: Final = Option(
     "escape",
     Kind("one character or empty", _character),
-    None,
+    "\\",
     "CSV: the character before a quote inside quotes. Empty: no escape.",
 )
 NULL_VALUE: Final = Option(
@@ -187,9 +187,9 @@ def parse_csv_options(options: Mapping[str, str]) -> CsvOptions:
     return CsvOptions(
         **_common(options),
         header=HEADER.require(options),
-        separator=(SEP if SEP.is_given(options) else DELIMITER).require(options),
+        separator=_one_value(SEP, DELIMITER, options),
         quote=QUOTE.get(options),
-        escape=ESCAPE.get(options) if ESCAPE.is_given(options) else CsvOptions.escape,
+        escape=ESCAPE.get(options),
         multi_line=MULTI_LINE.require(options),
         null_value=NULL_VALUE.get(options) or "",
         infer_schema=INFER_SCHEMA.require(options),
@@ -210,6 +210,21 @@ def parse_json_options(options: Mapping[str, str]) -> LineOptions:
             True, "Allowed for json: false, because each line of a file must be one JSON object."
         )
     return LineOptions(**_common(options))
+
+
+def _one_value(option: Option[str], other: Option[str], options: Mapping[str, str]) -> str:
+    """Returns the value of an option that has two names.
+
+    Raises:
+        OptionError: The value is wrong, or the two names have different values.
+    """
+    value, second = option.require(options), other.require(options)
+    if option.is_given(options) and other.is_given(options) and value != second:
+        raise OptionError(
+            f"Options '{option.name}' and '{other.name}' are two names of one option, and have different values: "
+            f"{value!r}, {second!r}. Give one of them."
+        )
+    return value if option.is_given(options) else second
 
 
 def _common(options: Mapping[str, str]) -> dict[str, Any]:

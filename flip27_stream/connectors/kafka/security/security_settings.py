@@ -92,6 +92,7 @@ KEY_STORE_TYPE: Final = Option(
     STORE_TYPE,
     None,
     "Format of the key store; see the trust store.",
+    default_words="`JKS`, as in Java",
 )
 KEY_STORE_PASSWORD: Final = Option(
     "kafka.ssl.keystore.password",

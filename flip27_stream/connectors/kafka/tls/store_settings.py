@@ -49,6 +49,7 @@ class TrustOptions:
                 STORE_TYPE,
                 None,
                 "Format of the trust store. A file of type JKS may also be PKCS12, as in Java.",
+                default_words="`JKS`, as in Java",
             ),
             Option(
                 f"{prefix}ssl.truststore.password",

@@ -58,6 +58,7 @@ MODE: Final = Option(
     one_of({"permissive": False, "failfast": True}),
     None,
     "What happens to a value that does not decode: its fields are null, or the query fails.",
+    default_words="`permissive`, with a format other than `raw`",
 )
 CORRUPT_COLUMN: Final = Option(
     "value.corrupt-column",
@@ -82,6 +83,7 @@ CONFLUENT_FRAMING: Final = Option(
     BOOLEAN,
     None,
     "Whether values begin with the id of a schema, as those of Confluent's serializers do.",
+    default_words="`true` with a schema registry, else `false`",
 )
 
 OPTIONS: Final[tuple[Option[Any], ...]] = (

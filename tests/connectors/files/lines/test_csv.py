@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flip27_stream.connectors.files.formats.file_format import MalformedRecord
+from flip27_stream.connectors.files.lines.line_options import ESCAPE, parse_csv_options
 from flip27_stream.connectors.files.options.format_options import file_format
 from flip27_stream.errors import OptionError, RecordFormatError
 from tests.connectors.files.support.reading import INSTANT, LOCAL_FS, read_rows, units_of
@@ -142,6 +143,19 @@ def test_options_change_how_a_line_is_divided(
 ) -> None:
     schema = pa.schema([("a", pa.string()), ("b", pa.string())])
     assert _rows(path, f"{line}\n", schema, (), **options)[0][0] == value
+
+
+def test_a_backslash_escapes_by_default_as_the_page_says() -> None:
+    assert ESCAPE.default == parse_csv_options({}).escape == "\\"
+
+
+def test_the_two_names_of_the_separator_may_not_differ() -> None:
+    """Otherwise one of the two values would have no effect."""
+    assert parse_csv_options({"sep": ";", "delimiter": ";"}).separator == ";"
+    with pytest.raises(
+        OptionError, match=r"'sep' and 'delimiter' are two names .* different values: ';', '\|'\."
+    ):
+        parse_csv_options({"sep": ";", "delimiter": "|"})
 
 
 @pytest.mark.parametrize("multi_line", ["false", "true"])
