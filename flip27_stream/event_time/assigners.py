@@ -70,7 +70,8 @@ def timestamp_assigner(
         return _pointer_assigner(spec, schema, option, value_column, unit or MILLISECONDS)
     if ":" in spec:
         return _function_assigner(spec, schema, option, value_column, unit or MILLISECONDS)
-    raise _refused(option, spec, "there is no such column", schema, value_column)
+    missing = "there is no such column; if the query has .schema(...), name the column there, too"
+    raise _refused(option, spec, missing, schema, value_column)
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ def test_an_error_lists_the_five_nearest_of_many_columns() -> None:
 @pytest.mark.parametrize(
     ("spec", "wrong"),
     [
-        ("timestmp", "there is no such column"),
+        ("timestmp", "there is no such column; if the query has .schema"),
         ("Timestamps", "there is no such column"),
         ("key", r"column 'key' is binary, not timestamp or int64"),
         ("timestampType", r"column 'timestampType' is int32"),
