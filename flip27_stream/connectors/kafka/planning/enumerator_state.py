@@ -130,7 +130,7 @@ class KafkaEnumeratorState:
             for name, topic in self.topics.items()
         }
         topics = {name: topic for name, topic in kept.items() if topic.partitions}
-        return replace(self, topics=topics)._without_epochs(partitions)
+        return replace(self, topics=topics).without_epochs(partitions)
 
     def with_successors(self, recreated: Mapping[TopicPartition, str]) -> KafkaEnumeratorState:
         """Returns the state with the ids of recreated topics.
@@ -144,7 +144,7 @@ class KafkaEnumeratorState:
             before = known.orphans if known.topic_id == topic_id else known.partitions
             orphans = tuple(n for n in before if n != tp.partition)
             topics[tp.topic] = replace(known, topic_id=topic_id, orphans=orphans)
-        return replace(self, topics=topics)._without_epochs(recreated)
+        return replace(self, topics=topics).without_epochs(recreated)
 
     def with_identities(self, identified: Mapping[str, TopicMetadata]) -> KafkaEnumeratorState:
         """Returns the state with the current ids of topics and clusters; an id that brokers do not send stays.
@@ -161,14 +161,16 @@ class KafkaEnumeratorState:
                 known, topic_id=known.topic_id if keeps else topic.topic_id, cluster_id=cluster
             )
         moved = [tp for tp in self.leader_epochs if tp.topic in identified]
-        return replace(self, topics=topics)._without_epochs(moved)
+        return replace(self, topics=topics).without_epochs(moved)
 
     def with_leader_epochs(self, epochs: Mapping[TopicPartition, int]) -> KafkaEnumeratorState:
         """Returns the state with the epochs of these leaders, by partition."""
         return replace(self, leader_epochs={**self.leader_epochs, **epochs})
 
-    def _without_epochs(self, partitions: Collection[TopicPartition]) -> KafkaEnumeratorState:
-        """Returns the state without the epochs of these partitions, whose next log has other leaders."""
+    def without_epochs(self, partitions: Collection[TopicPartition]) -> KafkaEnumeratorState:
+        """Returns the state without the epochs of these partitions, whose present log has leaders of its own."""
+        if not partitions or not self.leader_epochs:
+            return self
         kept = {tp: epoch for tp, epoch in self.leader_epochs.items() if tp not in partitions}
         return replace(self, leader_epochs=kept)
 

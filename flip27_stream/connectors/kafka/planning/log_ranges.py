@@ -154,7 +154,8 @@ class LogRanges:
         self._unanswered.note(_existing(wanted, successors), bounds.end)
         if bounds.epochs:
             self._epochs.note(bounds.epochs)
-            result.epochs = to_store(bounds.epochs, state.leader_epochs, result.ranges)
+            former = state.without_epochs(successors.keys() | changes.renamed)
+            result.epochs = to_store(bounds.epochs, former.leader_epochs, result.ranges)
         return self._with_drained(result, bounds.late)
 
     def _identify(
@@ -215,10 +216,11 @@ class LogRanges:
         ends = {tp: at.offset for tp, at in end.items()}
         behind = [tp for tp in ends if wanted[tp] > ends[tp]] if self._options.read_committed else []
         high_watermarks = self._high_watermarks(behind)
-        epochs = {tp: at.epoch for tp, at in end.items() if tp not in new}
-        if epochs == state.leader_epochs:
+        read = state.without_epochs(new).leader_epochs
+        epochs = {tp: at.epoch for tp, at in end.items()}
+        if epochs == read:
             epochs = {}  # The usual case.
-        kept = self._epochs.kept(epochs, state.leader_epochs)
+        kept = self._epochs.kept(epochs, read)
         half = {tp for tp in behind if tp not in high_watermarks} | {tp for tp in kept if kept[tp] is None}
         for tp in half:  # The leader answered the first request and not the second one.
             del ends[tp]

@@ -158,9 +158,8 @@ def test_epochs_of_another_topic_are_not_compared(log: LogAnswers) -> None:
     replaced(log)
     log.metadata = {"t": TopicMetadata("new", False, {0: 1})}
     assert query.span(8) == SplitRange(0, 20)
-    assert query.state.leader_epochs == {}
-    assert query.span(8) == SplitRange(8, 20)
     assert query.state.leader_epochs == {TP: 4}
+    assert query.span(8) == SplitRange(8, 20)
 
 
 def test_epochs_of_another_cluster_are_not_compared(log: LogAnswers) -> None:
@@ -178,8 +177,17 @@ def test_epochs_of_another_cluster_are_not_compared(log: LogAnswers) -> None:
     replaced(log)
     log.cluster_id, log.metadata = "B", {"t": TopicMetadata("copy", False, {0: 1}, "B")}
     assert query.span(8) == SplitRange(8, 20)
-    assert query.span(8) == SplitRange(8, 20)
     assert query.state.leader_epochs == {TP: 4}
+    assert query.span(8) == SplitRange(8, 20)
+
+
+def test_the_first_offset_has_epochs(log: LogAnswers) -> None:
+    """The first plan also finds out on which cluster the topics are. A run may have no other plan with records."""
+    query = Query(log)
+    log.metadata = query.log_ranges.topics = {"t": TopicMetadata("id", False, {0: 1}, "A")}
+    query.span(0)
+    assert query.state.leader_epochs == {TP: 3}
+    assert query.state.topics["t"].cluster_id == "A"
 
 
 def test_epochs_come_back_equal() -> None:
