@@ -25,7 +25,7 @@ from flip27_stream.spark.function_source import FunctionSource
 from flip27_stream.spark.planning.batch_reader import Flip27BatchReader
 from flip27_stream.spark.planning.stream_reader import Flip27StreamReader
 from flip27_stream.spark.session.failing_reader import FailingStreamReader
-from flip27_stream.spark.session.first_batches import first_batches_of
+from flip27_stream.spark.session.session_server import address_of, parallelism_of
 from flip27_stream.spark.session.spark_features import arrow_schema
 from flip27_stream.spark.session.worker_environment import complete_environment
 from flip27_stream.spark.source_contract import check_source
@@ -328,8 +328,4 @@ def driver_of(spark: SparkSession | None) -> Driver:
         return Driver()
     host = spark.conf.get("spark.driver.host", None) or "127.0.0.1"
     bind_address = spark.conf.get("spark.driver.bindAddress", None) or host
-    try:
-        parallelism = spark.sparkContext.defaultParallelism
-    except PySparkException:  # Spark Connect has no SparkContext.
-        parallelism = 0
-    return Driver(host, bind_address, parallelism, spool_root_of(spark), first_batches_of(spark))
+    return Driver(host, bind_address, parallelism_of(spark), spool_root_of(spark), address_of(spark))

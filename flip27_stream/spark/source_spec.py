@@ -26,19 +26,19 @@ class Driver:
     Attributes:
         host: The host name at which executors reach the driver (``spark.driver.host``).
         bind_address: The address at which the driver listens (``spark.driver.bindAddress``).
-        parallelism: The number of tasks that can run at the same time.
+        parallelism: The number of tasks that could run at the same time when the format was registered; 0 if it is
+            not known.
         spool_root: The driver's folder for rows of tables that the session writes; empty without such a folder. See
             :mod:`watermark_alignment.table.catalog_spool`.
-        first_batches: The path of the socket at which the session answers where a first batch of Spark's own source
-            begins; empty if the session has no such socket.
-            See :mod:`flip27_stream.spark.session.first_batches`.
+        session: The path of the socket at which the session answers questions; empty if it has none. See
+            :mod:`flip27_stream.spark.session.session_server`.
     """
 
     host: str = "127.0.0.1"
     bind_address: str = "127.0.0.1"
     parallelism: int = 2
     spool_root: str = ""
-    first_batches: str = ""
+    session: str = ""
 
 
 class SourceFactory(Protocol):

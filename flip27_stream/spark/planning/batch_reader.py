@@ -16,6 +16,7 @@ from flip27_stream.spark.planning.available_now import FrozenEnds
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.spark.planning.micro_batch.packing import for_readers, tasks_of
 from flip27_stream.spark.planning.range_lookup import RangeLookup
+from flip27_stream.spark.planning.session_answers import parallelism_now
 from flip27_stream.spark.planning.stall_detector import StallDetector, find_stall
 from flip27_stream.spark.planning.stream_reader import TaskPartition
 from flip27_stream.spark.source_contract import pending_splits
@@ -33,8 +34,8 @@ class Flip27BatchReader(DataSourceReader):
         self._spec = spec
 
     def partitions(self) -> Sequence[InputPartition]:
-        parallelism = max(self._spec.driver.parallelism, 1)
-        context = CoordinatorContext(parallelism, self._spec.driver.host)
+        parallelism = parallelism_now(self._spec.driver)
+        context = CoordinatorContext(max(parallelism, 1), self._spec.driver.host)
         enumerator = self._spec.source.create_enumerator(context)
         check_made("The source's create_enumerator()", enumerator, SplitEnumerator)
         try:
@@ -47,11 +48,9 @@ class Flip27BatchReader(DataSourceReader):
             context.close()
             with contextlib.suppress(Exception):
                 enumerator.close()
-        tasks = tasks_of(to_read, parallelism, self._spec.limits)
-        return [
-            TaskPartition(SplitTask(i % parallelism, 0, tuple(task), number=i))
-            for i, task in enumerate(tasks)
-        ]
+        tasks = tasks_of(to_read, parallelism or len(to_read), self._spec.limits)
+        slots = len(context.registered_readers())
+        return [TaskPartition(SplitTask(i % slots, 0, tuple(task), number=i)) for i, task in enumerate(tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Returns the rows of a task. If there are no partitions, Spark passes a partition with the value ``None``."""

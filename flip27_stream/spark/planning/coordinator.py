@@ -35,6 +35,7 @@ from flip27_stream.spark.planning.offset.replayed_batch import ReplayedBatch
 from flip27_stream.spark.planning.query_clock import QueryClock
 from flip27_stream.spark.planning.range_lookup import RangeLookup
 from flip27_stream.spark.planning.run import QueryRun
+from flip27_stream.spark.planning.session_answers import Parallelism
 from flip27_stream.spark.planning.stall_detector import StallDetector
 from flip27_stream.spark.reporting.registered_readers import Readers
 from flip27_stream.spark.source_contract import check_source, described
@@ -95,6 +96,7 @@ class SourceCoordinator:
                     self._recorder.newest_note,
                 )
         self._readers = Readers(spec.driver, self._context, self._clock)
+        self._parallelism = Parallelism(spec.driver)
         self._run = QueryRun(spec)
         self._replayed_batch = ReplayedBatch()
         self._next_offset = NextOffset(spec, self._offset_log, self._context, self._split_tracker)
@@ -233,7 +235,7 @@ class SourceCoordinator:
         """Returns the tasks that read ``to_read``, with the events for their readers."""
         address = self._readers.address()
         to_read = for_readers(self._spec.source, to_read, end.enumerator)
-        packed = tasks_of(to_read, self._spec.driver.parallelism or len(to_read), self._spec.limits)
+        packed = tasks_of(to_read, self._parallelism.of_batch(end.batch) or len(to_read), self._spec.limits)
         events = self._readers.events(end.batch, len(packed))
         self._readers.plan_batch(end.batch, {r.key for task in packed for r in task})
         slots = list(self._context.registered_readers().values())

@@ -1,4 +1,4 @@
-"""Tells planning processes where the first batch of a checkpoint of Spark's own source begins.
+"""Finds where the first batch of a checkpoint of Spark's own source begins.
 
 That is not in the offset log. Spark's source keeps it in a file ``sources/N/0`` of the checkpoint, which a planning
 process cannot find: it does not know its checkpoint. The session knows those of its queries.
@@ -7,90 +7,23 @@ process cannot find: it does not know its checkpoint. The session knows those of
 from __future__ import annotations
 
 import json
-import logging
-import os
-import shutil
-import socket
-import tempfile
-import threading
-import weakref
 from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from flip27_stream.errors import ConnectorError
-from flip27_stream.threads import start
-
-log = logging.getLogger(__name__)
-
-_QUESTION_S = 10.0
 _HEAD = 2  # lines before the offsets in a file of the offset log: its version and the metadata
 
-_addresses: weakref.WeakKeyDictionary[SparkSession, str] = weakref.WeakKeyDictionary()
 
+def first_begin_in(spark: SparkSession, end: Any, definition: str) -> str:
+    """Returns the offset, as JSON, at which the first batch that ends at ``end`` begins; ``null`` if it is not known.
 
-def first_batches_of(spark: SparkSession) -> str:
-    """Returns the address at which a session tells where first batches begin; the first call starts to listen there.
-
-    It is a Unix socket in a folder that only this user may open. A question is a JSON object, up to the end of the
-    stream: ``end`` is the offset that ends the batch, ``definition`` that of the :class:`SourceSpec`. The answer is the
-    offset at which the batch begins, as JSON; ``null`` if this is not known. The address is empty for a session of
-    Spark Connect, and where such a socket cannot be opened.
+    Args:
+        spark: The session of the query.
+        end: The offset that ends the batch.
+        definition: The definition of the source; see :class:`SourceSpec`.
     """
-    if spark not in _addresses:
-        _addresses[spark] = _listen(spark)
-    return _addresses[spark]
-
-
-def _listen(spark: SparkSession) -> str:
-    try:
-        _ = spark.sparkContext
-        folder = Path(tempfile.mkdtemp(prefix="flip27-stream-"))
-        listening = socket.socket(socket.AF_UNIX)
-        weakref.finalize(spark, _stop, listening, folder, os.getpid())
-        address = str(folder / "first-batches")
-        listening.bind(address)
-        listening.listen()
-        arguments = listening, weakref.ref(spark)
-        start(threading.Thread(target=_serve, args=arguments, name="first-batches", daemon=True))
-    except (PySparkException, OSError, AttributeError, ConnectorError) as error:
-        log.debug("No process can ask where a first batch begins: %s", error)
-        return ""
-    return address
-
-
-def _stop(listening: socket.socket, folder: Path, process: int) -> None:
-    """Ends the thread of a session that is garbage-collected, or at the end of the process."""
-    if os.getpid() != process:  # A forked process shares the socket and the folder.
-        return
-    with suppress(OSError):  # It was not listening.
-        listening.shutdown(socket.SHUT_RDWR)
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _serve(listening: socket.socket, session: weakref.ref[SparkSession]) -> None:
-    while True:
-        try:
-            connection, _ = listening.accept()
-        except OSError:  # stopped
-            listening.close()
-            return
-        with connection:
-            try:
-                connection.settimeout(_QUESTION_S)
-                with connection.makefile("rb") as question:
-                    asked = json.load(question)
-                connection.sendall(_answer(session(), asked["end"], asked["definition"]).encode())
-            except Exception as error:  # noqa: BLE001 - of the JVM and of any file system
-                log.warning("The beginning of a first batch could not be found: %s", error)
-
-
-def _answer(spark: SparkSession | None, end: Any, definition: str) -> str:
-    begins = set() if spark is None else set(_begins(spark, end, definition))
+    begins = set(_begins(spark, end, definition))
     return begins.pop() if len(begins) == 1 else "null"
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import secrets
-import socket
 from collections.abc import Mapping
 from typing import Any
 
 from flip27_stream.api import AdoptedOffset
 from flip27_stream.errors import DataLossError, ForeignCheckpointError, some_of
+from flip27_stream.spark.planning.session_answers import ask
 from flip27_stream.spark.source_contract import check_adopted
 from flip27_stream.spark.source_spec import SourceSpec
 from offsets import INITIAL, Offset, SplitState
@@ -35,7 +34,7 @@ def first_begin(address: str, end: Mapping[str, Any], definition: str) -> Any:
     """Returns the offset at which the first batch that ends at ``end`` begins, as the session tells it.
 
     Args:
-        address: Where the session answers; see :mod:`flip27_stream.spark.session.first_batches`.
+        address: The path of the socket of the session; empty without one.
         end: An offset of Spark's own source.
         definition: The definition of the source; see :class:`SourceSpec`.
 
@@ -45,13 +44,7 @@ def first_begin(address: str, end: Mapping[str, Any], definition: str) -> Any:
     if not address:
         return None
     try:
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(_ANSWER_S)
-            connection.connect(address)
-            connection.sendall(json.dumps({"end": end, "definition": definition}).encode())
-            connection.shutdown(socket.SHUT_WR)
-            with connection.makefile("rb") as answer:
-                return json.load(answer)
+        return ask(address, _ANSWER_S, what="first begin", end=end, definition=definition)
     except (OSError, ValueError) as error:
         log.warning("The session could not be asked where the first batch begins: %s", error)
         return None
@@ -91,7 +84,7 @@ class AdoptedOffsets:
             DataLossError: The batch ends before it begins, which Spark's own source plans if records were lost.
         """
         if start == INITIAL:
-            first_start = first_begin(self._spec.driver.first_batches, end, self._spec.definition)
+            first_start = first_begin(self._spec.driver.session, end, self._spec.definition)
             if not self.are_in(first_start):
                 return None, self._first(end)
             assert first_start is not None

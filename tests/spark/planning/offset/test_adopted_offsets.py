@@ -60,7 +60,7 @@ def test_a_first_batch_of_unknown_begin_is_refused_in_words(
     """A session of Spark Connect cannot say where the first batch begins that Spark's source planned."""
     source = KafkaSource({"kafka.bootstrap.servers": "there:1", "subscribe": "t"})
     spec = make({}, aligned=False).spec
-    log = OffsetLog(replace(spec, source=source, driver=replace(spec.driver, first_batches=address)))
+    log = OffsetLog(replace(spec, source=source, driver=replace(spec.driver, session=address)))
     with pytest.raises(ForeignCheckpointError, match=r"t-0.*sources/.*'startingOffsets'"):
         log.batch(dict(INITIAL), {"t": {"0": 5}})
 
