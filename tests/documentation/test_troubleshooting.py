@@ -36,6 +36,9 @@ CONNECTORS = ROOT / "flip27_stream" / "connectors"
 WITHOUT_A_CONDITION = (
     "assertion failed",  # of Spark's MicroBatchExecution
     "Python worker failed to connect back.",  # of Spark's PythonWorkerFactory
+    "terminated with exception:  SQLSTATE: XXKST",  # of Spark's StreamExecution; test_any_spark.py checks it
+    "Python worker exited unexpectedly (crashed).",  # of Spark's BasePythonRunner
+    "java.io.IOException: Stream closed",  # of Java, in Spark's PythonWorkerFactory
     "java.io.OptionalDataException",  # of Java, when Spark reads a task
     'Cannot invoke "String.getBytes(java.nio.charset.Charset)" because "str" is null',  # of Java, in Spark
     "json.decoder.JSONDecodeError",  # of Python, when PySpark reads an offset

@@ -27,6 +27,9 @@ pytestmark = pytest.mark.jvm
 
 TIME_LIMIT_S = 180.0
 PARTITIONS = 3
+TROUBLESHOOTING = Path(__file__).parents[3] / "docs" / "troubleshooting.md"
+WITHOUT_PLANNER = ("terminated with exception:  SQLSTATE", "Broken pipe", "Connection reset")
+"""What Spark says when a planning process was killed. The first has no reason in it."""
 RECORDS = 60
 """The number of records that are written to each partition at a time."""
 
@@ -101,6 +104,8 @@ def test_a_killed_planner_neither_loses_nor_doubles(
             os.kill(pid, signal.SIGKILL)
         write(queries.broker, name, hours=1)
         wait_until(lambda: not query.isActive, "the query to fail without its planner", TIME_LIMIT_S)
+        said, page = str(query.exception()), TROUBLESHOOTING.read_text()
+        assert [words for words in WITHOUT_PLANNER if words in said and words in page], said
     finally:
         query.stop()
 
