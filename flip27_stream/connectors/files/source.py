@@ -95,10 +95,12 @@ class FileSource(Source[FileSplit, FilesState]):
 
     @property
     def fingerprint(self) -> str:
+        """The kind and the places of the files. Checkpoints have this text, in which the bucket of a store is twice."""
         options = self._options
         if options.delta is not None:
             return f"Delta table {self.reads}"
-        return f"{options.format} files of {self.reads}"
+        assert options.listing is not None
+        return f"{options.format} files of {options.listing.storage.uri}{', '.join(options.listing.paths)}"
 
     @property
     def reads(self) -> str:
@@ -106,7 +108,7 @@ class FileSource(Source[FileSplit, FilesState]):
         if options.delta is not None:
             return options.delta.uri
         assert options.listing is not None
-        return options.listing.storage.uri + ", ".join(options.listing.paths)
+        return ", ".join(map(options.listing.storage.shown, options.listing.paths))
 
     @property
     def read_limits(self) -> ReadLimits:

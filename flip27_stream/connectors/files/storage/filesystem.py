@@ -53,6 +53,16 @@ class Storage:
         """
         return _filesystem(self)
 
+    def shown(self, path: str) -> str:
+        """Returns a path in this file system as users write it: as a URI, or as it is if the system is the local one.
+
+        In a store, the path begins with the bucket or container, which the URI of the storage has, too.
+        """
+        if not self.uri or self.uri.partition(":")[0] in _HADOOP:
+            return f"{self.uri}{path}"
+        _, slash, inside = path.partition("/")
+        return f"{self.uri}{slash}{inside}"
+
     def answered(self, work: Callable[[], T], what: str) -> T:
         """Returns the result of ``work``, which uses this file system; with a time limit for the local file system.
 

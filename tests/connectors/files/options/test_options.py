@@ -124,6 +124,26 @@ def test_options_say_where_a_delta_table_begins() -> None:
     assert parsed == DeltaStart(timestamp="2026-01-31T00:00:00+00:00")
 
 
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ({"path": "s3://bucket/data"}, "s3://bucket/data"),
+        ({"path": "gs://bucket"}, "gs://bucket"),
+        ({"paths": '["s3://bucket/a", "s3://bucket/b"]'}, "s3://bucket/a, s3://bucket/b"),
+        (
+            {"path": "abfss://c@account.dfs.core.windows.net/a/b"},
+            "abfss://c@account.dfs.core.windows.net/a/b",
+        ),
+        ({"path": "hdfs://host/data"}, "hdfs://host/data"),
+        ({"path": "/data"}, "/data"),
+    ],
+)
+def test_status_and_errors_show_the_path_as_the_user_gave_it(options: dict[str, str], shown: str) -> None:
+    """The fingerprint, which checkpoints have, is another text and stays as it is."""
+    source = FileSource(options, schema=pa.schema([("id", pa.int64())]))
+    assert source.reads == shown
+
+
 def test_the_source_is_configuration_only() -> None:
     schema = pa.schema([("id", pa.int64())])
     stored = {"path": "s3://bucket/data", "files.storage.option.key": "hush"}
