@@ -196,9 +196,15 @@ class AtTimestamp(OffsetsInitializer):
 
 @dataclass(frozen=True)
 class Committed(OffsetsInitializer):
-    """Begins or ends at the offsets that a consumer group has committed (``scan.bounded.mode`` ``group-offsets``)."""
+    """Begins or ends at the offsets that a consumer group has committed (``group-offsets``, as in Flink's tables).
+
+    Attributes:
+        group: The consumer group.
+        option: The name of the option that has the value ``group-offsets``, for messages.
+    """
 
     group: str
+    option: str
 
     def starting_offsets(
         self, partitions: Collection[TopicPartition], lookups: OffsetLookups
@@ -209,7 +215,7 @@ class Committed(OffsetsInitializer):
             raise ConnectorError(
                 f"Consumer group '{self.group}' (option 'kafka.group.id') has committed no offset for "
                 f"{_names(missing)}. Commit an offset for each partition, or choose another value of option "
-                "'scan.bounded.mode'."
+                f"'{self.option}'."
             )
         return offsets
 

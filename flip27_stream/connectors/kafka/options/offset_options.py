@@ -25,10 +25,13 @@ from flip27_stream.time_text import time_text
 
 log = logging.getLogger(__name__)
 
-_STARTS_EXAMPLE = 'Expected earliest, latest, or e.g. {"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}.'
+_STARTS_EXAMPLE = (
+    'Expected earliest, latest, group-offsets, or e.g. {"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}.'
+)
 _ENDS_EXAMPLE = 'Expected e.g. {"topicA":{"0":23,"1":-1},"topicB":{"0":42}}.'
 _TIMES_EXAMPLE = 'Expected e.g. {"topicA":{"0":123456789,"1":123456789},"topicB":{"0":123456789}}.'
 _FLINK_OFFSETS = re.compile(r"partition:(\d{1,9}),offset:(\d{1,18})", re.ASCII)
+_GROUP_OFFSETS: Final = "group-offsets"
 _SECONDS: Final = range(100_000_000, 31_536_000_000)
 """The range of numbers that are times from 1973 on in seconds, and in 1970 in milliseconds."""
 
@@ -63,10 +66,11 @@ _TIMES: Final = Kind('JSON such as `{"clicks":{"0":1700000000000}}`', _times)
 
 STARTING_OFFSETS: Final = Option(
     "startingOffsets",
-    any_text('`earliest`, `latest`, or JSON such as `{"clicks":{"0":23,"1":-2}}`'),
+    any_text('`earliest`, `latest`, `group-offsets`, or JSON such as `{"clicks":{"0":23,"1":-2}}`'),
     None,
-    "Where a new query begins. A query with a checkpoint goes on at its offsets. JSON must name exactly the partitions "
-    "that are read; -2 stands for the earliest offset, -1 for the latest.",
+    "Where a new query begins. A query with a checkpoint goes on at its offsets. `group-offsets`: at the offsets that "
+    "the consumer group `kafka.group.id` has committed, of which each partition must have one. JSON must name exactly "
+    "the partitions that are read; -2 stands for the earliest offset, -1 for the latest.",
     default_words="`latest`; in a batch read `earliest`",
 )
 STARTING_TIMES: Final = Option(
@@ -111,7 +115,7 @@ ENDING_TIMESTAMP: Final = Option(
 )
 BOUNDED_MODE: Final = Option(
     "scan.bounded.mode",
-    words("unbounded", "latest-offset", "timestamp", "specific-offsets", "group-offsets"),
+    words("unbounded", "latest-offset", "timestamp", "specific-offsets", _GROUP_OFFSETS),
     "unbounded",
     "Where a stream ends, as in Flink. A bounded stream reads only the partitions that exist when it begins. Spark "
     "stops the query there only with the trigger AvailableNow; with other triggers it goes on without rows.",
@@ -143,17 +147,20 @@ BOUNDED: Final[tuple[Option[Any], ...]] = (BOUNDED_MODE, BOUNDED_TIMESTAMP, BOUN
 OPTIONS: Final = (*STARTING, *ENDING, *BOUNDED)
 
 
-def parse_starting_offsets(options: Mapping[str, str], *, bounded: bool) -> OffsetsInitializer:
+def parse_starting_offsets(
+    options: Mapping[str, str], group: str | None, *, bounded: bool
+) -> OffsetsInitializer:
     """Returns the initializer of the offsets at which a query begins.
 
     One time for all partitions takes precedence over a time for each, and that takes precedence over offsets (SK-15).
 
     Args:
         options: The options of the query, by their names in lower case.
+        group: The consumer group of option ``kafka.group.id``; ``None`` if it is not given.
         bounded: Whether this is a batch read.
 
     Raises:
-        OptionError: A value is wrong, or is latest for a batch read.
+        OptionError: A value is wrong, or is latest for a batch read; or the consumer group is missing.
     """
     latest = STARTING_STRATEGY.require(options)
     by_time = _by_time(options, STARTING_TIMESTAMP, STARTING_TIMES, latest)
@@ -168,6 +175,8 @@ def parse_starting_offsets(options: Mapping[str, str], *, bounded: bool) -> Offs
                 "starting offset can't be latest for batch queries on Kafka (option 'startingOffsets')."
             )
         return Latest()
+    if text.lower() == _GROUP_OFFSETS:
+        return _committed(group, STARTING_OFFSETS.name)
     offsets = _by_partition(text, STARTING_OFFSETS.name, _STARTS_EXAMPLE, EARLIEST)
     for tp, offset in offsets.items():
         if bounded and offset == LATEST:
@@ -325,13 +334,15 @@ def _stream_end(
         return AtTimestamp(BOUNDED_TIMESTAMP.require(options), BOUNDED_TIMESTAMP.name, True)
     if mode == "specific-offsets":
         return Specific(_bounded_offsets(options, subscriber), BOUNDED_OFFSETS.name)
-    if mode == "group-offsets":
-        if group is None:
-            raise OptionError(
-                "Option 'scan.bounded.mode' group-offsets needs option 'kafka.group.id'. Give that option too."
-            )
-        return Committed(group)
-    return None
+    return _committed(group, BOUNDED_MODE.name) if mode == _GROUP_OFFSETS else None
+
+
+def _committed(group: str | None, option: str) -> OffsetsInitializer:
+    if group is None:
+        raise OptionError(
+            f"Option '{option}' {_GROUP_OFFSETS} needs option 'kafka.group.id'. Give that option too."
+        )
+    return Committed(group, option)
 
 
 def _bounded_offsets(options: Mapping[str, str], subscriber: KafkaSubscriber) -> dict[TopicPartition, int]:

@@ -132,8 +132,8 @@ GROUP_ID: Final = Option(
     "kafka.group.id",
     text("text", "the name of a consumer group"),
     None,
-    "The consumer group of `scan.commit-offsets` and of `scan.bounded.mode` group-offsets. It does nothing "
-    "else; by itself it moves no offset of the group.",
+    "The consumer group of `scan.commit-offsets`, and of `group-offsets` of `startingOffsets` and `scan.bounded.mode`. "
+    "It does nothing else; by itself it moves no offset of the group.",
 )
 COMMIT_OFFSETS: Final = Option(
     "scan.commit-offsets",
@@ -261,11 +261,12 @@ def parse_kafka_options(options: Mapping[str, str], *, bounded: bool = False) ->
             warn_without_effect(name, reason)
     subscriber = subscriber_options.parse_subscriber(given)
     group = GROUP_ID.get(given)
-    start = offset_options.parse_starting_offsets(given, bounded=bounded)
+    start = offset_options.parse_starting_offsets(given, group, bounded=bounded)
     stop = offset_options.parse_stopping_offsets(given, subscriber, group, bounded=bounded)
     offset_options.check_order(start, stop)
     discovery_interval = DISCOVERY_INTERVAL.get(given)
-    commits = _commits(given, group, reads_group=isinstance(stop, Committed), bounded=bounded)
+    reads_group = isinstance(start, Committed) or isinstance(stop, Committed)
+    commits = _commits(given, group, reads_group=reads_group, bounded=bounded)
     return KafkaOptions(
         connection=java_client_options.parse_connection(given),
         subscriber=subscriber,

@@ -149,6 +149,11 @@ def test_sk20_a_batch_read_ends_at_latest_by_default() -> None:
         ),
         ({"scan.bounded.mode": "group-offsets"}, False, "needs option 'kafka.group.id'"),
         (
+            {"startingOffsets": "group-offsets"},
+            False,
+            "'startingOffsets' group-offsets needs option 'kafka.group.id'",
+        ),
+        (
             {"scan.bounded.mode": "specific-offsets", "scan.bounded.specific-offsets": "0:5"},
             False,
             "partition:0,off",
@@ -217,7 +222,7 @@ def test_the_offsets_that_the_page_and_the_error_show_are_accepted(option: str, 
             },
             Specific({P0: 42, P1: 300}, "scan.bounded.specific-offsets"),
         ),
-        ({"scan.bounded.mode": "group-offsets", "kafka.group.id": "g"}, Committed("g")),
+        ({"scan.bounded.mode": "group-offsets", "kafka.group.id": "g"}, Committed("g", "scan.bounded.mode")),
     ],
 )
 def test_options_of_flink_bound_a_stream(options: dict[str, str], end: OffsetsInitializer | None) -> None:
@@ -227,6 +232,14 @@ def test_options_of_flink_bound_a_stream(options: dict[str, str], end: OffsetsIn
     parsed = stream(options)
     assert parsed.stopping_offsets == end
     assert parsed.discovery_interval_ms == (1000 if end is None else None)
+
+
+@pytest.mark.parametrize("bounded", [False, True])
+def test_a_query_begins_at_the_offsets_of_a_group(bounded: bool) -> None:
+    """KO-05: ``group-offsets``, by which Flink's tables begin, in any case, also in a batch read."""
+    options = {**LEAST, "startingOffsets": " Group-Offsets", "kafka.group.id": "g"}
+    parsed = parse_kafka_options(options, bounded=bounded)
+    assert parsed.starting_offsets == Committed("g", "startingOffsets")
 
 
 def test_ko01_earliest_is_a_marker_and_latest_is_an_offset() -> None:
@@ -296,9 +309,12 @@ def test_ko05_a_group_without_committed_offsets_is_an_error() -> None:
     """KO-05, KR-04 adapted: a group without a committed offset is an error, for no reset policy may
     begin somewhere else.
     """
-    assert Committed("g").stopping_offsets([P0], ClusterOfTenRecords({P0: 7})) == {P0: 7}
-    with pytest.raises(ConnectorError, match=r"Consumer group 'g' .* committed no offset for t-1\."):
-        Committed("g").stopping_offsets([P0, P1], ClusterOfTenRecords({P0: 7}))
+    begin, end = Committed("g", "startingOffsets"), Committed("g", "scan.bounded.mode")
+    for committed, find in ((begin, begin.starting_offsets), (end, end.stopping_offsets)):
+        assert find([P0], ClusterOfTenRecords({P0: 7})) == {P0: 7}
+        words = rf"Consumer group 'g' .* committed no offset for t-1\..* of option '{committed.option}'\."
+        with pytest.raises(ConnectorError, match=words):
+            find([P0, P1], ClusterOfTenRecords({P0: 7}))
 
 
 def test_initializers_are_hashable() -> None:
@@ -308,6 +324,6 @@ def test_initializers_are_hashable() -> None:
         Specific({P0: 1}),
         AtTimestamp({P0: 1}, "x"),
         AtTimestamp(1, "x"),
-        Committed("g"),
+        Committed("g", "startingOffsets"),
     ]
     assert len(set(made)) == len(made)

@@ -122,7 +122,7 @@ def test_assign_names_partitions() -> None:
         ({**LEAST, "kafka.bootstrap.servers": "localhost"}, "Invalid value for option 'kafka.bootstrap.servers'"),
         ({**SERVERS, "subscribePattern": "a{99999999999}"}, "Invalid value for option 'subscribePattern'"),
         ({**SERVERS, "assign": '{"a":' * 100_000}, "Expected e.g."),
-        ({**LEAST, "startingOffsets": '{"a":' * 100_000}, "Expected earliest, latest, or e.g."),
+        ({**LEAST, "startingOffsets": '{"a":' * 100_000}, "Expected earliest, latest, group-offsets, or e.g."),
         ({**LEAST, "startingOffsets": ""}, "Invalid value for option 'startingOffsets': ''"),
         ({**LEAST, "kafka.bootstrap.servers": "host:0"}, "Invalid value for option 'kafka.bootstrap.servers'"),
         ({**LEAST, "kafka.bootstrap.servers": "host:65536"}, "Invalid value for option 'kafka.bootstrap.servers'"),
@@ -131,7 +131,7 @@ def test_assign_names_partitions() -> None:
         ({**LEAST, "endingOffsets": "latest"}, "Ending offset not valid in streaming queries"),
         ({**LEAST, "endingOffsetsByTimestamp": "{}"}, "Ending timestamp not valid in streaming queries"),
         ({**LEAST, "endingTimestamp": "1"}, "Ending timestamp not valid in streaming queries"),
-        ({**LEAST, "startingOffsets": "newest"}, "Expected earliest, latest, or e.g."),
+        ({**LEAST, "startingOffsets": "newest"}, "Expected earliest, latest, group-offsets, or e.g."),
         ({**LEAST, "startingOffsets": '{"t":{"0":"5"}}'}, "Invalid value for option 'startingOffsets'"),
         ({**LEAST, "startingOffsets": '{"t":{"x":5}}'}, "Invalid value for option 'startingOffsets'"),
         ({**LEAST, "startingOffsets": '{"t":{"0":-3}}'}, "Invalid value for option 'startingOffsets'"),
@@ -247,9 +247,10 @@ def test_committing_is_a_choice_of_its_own(caplog: pytest.LogCaptureFixture) -> 
     """
     warn_without_effect.cache_clear()
     commit, group = {"scan.commit-offsets": "True"}, {"kafka.group.id": "lag"}
-    ends = {"scan.bounded.mode": "group-offsets"}
+    uses = {"scan.bounded.mode": "group-offsets"}, {"startingOffsets": "group-offsets"}
     assert parse_kafka_options({**LEAST, **group, **commit}).group_id == "lag"
-    assert parse_kafka_options({**LEAST, **group, **ends}).group_id is None
+    for use in uses:
+        assert parse_kafka_options({**LEAST, **group, **use}).group_id is None
     assert not caplog.records
     assert parse_kafka_options({**LEAST, **group}).group_id is None
     assert "'kafka.group.id' has no effect: processed offsets are committed only if" in caplog.text

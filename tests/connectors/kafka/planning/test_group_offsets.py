@@ -1,4 +1,4 @@
-"""A worker commits processed offsets to the consumer group of a query, and never fails the query."""
+"""Offsets of a consumer group: a worker commits processed ones, without failing the query; a query begins at them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from kafka import KafkaAdminClient
+from kafka import KafkaAdminClient, KafkaConsumer
+from kafka import TopicPartition as ConsumerPartition
+from kafka.structs import OffsetAndMetadata
 
 from flip27_stream.connectors.kafka.client.client import ConnectionOptions, KafkaClient
 from flip27_stream.connectors.kafka.planning.group_coordinator import GroupCoordinator
 from flip27_stream.connectors.kafka.planning.group_offsets import GroupCommitter
 from flip27_stream.connectors.kafka.split import EARLIEST, TopicPartition
-from flip27_stream.errors import UnreachableError
+from flip27_stream.errors import ConnectorError, UnreachableError
 from flip27_stream.testing import KafkaBroker
+from flip27_stream.testing.source_query import SourceQuery
 from tests.connectors.kafka.support.kit import running, source
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -137,3 +140,46 @@ def test_a_restored_query_commits_where_it_begins(broker: KafkaBroker, topic: Ca
         assert GroupCoordinator(client, f"group-{name}").committed_offsets([tp]) == {tp: 7}
     finally:
         client.close()
+
+
+def commit(broker: KafkaBroker, group: str, topic: str, *offsets: int) -> None:
+    """Commits offsets of the first partitions of a topic, as another application does."""
+    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap_servers, group_id=group)
+    try:
+        committed = {
+            ConsumerPartition(topic, n): OffsetAndMetadata(offset, "", -1) for n, offset in enumerate(offsets)
+        }
+        consumer.commit(committed)
+    finally:
+        consumer.close()
+
+
+@pytest.mark.jvm
+def test_a_query_begins_at_the_offsets_of_a_group(broker: KafkaBroker, topic: Callable[..., str]) -> None:
+    """KO-05: the beginning may be the end of a log. A restart goes on at its checkpoint, whatever the group says."""
+    name = topic(2)
+    broker.write(name, [(0, 1000, None, b"a"), (0, 2000, None, b"b"), (1, 1000, None, b"c")])
+    group = {"kafka.group.id": f"group-{name}", "startingOffsets": "group-offsets"}
+    commit(broker, f"group-{name}", name, 1, 1)
+    with SourceQuery(source(broker, group, subscribe=name)) as query:
+        assert [row["value"] for row in query.run(1)] == [b"b"]
+    commit(broker, f"group-{name}", name, 0, 0)
+    broker.write(name, [(1, 3000, None, b"d")])
+    with SourceQuery(source(broker, group, subscribe=name), query.offset) as query:
+        assert [row["value"] for row in query.run(1)] == [b"d"]
+
+
+@pytest.mark.jvm
+def test_a_partition_without_an_offset_of_the_group_is_an_error(
+    broker: KafkaBroker, topic: Callable[..., str]
+) -> None:
+    """KO-05: to begin elsewhere would leave out its records, or read them twice."""
+    name = topic(2)
+    group = {"kafka.group.id": f"group-{name}", "startingOffsets": "group-offsets"}
+    commit(broker, f"group-{name}", name, 0)
+    message = f"committed no offset for {name}-1\\. .* value of option 'startingOffsets'"
+    with (
+        SourceQuery(source(broker, group, subscribe=name)) as query,
+        pytest.raises(ConnectorError, match=message),
+    ):
+        query.run(1)
