@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from flip27_stream.api import SplitRange
 from flip27_stream.connectors.kafka.client.client import KafkaClient
-from flip27_stream.connectors.kafka.split import TopicPartition
+from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
 
 Epochs = Mapping[TopicPartition, int]
 
@@ -52,18 +52,29 @@ class LeaderEpochs:
         self._checked = found
 
 
-def to_store(found: Epochs, read: Epochs, ranges: Mapping[str, SplitRange]) -> dict[TopicPartition, int]:
-    """Returns the epochs that the next offset must have, because the query may read records of these leaders.
+def to_store(
+    found: Epochs,
+    read: Epochs,
+    ranges: Mapping[str, SplitRange],
+    positions: Mapping[KafkaPartitionSplit, int | None],
+) -> dict[TopicPartition, int]:
+    """Returns the epochs that the next offset must have.
 
-    An epoch alone is no reason for an offset, which would be an empty micro-batch.
+    These are the epochs of leaders whose records the query may read, and of those that say where a new split begins. An
+    epoch alone is no reason for an offset, which would be an empty micro-batch.
 
     Args:
         found: The epochs of the leaders that answered now, by partition.
         read: The epochs in the last offset.
         ranges: The ranges that can be read, by split id.
+        positions: The next position of each split; ``None`` for a split that was not planned yet.
     """
     if found.items() <= read.items():
         return {}
     newer = {tp: epoch for tp, epoch in found.items() if epoch > read.get(tp, -1)}
-    spans = ((tp, ranges.get(str(tp))) for tp in newer)
-    return {tp: newer[tp] for tp, span in spans if span is not None and span.position < span.end}
+    planned = ((s.topic_partition, ranges.get(s.split_id), at) for s, at in positions.items())
+    return {
+        tp: newer[tp]
+        for tp, span, at in planned
+        if tp in newer and span is not None and (at is None or span.position < span.end)
+    }

@@ -155,7 +155,7 @@ class LogRanges:
         if bounds.epochs:
             self._epochs.note(bounds.epochs)
             former = state.without_epochs(successors.keys() | changes.renamed)
-            result.epochs = to_store(bounds.epochs, former.leader_epochs, result.ranges)
+            result.epochs = to_store(bounds.epochs, former.leader_epochs, result.ranges, positions)
         return self._with_drained(result, bounds.late)
 
     def _identify(

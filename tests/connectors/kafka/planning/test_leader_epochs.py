@@ -52,8 +52,9 @@ class Query:
         self.log_ranges = LogRanges(cast(KafkaClient, self.log), self.options)
         self.log_ranges.topics = self.log.metadata
 
-    def look(self, position: int) -> LogRangesResult:
-        result = self.log_ranges.look({KafkaPartitionSplit("t", 0): position}, self.state)
+    def look(self, position: int | None) -> LogRangesResult:
+        split = KafkaPartitionSplit("t", 0, 10)
+        result = self.log_ranges.look({split: position}, self.state)
         self.state = self.state.with_successors(result.recreated).with_identities(result.identified)
         self.state = self.state.with_leader_epochs(result.epochs)
         return result
@@ -179,6 +180,16 @@ def test_epochs_of_another_cluster_are_not_compared(log: LogAnswers) -> None:
     assert query.span(8) == SplitRange(8, 20)
     assert query.state.leader_epochs == {TP: 4}
     assert query.span(8) == SplitRange(8, 20)
+
+
+def test_a_query_that_begins_at_the_end_has_read_up_to_there(log: LogAnswers) -> None:
+    """SK-12: records that come below the position where ``latest`` was found are lost data, though nothing was read."""
+    query = Query(log)
+    assert query.look(None).ranges == {"t-0": SplitRange(10, 10)}
+    replaced(log)
+    query.restart()
+    with pytest.raises(DataLossError, match="wanted from offset 10, available 0 to 5, and from there to 20"):
+        query.span(10)
 
 
 def test_the_first_offset_has_epochs(log: LogAnswers) -> None:
