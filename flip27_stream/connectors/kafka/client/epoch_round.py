@@ -45,7 +45,7 @@ class EpochRound:
             UnreachableError: No broker says which brokers lead the partitions.
             AuthenticationError: A leader refuses this client, or its certificate is not trusted.
         """
-        until = self._context.begin() + FULL_S
+        self._context.begin()
         asked: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
         for tp, leader in self._cluster.leaders(epochs).items():
             if not self._context.in_flight.unanswered_by(leader):
@@ -54,6 +54,7 @@ class EpochRound:
             leader: self._context.call(leader, wanted, partial(_request, wanted))
             for leader, wanted in asked.items()
         }
+        until = time.monotonic() + FULL_S
         while (left := [c for c in calls.values() if not c.is_done]) and time.monotonic() < until:
             self._context.wait(left, until)
         found = {tp: end for leader, call in calls.items() for tp, end in self._ends(call, asked[leader])}
