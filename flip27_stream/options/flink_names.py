@@ -31,7 +31,10 @@ REPLACED_BY: Final[Mapping[str, tuple[str, ...]]] = {
         "scan.watermark.alignment.allow-unaligned-source-splits",
     ),
 }
-"""The options here, by Flink's name in lower case; empty if no option takes its place."""
+"""The names of the options of this package that replace an option of Flink, by Flink's name in lower case.
+
+They are empty for an option of Flink that nothing replaces.
+"""
 
 _OF_CLIENT: Final = "properties."
 """The prefix of the options of Kafka's client in Flink's tables."""

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 _FLUSH_S = 2.0
 _SELDOM_MS = 10_000
-"""If discoveries are at least so many milliseconds apart, a plan itself looks whether a silent topic still exists."""
+"""The interval of discoveries (ms) from which on a plan itself looks whether a topic exists that gives no answers."""
 _SOON_MS = 1
 
 

@@ -48,7 +48,10 @@ class LeaderEpochs:
         return {tp: ends.get(tp) for tp in newer}
 
     def note(self, found: Epochs) -> None:
-        """Records that the logs of these leaders were compared with the positions of the query."""
+        """Records that :meth:`kept` need not ask leaders with these epochs again.
+
+        Their logs were compared with the positions of the query.
+        """
         self._checked = found
 
 

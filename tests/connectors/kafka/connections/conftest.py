@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.connectors.kafka.support.fake_cluster import make_certificate
+from tests.support.certificates import make_certificate
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from flip27_stream.connectors.kafka.client.protocol import FetchFrom
 from flip27_stream.connectors.kafka.sasl.sasl_credentials import PasswordCredentials
 from flip27_stream.connectors.kafka.security.security_options import SecurityOptions
 from flip27_stream.errors import AuthenticationError
-from tests.connectors.kafka.support.fake_cluster import fake_cluster, make_certificate
+from tests.connectors.kafka.support.fake_cluster import fake_cluster
 from tests.connectors.kafka.support.fake_cluster_client import (
     ALL,
     FIRST,
@@ -23,6 +23,7 @@ from tests.connectors.kafka.support.fake_cluster_client import (
     trusting,
     until_heard,
 )
+from tests.support.certificates import make_certificate
 
 
 def test_a_password_that_one_broker_refuses_is_an_error() -> None:

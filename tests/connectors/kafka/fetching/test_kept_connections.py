@@ -17,9 +17,10 @@ from flip27_stream.connectors.kafka.fetching import broker_pauses
 from flip27_stream.connectors.kafka.fetching import fetcher as fetcher_module
 from flip27_stream.connectors.kafka.fetching.fetcher import Fetcher
 from flip27_stream.testing import wait_until
-from tests.connectors.kafka.support.fake_cluster import fake_cluster, make_certificate
+from tests.connectors.kafka.support.fake_cluster import fake_cluster
 from tests.connectors.kafka.support.fake_cluster_client import FIRST, connected, trusting
 from tests.connectors.kafka.support.fetch_server import OPTIONS, TP, fetch, fetching, frame, records, response
+from tests.support.certificates import make_certificate
 from tests.support.module_time import replace_time
 
 

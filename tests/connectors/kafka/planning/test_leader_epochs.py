@@ -47,7 +47,7 @@ class Query:
         self.restart()
 
     def restart(self) -> None:
-        """Goes on from the checkpoint in a new process."""
+        """Replaces the state by that of its checkpoint, and the part under test by a new one, as a restart does."""
         self.state = STATES.deserialize(STATES.version, STATES.serialize(self.state))
         self.log_ranges = LogRanges(cast(KafkaClient, self.log), self.options)
         self.log_ranges.topics = self.log.metadata
