@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Mapping
+from operator import is_
 from typing import Any, Final, Generic, TypeVar
 
 from flip27_stream.api.enumerator import CheckpointT
@@ -80,6 +81,7 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
         self._goes_on_as = goes_on_as
         self._splits = split_serializer
         self._enumerator = enumerator_checkpoint_serializer
+        self._last: tuple[list[str], list[SplitT], list[JsonValue]] = [], [], []
 
     def to_json(self, offset: Offset[CheckpointT]) -> dict[str, JsonValue]:
         """Returns the canonical document of ``offset``, with all keys sorted.
@@ -92,6 +94,7 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
         begins |= {split: [*begin] for split, begin in offset.earlier_begins.items()}
         ids = sorted(offset.splits)
         states = values_of(ids, offset.splits)
+        serialized = self._serialized(ids, [state.split for state in states])
         return {
             "batch": offset.batch,
             "enumerator": self.enumerator_to_json(offset.enumerator),
@@ -101,7 +104,7 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
             "source": offset.source,
             "split_version": self._splits.version,
             "splits": dict(
-                zip(ids, map(self._split_to_json, ids, states, found_in(ids, begins)), strict=True)
+                zip(ids, map(_split_to_json, ids, states, found_in(ids, begins), serialized), strict=True)
             ),
         }
 
@@ -150,20 +153,18 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
             earlier_begins=earlier_begins,
         )
 
-    def _split_to_json(self, split_id: str, state: SplitState, begin: JsonValue) -> list[JsonValue]:
-        split, position, read_max, quiet_since = state
-        if split.split_id != split_id:
-            raise ValueError(f"the split that is stored with id {split_id!r} has id {split.split_id!r}")
-        if position < 0:
-            raise ValueError(f"the position of split {split_id!r} must not be negative: {position}")
-        data = _serialize(self._splits, split, "state", split_id)
-        if data != split_id:
-            return [position, read_max, quiet_since, begin, data]
-        if begin is not None:
-            return [position, read_max, quiet_since, begin]
-        if quiet_since is not None:
-            return [position, read_max, quiet_since]
-        return [position] if read_max is None else [position, read_max]
+    def _serialized(self, ids: list[str], splits: list[SplitT]) -> list[JsonValue]:
+        """Returns the serialized splits. Most offsets have the same splits as the last one, whose data is kept."""
+        last_ids, last_splits, data = self._last
+        if ids == last_ids and all(map(is_, splits, last_splits)):
+            return data
+        data = []
+        for split_id, split in zip(ids, splits, strict=True):
+            if split.split_id != split_id:
+                raise ValueError(f"the split that is stored with id {split_id!r} has id {split.split_id!r}")
+            data.append(_serialize(self._splits, split, "state", split_id))
+        self._last = ids, splits, data
+        return data
 
     def _split_from_json(self, version: int, split_id: Any, entry: Any) -> tuple[SplitState, Any]:
         if not isinstance(split_id, str):
@@ -200,6 +201,19 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
                 "Use another checkpointLocation, or the source that wrote it."
             )
         return goes_on_as
+
+
+def _split_to_json(split_id: str, state: SplitState, begin: JsonValue, data: JsonValue) -> list[JsonValue]:
+    _, position, read_max, quiet_since = state
+    if position < 0:
+        raise ValueError(f"the position of split {split_id!r} must not be negative: {position}")
+    if data != split_id:
+        return [position, read_max, quiet_since, begin, data]
+    if begin is not None:
+        return [position, read_max, quiet_since, begin]
+    if quiet_since is not None:
+        return [position, read_max, quiet_since]
+    return [position] if read_max is None else [position, read_max]
 
 
 def _has_event_times(splits: Any) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from flip27_stream.api.enumerator import CheckpointT
 from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.errors import CorruptCheckpointError
+from flip27_stream.in_order import found_in
 from offsets.offset import Offset, SplitState
 
 
@@ -55,11 +56,12 @@ def first_positions(start: Offset[CheckpointT] | None, end: Offset[CheckpointT])
         _check_order(start, end)
         before = start.splits
     firsts = {}
-    for split_id, state in end.splits.items():
+    ids = list(end.splits)
+    for split_id, state, former in zip(ids, end.splits.values(), found_in(ids, before), strict=True):
         if split_id in begins:
             first = begins[split_id][0]
-        elif split_id in before:
-            first = before[split_id].position
+        elif former is not None:
+            first = former.position
         else:
             raise _corrupt(f"split {split_id!r} is new in batch {end.batch} but has no begin position")
         if state.position < first:

@@ -265,7 +265,7 @@ class _HorizonPositions:
     @staticmethod
     def of(horizon: int, at: PositionsAt) -> _HorizonPositions:
         positions = at(horizon)
-        return _HorizonPositions(horizon, positions, sum(cost for _, cost in positions.values()))
+        return _HorizonPositions(horizon, positions, sum([cost for _, cost in positions.values()]))
 
     @property
     def ends(self) -> dict[str, int]:

@@ -175,10 +175,13 @@ def column_of(numbers: Collection[int | None]) -> Int64s:
     Raises:
         OverflowError: A number does not fit 64 bits.
     """
-    try:
-        return np.fromiter(numbers, np.int64, len(numbers))
-    except TypeError:  # An unknown time is ``None`` here.
-        return np.array([UNKNOWN if number is None else number for number in numbers], np.int64)
+    known = list(numbers)
+    unknown = known.count(None)
+    if unknown == len(known):
+        return np.full(unknown, UNKNOWN)
+    if unknown:
+        known = [UNKNOWN if number is None else number for number in known]
+    return np.fromiter(known, np.int64, len(known))
 
 
 def known_times(times: Int64s) -> list[int | None]:

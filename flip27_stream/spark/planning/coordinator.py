@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from flip27_stream.api import ReadLimits, SplitEnumerator, SupportsEventTimePositions
 from flip27_stream.api.contract import check_made
 from flip27_stream.api.planned_range import PlannedRange
-from flip27_stream.in_order import missing_from
+from flip27_stream.in_order import found_in, missing_from
 from flip27_stream.spark.execution.task import SplitTask
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.spark.planning.garbage_collection import rare_collection
@@ -336,5 +336,6 @@ class SourceCoordinator:
             states = {**after.states, **dict.fromkeys(retired, SplitStatus.FINISHED)}
             after = replace(after, fronts={**after.fronts, **retired}, states=states)
             read_max = {**read_max, **retired}
-        behind = [log[name].end - state.position for name, state in start.splits.items() if name in log]
+        ranges_of = zip(start.splits.values(), found_in(list(start.splits), log), strict=True)
+        behind = [r.end - state.position for state, r in ranges_of if r is not None]
         self._recorder.record_processed_batch(start, after, read_max, planned.floor, plan_input.wall, behind)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from flip27_stream.api import MetricGroup
 from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.errors import shortened
-from flip27_stream.in_order import found_in, values_of
+from flip27_stream.in_order import found_in, missing_from, values_of
 from flip27_stream.spark.reporting.observations import Observations
 from flip27_stream.spark.reporting.reports import TaskReport
 from flip27_stream.spark.reporting.table_rows import BatchRecord, PlannedSplits, TableRows
@@ -109,7 +109,8 @@ class BatchRecorder:
                 missing is not read.
             states: The states of its splits, by split id.
         """
-        ids = sorted(name for name in end.splits if name in states)
+        absent = missing_from(states, end.splits)
+        ids = sorted(end.splits.keys() - absent if absent else end.splits)
         after = values_of(ids, end.splits)
         ends = [state.position for state in after]
         starts = [

@@ -88,12 +88,13 @@ class EventTimeProbe:
 
         def take(answers: Mapping[TopicPartition, FetchedPartition]) -> Set[TopicPartition]:
             plain = answers
-            if any(fetched.error or fetched.aborted for fetched in answers.values()):
+            if [fetched for fetched in answers.values() if fetched.error or fetched.aborted]:
                 plain = {tp: found for tp, found in answers.items() if self._is_plain(found)}
             if not logs.is_full:
                 logs.add(plain, [at.offset for at in values_of(list(plain), wanted)])
             answered = logs.answered
-            for tp in [tp for tp in answers if tp not in answered]:
+            rest = [tp for tp in answers if tp not in answered] if len(answered) < len(wanted) else []
+            for tp in rest:
                 if (chunk := self.decoded(tp, wanted[tp].offset, answers[tp])) is not None:
                     logs.chunks[tp] = chunk
             return logs.answered

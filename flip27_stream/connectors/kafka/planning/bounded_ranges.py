@@ -8,7 +8,7 @@ from collections.abc import Container, Mapping
 from flip27_stream.api import SplitRange
 from flip27_stream.connector_base.data_loss import report_data_loss
 from flip27_stream.connectors.kafka.options.source_options import KafkaOptions
-from flip27_stream.connectors.kafka.planning.log_ranges import LogRangesResult
+from flip27_stream.connectors.kafka.planning.log_bounds import LogRangesResult
 from flip27_stream.connectors.kafka.split import EARLIEST, KafkaPartitionSplit, TopicPartition
 from flip27_stream.errors import OptionError
 

@@ -130,6 +130,7 @@ class KafkaSourceEnumerator(
         self._finding: EventTimeSearch | None = None
         self._ranges = LogRanges(self._client, options)
         self._splits: dict[str, KafkaPartitionSplit] = {}
+        self._partitions: dict[str, TopicPartition] = {}
         self._newest_ranges: Mapping[str, SplitRange] = {}
         self._unplanned: set[TopicPartition] = set()
         self._enough: int | None = None
@@ -144,13 +145,15 @@ class KafkaSourceEnumerator(
         self._enough = limits.max_rows if self._finding is None else None
 
     def split_ranges(self, positions: Mapping[KafkaPartitionSplit, int | None]) -> Mapping[str, SplitRange]:
-        self._splits = {split.split_id: split for split in positions}
+        if list(self._splits.values()) != list(positions):
+            self._splits = {split.split_id: split for split in positions}
+            self._partitions = {name: split.topic_partition for name, split in self._splits.items()}
         finding = self._finding
         if finding is not None:
             self._ranges.verify(finding.probe.take_out_of_range())
         enough, self._enough = self._enough, None  # A second look in the same plan asks the leaders.
         result = self._ranges.look(positions, self._state, enough)
-        new = [split for split, position in positions.items() if position is None]
+        new = [split for split, at in positions.items() if at is None] if None in positions.values() else []
         self._unplanned = {split.topic_partition for split in new if split.split_id not in result.ranges}
         if finding is not None:
             for tp in result.reset:
@@ -211,8 +214,7 @@ class KafkaSourceEnumerator(
         finder = self._find_for(request).finder
         trusted, state = self._options.trusted_cluster, self._state
         ids = list(request.ranges)
-        splits = values_of(ids, self._splits)
-        partitions = dict(zip(ids, (split.topic_partition for split in splits), strict=True))
+        partitions = dict(zip(ids, values_of(ids, self._partitions), strict=True))
         topic_ids = state.topic_ids_for_reader(partitions.values(), trusted)
         return finder.positions(partitions, topic_ids, request)
 

@@ -1,10 +1,12 @@
-"""The first and last offsets of logs, by the answers of leaders."""
+"""The first and last offsets of logs, by the answers of leaders, and the ranges that follow from them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from flip27_stream.api import SplitRange
+from flip27_stream.connectors.kafka.client.protocol import TopicMetadata
 from flip27_stream.connectors.kafka.split import TopicPartition
 
 
@@ -43,3 +45,24 @@ class LogBounds:
         if reach >= end:
             return f"{start} to {end}"
         return f"{start} to {reach}, and from there to {end} other records than before"
+
+
+@dataclass
+class LogRangesResult:
+    """The result of ``LogRanges.look``: ranges and changes of topics.
+
+    Attributes:
+        ranges: The offset range of each split, by split id. A split is left out if its leader did not answer, or if its
+            partition has been missing for less than 5 s.
+        recreated: The partitions whose topic was deleted and created again, with the id of the new topic.
+        identified: The current metadata of topics whose id or cluster id has changed, by name.
+        reset: The partitions whose cached event times are invalid, because their records are lost, or may be other ones
+            after a change of the leader, or because their topic has another id or cluster.
+        epochs: The epochs of leaders that the next offset must have, by partition.
+    """
+
+    ranges: dict[str, SplitRange] = field(default_factory=dict)
+    recreated: dict[TopicPartition, str] = field(default_factory=dict)
+    identified: dict[str, TopicMetadata] = field(default_factory=dict)
+    reset: set[TopicPartition] = field(default_factory=set)
+    epochs: Mapping[TopicPartition, int] = field(default_factory=dict)

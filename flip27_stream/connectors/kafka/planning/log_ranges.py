@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from operator import gt, lt
 
 from flip27_stream.api import SplitRange
 from flip27_stream.connector_base.data_loss import report_data_loss
@@ -15,7 +16,7 @@ from flip27_stream.connectors.kafka.client.unanswered import UnansweredPartition
 from flip27_stream.connectors.kafka.options.source_options import KafkaOptions
 from flip27_stream.connectors.kafka.planning.enumerator_state import KafkaEnumeratorState
 from flip27_stream.connectors.kafka.planning.leader_epochs import LeaderEpochs, to_store
-from flip27_stream.connectors.kafka.planning.log_bounds import LogBounds
+from flip27_stream.connectors.kafka.planning.log_bounds import LogBounds, LogRangesResult
 from flip27_stream.connectors.kafka.planning.recent_ends import RecentEnds
 from flip27_stream.connectors.kafka.planning.topic_identity import IdentityChanges, TopicIdentities
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
@@ -25,27 +26,6 @@ from flip27_stream.in_order import found_in, values_of
 log = logging.getLogger(__name__)
 
 _GONE_AFTER_S = 5.0
-
-
-@dataclass
-class LogRangesResult:
-    """The result of :meth:`LogRanges.look`: ranges and changes of topics.
-
-    Attributes:
-        ranges: The offset range of each split, by split id. A split is left out if its leader did not answer, or if its
-            partition has been missing for less than 5 s.
-        recreated: The partitions whose topic was deleted and created again, with the id of the new topic.
-        identified: The current metadata of topics whose id or cluster id has changed, by name.
-        reset: The partitions whose cached event times are invalid, because their records are lost, or may be other ones
-            after a change of the leader, or because their topic has another id or cluster.
-        epochs: The epochs of leaders that the next offset must have, by partition.
-    """
-
-    ranges: dict[str, SplitRange] = field(default_factory=dict)
-    recreated: dict[TopicPartition, str] = field(default_factory=dict)
-    identified: dict[str, TopicMetadata] = field(default_factory=dict)
-    reset: set[TopicPartition] = field(default_factory=set)
-    epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 class LogRanges:
@@ -116,10 +96,12 @@ class LogRanges:
         wanted = {s.topic_partition: s.starting_offset if p is None else p for s, p in positions.items()}
         changes = self._identities.changes(wanted, state, self.topics)
         bounds = self._recent_bounds(wanted, changes, enough) or self._ask(wanted, changes, state)
-        read = list(zip(bounds.end.items(), values_of(list(bounds.end), wanted), strict=True))
-        beyond = {tp for (tp, end), offset in read if offset > end and offset > bounds.reach(tp)}
-        beyond |= {tp for tp in bounds.kept if wanted[tp] > bounds.reach(tp)}
-        something_to_read = any(offset < end for (_, end), offset in read)
+        offsets = values_of(list(bounds.end), wanted)
+        beyond = {tp for tp in bounds.kept if wanted[tp] > bounds.reach(tp)}
+        if any(map(gt, offsets, bounds.end.values())):
+            read = zip(bounds.end.items(), offsets, strict=True)
+            beyond |= {tp for (tp, end), offset in read if offset > end and offset > bounds.reach(tp)}
+        something_to_read = any(map(lt, offsets, bounds.end.values()))
         if something_to_read or beyond or changes.successors.keys() - self._gone or changes.renamed:
             self.verify(beyond)
             topics, before = self.topics, changes
@@ -138,18 +120,7 @@ class LogRanges:
         result, successors = LogRangesResult(reset=set(bounds.kept)), changes.successors
         self._settle_gone({tp: wanted[tp] for tp, new in successors.items() if not new}, state, result)
         self._settle_recreated({tp: wanted[tp] for tp in successors if successors[tp]}, state, bounds, result)
-        ranges, start, ends = result.ranges, bounds.start, bounds.end
-        special = successors.keys() | start.keys()
-        usual = self._verified - special if special else self._verified
-        all_usual = not special and wanted.keys() <= usual
-        found = zip(positions, wanted.items(), found_in(list(wanted), ends), strict=True)
-        for split, (tp, offset), end in found:
-            if end is None:
-                continue
-            if offset <= end and (all_usual or tp in usual):
-                ranges[split.split_id] = SplitRange(offset, end)
-            elif tp not in successors and (tp in self._verified or tp in start):
-                self._settle(tp, offset, bounds, result)
+        self._settle_existing(positions, wanted, successors, bounds, result)
         self._identify(changes, wanted, state, result)
         self._unanswered.note(_existing(wanted, successors), bounds.end)
         if bounds.epochs:
@@ -236,6 +207,32 @@ class LogRanges:
             return {}
         (found,) = self._client.list_offsets(dict.fromkeys(partitions, LATEST), read_committed=False)
         return {tp: at.offset for tp, at in found.items()}
+
+    def _settle_existing(
+        self,
+        splits: Iterable[KafkaPartitionSplit],
+        wanted: Mapping[TopicPartition, int],
+        successors: Collection[TopicPartition],
+        bounds: LogBounds,
+        result: LogRangesResult,
+    ) -> None:
+        """Gives ranges to the partitions whose leaders answered, and whose topic is that of the checkpoint."""
+        ranges, ends = result.ranges, bounds.end
+        special = {*successors, *bounds.start}
+        usual = self._verified - special if special else self._verified
+        are_usual = list(ends) == list(wanted) and wanted.keys() <= usual
+        if are_usual and not any(map(gt, wanted.values(), ends.values())):
+            ids = [split.split_id for split in splits]
+            ranges.update(zip(ids, map(SplitRange, wanted.values(), ends.values()), strict=True))
+            return
+        found = zip(splits, wanted.items(), found_in(list(wanted), ends), strict=True)
+        for split, (tp, offset), end in found:
+            if end is None:
+                continue
+            if offset <= end and tp in usual:
+                ranges[split.split_id] = SplitRange(offset, end)
+            elif tp not in successors and (tp in self._verified or tp in bounds.start):
+                self._settle(tp, offset, bounds, result)
 
     def _settle_gone(
         self, wanted: Mapping[TopicPartition, int], state: KafkaEnumeratorState, result: LogRangesResult

@@ -214,7 +214,7 @@ class BatchPlanner:
         times = positions.event_times() if positions is not None else {}
         unknown = frozenset(missing_from(times, to_read))
         splits = self._rows(plan_input, times)
-        if any(map(self._split_tracker.is_unknown, splits.ids, splits.rows)):
+        if self._split_tracker.has_unknown(splits.ids, splits.rows):
             return PlannedBatch(splits.positions(), unknown=unknown)
         backlog = _watermark_of_backlog(positions, alignment) if plan_input.has_pending else None
         planned = splits.plan(
@@ -323,7 +323,7 @@ class BatchPlanner:
 
     def _rows(self, plan_input: PlanInput, times: Mapping[str, EventTimes]) -> TrackedSplits:
         known, run = plan_input.known, plan_input.run
-        ids = sorted([*run, *(name for name in known if name not in run)])
+        ids = sorted([*run, *missing_from(run, known)])
         rows = self._split_tracker.rows(
             ids, known, plan_input.log, run, times, seen_at=plan_input.seen_at, final=plan_input.final
         )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from flip27_stream.api import EventTimePositions, EventTimes, PositioningRequest, SplitRange
 from flip27_stream.api.contract import check_made
 from flip27_stream.errors import ContractError, shortened
-from flip27_stream.in_order import missing_from
+from flip27_stream.in_order import found_in, missing_from
 from flip27_stream.spark.source_spec import AnyEnumerator
 
 _TIME = frozenset([int, type(None)])
@@ -72,14 +72,13 @@ class CheckedPositions(EventTimePositions):
         check_made(who, answer, Mapping)
         if missing := missing_from(answer, self._known or {}):
             raise ContractError(f"{who} left out split {min(missing)!r}, which event_times() returned.")
-        ranges = self._request.ranges
-        for name, found in answer.items():
+        spans = found_in(list(answer), self._request.ranges)
+        for (name, found), span in zip(answer.items(), spans, strict=True):
             if type(found) is not tuple or len(found) != 2 or not type(found[0]) is type(found[1]) is int:
                 raise ContractError(
                     f"{who} returned {shortened(repr(found))} for split {name!r}; it must be a position and a number "
                     "of rows, both of type int."
                 )
-            span = ranges.get(name)
             if span is not None and (not span.position <= found[0] <= span.end or found[1] < 0):
                 raise ContractError(
                     f"{who} returned {found} for split {name!r}; the position must be from {span.position} up to "

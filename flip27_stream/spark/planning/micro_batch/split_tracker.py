@@ -5,7 +5,7 @@ It is lost when the process ends, and correctness never depends on it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from flip27_stream.api import EventTimes, SplitRange
 from flip27_stream.in_order import found_in
@@ -33,7 +33,9 @@ class SplitTracker:
         self._read_max: dict[str, int] = {}
         self._next: dict[str, int | None] = {}
         self._quiet: dict[str, tuple[int, int]] = {}
-        self._answered: set[str] = set()
+        self._answered: set[str] = (
+            set()
+        )  # Only splits of which no event time is known: the others need no answer.
         self._silent_since: dict[str, int] = {}
         self._disorder = Disorder()
         self._warnings = SplitWarnings()
@@ -103,7 +105,7 @@ class SplitTracker:
             final: Whether the splits are finished at the ends in ``run``.
         """
         rows: list[TrackedRow] = []
-        first, quiet, answered = self._next, self._quiet, []
+        first, quiet = self._next, self._quiet
         for name, state, log_range, r, found, reported in zip(
             ids,
             found_in(ids, known),
@@ -113,24 +115,26 @@ class SplitTracker:
             found_in(ids, self._read_max),
             strict=True,
         ):
-            read_max = greater_known(None if state is None else state.read_max, reported)
+            read_max = None if state is None else state.read_max
+            if reported is not None:
+                read_max = greater_known(read_max, reported)
             quiet_since = None
             if r is not None and log_range.position == log_range.end and log_range.drained:
                 quiet_since = self._quiet_since(name, state, log_range.end, seen_at)
-            elif r is not None:
+            elif quiet and r is not None:
                 quiet.pop(name, None)
             if r is None or (found is None and r.position < r.end):
                 position = known[name].position if r is None else r.position
                 rows.append((position, position, read_max, first.get(name), None, None, False))
                 continue
-            answered.append(name)
             is_final = r.final or (final and not r.limited)
-            if found is None:
-                rows.append((r.position, r.end, read_max, None, None, quiet_since, is_final))
-            else:
-                first[name] = found.next
-                rows.append((r.position, r.end, read_max, found.next, found.reach, quiet_since, is_final))
-        self._answered.update(answered)
+            following = reach = None
+            if found is not None:
+                first[name] = following = found.next
+                reach = found.reach
+            if read_max is None and following is None:
+                self._answered.add(name)
+            rows.append((r.position, r.end, read_max, following, reach, quiet_since, is_final))
         return rows
 
     def _quiet_since(self, split: str, state: SplitState | None, position: int, seen_at: int) -> int:
@@ -142,12 +146,17 @@ class SplitTracker:
             self._quiet[split] = seen
         return seen[1]
 
-    def is_unknown(self, split: str, row: TrackedRow) -> bool:
-        """Returns whether the split is unknown: no answer about it in this process, and no event time in the offset.
+    def has_unknown(self, ids: Sequence[str], rows: Sequence[TrackedRow]) -> bool:
+        """Returns whether a split is unknown: no answer about it in this process, and no event time in the offset.
 
         Such a split may have been paused before a restart, so the other splits must not pass it.
+
+        Args:
+            ids: The ids of the splits.
+            rows: The planner's input of each of these splits, a result of :meth:`rows`.
         """
-        return row[2] is None and row[3] is None and split not in self._answered
+        timeless = [name for name, row in zip(ids, rows, strict=True) if row[2] is None and row[3] is None]
+        return not self._answered.issuperset(timeless)
 
     def forget(self, splits: Collection[str]) -> None:
         """Removes the state of retired splits."""

@@ -62,6 +62,7 @@ class NextOffset:
         at_log_end: dict[str, int] = {}
         self._newly_quiet = {}
         is_aligned = planned.plan is not None
+        tuple_of = tuple.__new__  # Takes half the time of a call of the class.
         # Other processes compare this time with the machine's clock, and the query's clock may be behind it.
         seen_at = max(plan_input.seen_at, plan_input.wall)
         names = list(run)
@@ -83,7 +84,7 @@ class NextOffset:
                     self._newly_quiet[name] = state._replace(quiet_since=seen_at)
                 continue
             quiet_since = seen_at if proven_end else None
-            states[name] = SplitState._make((split, end, read_max, quiet_since))
+            states[name] = tuple_of(SplitState, (split, end, read_max, quiet_since))
             if proven_end:
                 at_log_end[name] = end
         self._split_tracker.record_log_ends(at_log_end, plan_input.seen_at)

@@ -20,7 +20,8 @@ from flip27_stream.connectors.kafka.planning.enumerator_state import (
     KafkaEnumeratorState,
     KafkaEnumeratorStateSerializer,
 )
-from flip27_stream.connectors.kafka.planning.log_ranges import LogRanges, LogRangesResult
+from flip27_stream.connectors.kafka.planning.log_bounds import LogRangesResult
+from flip27_stream.connectors.kafka.planning.log_ranges import LogRanges
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
 from flip27_stream.errors import CorruptCheckpointError, DataLossError
 from flip27_stream.testing import KafkaBroker
