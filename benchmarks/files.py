@@ -1,5 +1,8 @@
 """Measures ``flip27_files`` beside Spark's own file source: speed, planning of many files, a shuffled history.
 
+Twice as many rounds of reading as in other benchmarks do not count, because the JVM goes on compiling for some eight
+rounds.
+
 ``python -m benchmarks.files``
 """
 
@@ -120,7 +123,8 @@ def _reading(environment: Environment, folder: Path, kind: _Kind) -> Iterator[Re
         return sum(drain(reader.format(name).load(str(folder)), rows))
 
     beside, own = Metered(lambda: read(kind.form)), Metered(lambda: read(OURS, **{"files.format": kind.form}))
-    seconds = pairs(beside, own, environment.sizes.pairs, environment.sizes.warm_up)
+    warm_up = 2 * environment.sizes.warm_up
+    seconds = pairs(beside, own, environment.sizes.pairs, warm_up)
     yield speeds(kind.work, rows, size, seconds, kind.target)
     yield cpu_a_row(kind.work, rows, beside, own, environment.sizes.pairs)
     if kind.has_ceiling:
@@ -129,7 +133,7 @@ def _reading(environment: Environment, folder: Path, kind: _Kind) -> Iterator[Re
             ceiling = Metered(
                 lambda: sum(drain(environment.spark.readStream.format("constant").load(), rows))
             )
-            seconds = pairs(beside, ceiling, environment.sizes.pairs, environment.sizes.warm_up)
+            seconds = pairs(beside, ceiling, environment.sizes.pairs, warm_up)
             yield speeds(f"{kind.work}: the ceiling (constant batches)", rows, size, seconds)
             yield cpu_a_row(f"{kind.work}: the ceiling", rows, beside, ceiling, environment.sizes.pairs)
 
