@@ -22,7 +22,7 @@ from flip27_stream.connectors.kafka.client.protocol import (
     TopicMetadata,
 )
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, TopicPartition
-from flip27_stream.testing.kafka.bulk import encode_batch
+from flip27_stream.testing.kafka.bulk import Codec, encode_batch
 
 _STEP_MS = 1000
 _MOST_RECORDS = 100
@@ -33,13 +33,19 @@ T = TypeVar("T")
 class SimulatedTopic:
     """One topic; the record at an offset has a timestamp that follows from it, the same in each partition.
 
+    Args:
+        topic: Its name.
+        partitions: The number of its partitions.
+        compression: The codec of its record batches.
+
     Attributes:
         end: The end offset of every partition, which may grow.
         seconds: The CPU time (s) that the calling threads have spent in this class.
     """
 
-    def __init__(self, topic: str, partitions: int) -> None:
+    def __init__(self, topic: str, partitions: int, compression: Codec | None = None) -> None:
         self.end = 0
+        self._compression = compression
         self.seconds = 0.0
         self._topics = {topic: TopicMetadata("", False, dict.fromkeys(range(partitions), 0))}
 
@@ -58,7 +64,10 @@ class SimulatedTopic:
         self, wanted: Mapping[TopicPartition, FetchFrom], *, read_committed: bool, max_bytes: int
     ) -> dict[TopicPartition, FetchedPartition]:
         return self._timed(
-            lambda: {tp: FetchedPartition(0, _records(at.offset, self.end), []) for tp, at in wanted.items()}
+            lambda: {
+                tp: FetchedPartition(0, _records(at.offset, self.end, self._compression), [])
+                for tp, at in wanted.items()
+            }
         )
 
     @staticmethod
@@ -83,9 +92,9 @@ class SimulatedTopic:
 
 
 @lru_cache(maxsize=64)
-def _records(offset: int, end: int) -> bytes:
+def _records(offset: int, end: int, compression: Codec | None) -> bytes:
     count = min(end - offset, _MOST_RECORDS)
     times = START_MS + _STEP_MS * np.arange(offset, offset + count, dtype=np.int64)
-    batch = bytearray(encode_batch(times, word_values(count, 100, 0)))
+    batch = bytearray(encode_batch(times, word_values(count, 100, 0), compression=compression))
     struct.pack_into(">q", batch, 0, offset)
     return bytes(batch)

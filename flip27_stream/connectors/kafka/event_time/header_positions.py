@@ -1,7 +1,7 @@
 """Positions by event time that the headers of record batches prove, for all partitions together in columns.
 
 A result for a partition equals that of a search in its records (``SplitSearch``). There is no result for a partition
-with a compressed first batch, an implausible time, a position inside a batch, or more records to read than were
+whose first record is not known, an implausible time, a position inside a batch, or more records to read than were
 fetched; such a partition must be searched.
 """
 

@@ -2,12 +2,14 @@
 
 The header of a batch has the greatest timestamp of its records, which the broker computes when it appends the batch
 (``LogValidator``), and from which it makes its own time index. The checksum of the batch covers it. So the header and
-the first record have the event times of most logs, and the other records need not be decoded.
+the first record have the event times of most logs, and the other records need not be decoded. Of compressed batches
+only the first one of each log is decompressed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -23,9 +25,13 @@ from flip27_stream.connectors.kafka.records.batch_headers import (
     LARGEST_OFFSET,
     LOG_OVERHEAD,
 )
+from flip27_stream.connectors.kafka.records.compression import DecompressionBuffer, expected_room
 from flip27_stream.connectors.kafka.records.varints import Bytes, MalformedError, read_varints
 
 _LONG_VARINT = 10
+_FIRST_BYTES = 32
+"""The bytes of a record that have its timestamp and its offset, 21 at most, and some more to read numbers from."""
+_LARGEST_COMPRESSED = 128 << 10
 # A first record may be cut off: its fields are read before the size is checked.
 _PADDING = bytes(HEADER_SIZE + 32)
 _CODEC, _APPEND_TIME, _CONTROL = 0x07, 0x08, 0x20
@@ -41,7 +47,8 @@ class BatchHeaderColumns:
         greatest: The greatest timestamp (ms) of each batch.
         first_offsets: The offset of the first record of each batch.
         first_times: The timestamp (ms) of the first record of each batch.
-        has_first: Whether the first record is known; false for a compressed batch.
+        has_first: Whether the first record is known; false for a compressed batch that is not the first one of its log
+            with data, or is large.
         has_data: Whether the batch has records that are data; false for transaction markers and for batches that
             compaction has emptied. Their other columns have no meaning.
     """
@@ -153,19 +160,69 @@ def _columns(
     base, greatest = headers["base"].astype(np.int64), headers["max_time"].astype(np.int64)
     last = base + headers["last_delta"]
     has_data = (headers["attributes"] & _CONTROL == 0) & (headers["count"] > 0)
-    has_first = has_data & (headers["attributes"] & _CODEC == 0)
-    plain = np.flatnonzero(has_first)
+    is_plain = headers["attributes"] & _CODEC == 0
     first_offsets, first_times = base.copy(), greatest.copy()
-    bodies = at[plain] + HEADER_SIZE
-    sizes, behind = read_varints(buffer, bodies)
-    ends = behind + sizes
-    time_deltas, behind = read_varints(buffer, behind + 1, _LONG_VARINT)
-    offset_deltas, behind = read_varints(buffer, behind)
-    first_offsets[plain] += offset_deltas
-    first_times[plain] = headers["base_time"][plain] + time_deltas
-    wrong = (behind > ends) | (ends > (at + headers["size"] + LOG_OVERHEAD)[plain])
-    wrong |= (offset_deltas < 0) | (first_offsets > last)[plain]
-    usable[log[plain[wrong]]] = False
+    has_first = has_data & is_plain
+    plain = np.flatnonzero(has_first)
+    stops = at + headers["size"] + LOG_OVERHEAD
+    packed = _first_of_logs(np.flatnonzero(has_data & usable[log]), log)
+    packed = packed[~is_plain[packed] & (headers["size"][packed] <= _LARGEST_COMPRESSED)]
+    heads, sizes = _decompressed_heads(buffer, at[packed] + HEADER_SIZE, stops[packed], headers[packed])
+    usable[log[packed[sizes < 0]]] = False
+    packed, heads, sizes = packed[sizes >= 0], heads[sizes >= 0], sizes[sizes >= 0]
+    begins = _FIRST_BYTES * np.arange(len(packed))
+    for batches, records, places, ends in (
+        (plain, buffer, at[plain] + HEADER_SIZE, stops[plain]),
+        (packed, heads.reshape(-1), begins, begins + sizes),
+    ):
+        if len(batches):
+            time_deltas, offset_deltas, wrong = _first_records(records, places, ends)
+            first_offsets[batches] += offset_deltas
+            first_times[batches] = headers["base_time"][batches] + time_deltas
+            has_first[batches] = True
+            wrong |= (offset_deltas < 0) | (first_offsets > last)[batches]
+            usable[log[batches[wrong]]] = False
     appended = headers["attributes"] & _APPEND_TIME != 0
     first_times = np.where(appended, greatest, first_times)
     return BatchHeaderColumns(log, last + 1, greatest, first_offsets, first_times, has_first, has_data)
+
+
+def _first_records(records: Bytes, at: Int64s, stops: Int64s) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
+    """Returns the timestamp deltas and offset deltas of the records at ``at``, and which of them are wrong.
+
+    Args:
+        records: The bytes of uncompressed records.
+        at: The place of each record.
+        stops: The end of the batch of each record.
+    """
+    sizes, behind = read_varints(records, at)
+    ends = behind + sizes
+    time_deltas, behind = read_varints(records, behind + 1, _LONG_VARINT)
+    offset_deltas, behind = read_varints(records, behind)
+    return time_deltas, offset_deltas, (behind > ends) | (ends > stops)
+
+
+def _first_of_logs(batches: Int64s, log: Int64s) -> Int64s:
+    """Returns those of ``batches`` that are the first ones of their logs; ``log`` has the log of each batch."""
+    logs = log[batches]
+    firsts: Int64s = batches[np.append(True, logs[1:] != logs[:-1])[: len(logs)]]
+    return firsts
+
+
+def _decompressed_heads(
+    buffer: Bytes, begins: Int64s, ends: Int64s, headers: npt.NDArray[np.void]
+) -> tuple[Bytes, Int64s]:
+    """Returns the first bytes of compressed batches, a row for each, and their whole decompressed sizes.
+
+    The size is -1 for a batch that cannot be decompressed. Short batches are filled up with zeros.
+    """
+    heads, sizes = np.zeros((len(begins), _FIRST_BYTES), np.uint8), np.full(len(begins), -1)
+    codecs = (headers["attributes"] & _CODEC).tolist()
+    decompressed = DecompressionBuffer(expected_room([_LARGEST_COMPRESSED]))
+    for row, (codec, begin, end) in enumerate(zip(codecs, begins.tolist(), ends.tolist(), strict=True)):
+        decompressed.clear()
+        with suppress(MalformedError):
+            _, sizes[row] = decompressed.add(codec, buffer[begin:end])
+            found = decompressed.bytes[:_FIRST_BYTES]
+            heads[row, : len(found)] = found
+    return heads, sizes

@@ -56,6 +56,10 @@ class DecompressionBuffer:
         """The bytes of all batches that were added."""
         return self._buffer[: self.used]
 
+    def clear(self) -> None:
+        """Removes all batches from the buffer, whose memory is used again."""
+        self.used = 0
+
     def add(self, codec: int, payload: Bytes) -> tuple[int, int]:
         """Decompresses ``payload`` and returns its span, the first byte and the end, in :attr:`bytes`.
 

@@ -22,6 +22,7 @@ from flip27_stream.connectors.kafka.event_time import event_time_probe, undecode
 from flip27_stream.connectors.kafka.event_time.event_time_probe import EventTimeProbe
 from flip27_stream.connectors.kafka.event_time.position_finder import PositionFinder
 from flip27_stream.connectors.kafka.event_time.positions import TimestampIndex
+from flip27_stream.connectors.kafka.records import batch_header_columns
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.errors import CorruptRecordError, UnreachableError
 from tests.connectors.kafka.support.batch_bytes import (
@@ -29,7 +30,10 @@ from tests.connectors.kafka.support.batch_bytes import (
     DELETE_HORIZON,
     GZIP,
     LOG_APPEND_TIME,
+    LZ4,
+    SNAPPY,
     TRANSACTIONAL,
+    ZSTD,
     BatchRow,
     patched,
     v2,
@@ -38,7 +42,8 @@ from tests.support.exploring import examples
 
 PLAUSIBLE = 5_000
 MARKER = (b"\x00\x00\x00\x01", b"\x00\x00\x00\x00\x00\x00")  # COMMIT
-KINDS = ["plain"] * 12 + ["gzip", "appended", "transaction", "marker", "compacted"]
+CODECS = {"gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+KINDS = ["plain"] * 12 + [*CODECS] * 2 + ["appended", "appended gzip", "transaction", "marker", "compacted"]
 CASES = examples(5000)
 
 
@@ -78,6 +83,7 @@ def _batch(kind: str, base: int, offsets: Sequence[int], times: Sequence[int], t
         offsets, times, base = offsets[:1], times[:1], offsets[0]
     attributes = {
         "appended": LOG_APPEND_TIME,
+        "appended gzip": LOG_APPEND_TIME,
         "transaction": TRANSACTIONAL,
         "marker": TRANSACTIONAL | CONTROL,
         "compacted": DELETE_HORIZON,
@@ -89,12 +95,15 @@ def _batch(kind: str, base: int, offsets: Sequence[int], times: Sequence[int], t
     data = patched(
         builder.build(),
         base_offset=base,
-        codec=GZIP if kind == "gzip" else 0,
+        codec=CODECS.get(kind.split()[-1], 0),
         attributes=attributes,
         max_timestamp=greatest,
         last_delta=last - base,
     )
-    seen = [(offset, greatest if kind == "appended" else t) for offset, t in zip(offsets, times, strict=True)]
+    seen = [
+        (offset, greatest if kind.startswith("appended") else t)
+        for offset, t in zip(offsets, times, strict=True)
+    ]
     return LogBatch(base, last, data, seen if kind != "marker" else [])
 
 
@@ -199,20 +208,48 @@ def _end(log: list[LogBatch], rng: Random) -> int:
     return rng.choice([last[-1], rng.choice(last), rng.randrange(last[-1] + 1)])
 
 
-def test_headers_are_enough_for_plain_logs() -> None:
-    """In plain logs no record is decoded, and a split that is held is not read twice."""
+@pytest.mark.parametrize("codec", [0, *CODECS.values()], ids=["none", *CODECS])
+def test_headers_are_enough_for_logs_that_are_read_to_their_ends(codec: int) -> None:
+    """No record but the first one of a log is decoded, and a split that is held is not read twice."""
     tp = TopicPartition("t", 0)
     rows = [[BatchRow(10 * n + i, 100 * n + i, None, b"v") for i in range(10)] for n in range(3)]
-    log = [LogBatch(10 * n, 10 * n + 9, v2(batch), []) for n, batch in enumerate(rows)]
+    log = [LogBatch(10 * n, 10 * n + 9, v2(batch, codec), []) for n, batch in enumerate(rows)]
     broker = Broker({tp: log}, 5)
     maker = finder(broker, by_headers=True)
     maker._probe.decoded = None  # type: ignore[assignment, method-assign]  # an error if it is called
     request = PositioningRequest({"t-0": SplitRange(0, 30)})
     found = maker.positions({"t-0": tp}, {tp: ""}, request)
     assert found.event_times() == {"t-0": EventTimes(0, 209)}
-    assert found.first_at_or_after(10) == {"t-0": (10, 10)}
     assert found.first_at_or_after(1_000) == {"t-0": (30, 30)}
+    if not codec:
+        assert found.first_at_or_after(10) == {"t-0": (10, 10)}
     assert broker.fetched == [tp]
+
+
+@pytest.mark.parametrize("codec", [*CODECS.values(), 5], ids=[*CODECS, "unknown"])
+def test_a_batch_that_cannot_be_decompressed_is_refused(codec: int) -> None:
+    """Its checksum is right, as if the producer had compressed it wrongly. Other partitions are not to blame."""
+    good, bad = TopicPartition("t", 0), TopicPartition("t", 1)
+    data = v2([BatchRow(0, 5, None, b"v"), BatchRow(1, 6, None, b"v")])
+    wrong = patched(data, attributes=codec)
+    logs = {good: [LogBatch(0, 1, data, [])], bad: [LogBatch(0, 1, wrong, [])]}
+    maker = finder(Broker(logs, 5), by_headers=True)
+    ranges = {str(tp): SplitRange(0, 2) for tp in logs}
+    found = maker.positions({str(tp): tp for tp in logs}, dict.fromkeys(logs, ""), PositioningRequest(ranges))
+    with pytest.raises(CorruptRecordError, match="t-1"):
+        found.event_times()
+
+
+def test_large_compressed_batches_are_decoded_when_their_records_are_needed() -> None:
+    """Their first record alone would cost as much as all of their records."""
+    tp = TopicPartition("t", 0)
+    noise = Random(5).randbytes(batch_header_columns._LARGEST_COMPRESSED)
+    log = [LogBatch(0, 1, v2([BatchRow(0, 5, None, noise), BatchRow(1, 6, None, b"v")], LZ4), [])]
+    maker = finder(Broker({tp: log}, 5), by_headers=True)
+    found = maker.positions({"t-0": tp}, {tp: ""}, PositioningRequest({"t-0": SplitRange(0, 2)}))
+    assert found.event_times() == {"t-0": EventTimes(5, 6)}
+    assert maker._undecoded is not None
+    assert tp in maker._undecoded.chunks
 
 
 def test_only_partitions_without_an_answer_count_as_unanswered(monkeypatch: pytest.MonkeyPatch) -> None:
