@@ -26,7 +26,7 @@ def spark_home(tmp_path: Path) -> Path:
 
 
 def _imported(spark_home: Path) -> list[str]:
-    """Returns the files that an import of the package in the archive loads."""
+    """Imports ``pyspark.sql`` from the archive, and returns the files in the archive that Python loaded for it."""
     archive = spark_home / "python" / "lib" / "pyspark.zip"
     done = subprocess.run(
         [sys.executable, "-c", "import pyspark.sql"],

@@ -39,7 +39,7 @@ class CountingSerializer(SimpleVersionedSerializer[LabelledSplit]):
 
 
 class NoState(SimpleVersionedSerializer[None]):
-    """Serializes the state of an enumerator that has none."""
+    """The serializer of an enumerator without a state, which is always ``None``."""
 
     version = 1
 

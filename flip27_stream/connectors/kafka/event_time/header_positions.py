@@ -1,8 +1,8 @@
 """Positions by event time that the headers of record batches prove, for all partitions together in columns.
 
 A result for a partition equals that of a search in its records (``SplitSearch``). There is no result for a partition
-whose first record is not known, an implausible time, a position inside a batch, or more records to read than were
-fetched; such a partition must be searched.
+whose first record is not known, that has an implausible time or more records to read than were fetched, or whose
+position is inside a batch; such a partition must be searched.
 """
 
 from __future__ import annotations

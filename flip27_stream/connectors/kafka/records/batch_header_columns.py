@@ -212,9 +212,11 @@ def _first_of_logs(batches: Int64s, log: Int64s) -> Int64s:
 def _decompressed_heads(
     buffer: Bytes, begins: Int64s, ends: Int64s, headers: npt.NDArray[np.void]
 ) -> tuple[Bytes, Int64s]:
-    """Returns the first bytes of compressed batches, a row for each, and their whole decompressed sizes.
+    """Decompresses batches, and keeps only the first bytes of each.
 
-    The size is -1 for a batch that cannot be decompressed. Short batches are filled up with zeros.
+    Returns:
+        The first 32 bytes of the records of each batch, one row for each, filled up with zeros; and the number of bytes
+        of all records of each batch, -1 for a batch that cannot be decompressed.
     """
     heads, sizes = np.zeros((len(begins), _FIRST_BYTES), np.uint8), np.full(len(begins), -1)
     codecs = (headers["attributes"] & _CODEC).tolist()

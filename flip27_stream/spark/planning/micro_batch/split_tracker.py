@@ -33,9 +33,8 @@ class SplitTracker:
         self._read_max: dict[str, int] = {}
         self._next: dict[str, int | None] = {}
         self._quiet: dict[str, tuple[int, int]] = {}
-        self._answered: set[str] = (
-            set()
-        )  # Only splits of which no event time is known: the others need no answer.
+        # The splits that were answered about without an event time. Others are known by their event times.
+        self._answered: set[str] = set()
         self._silent_since: dict[str, int] = {}
         self._disorder = Disorder()
         self._warnings = SplitWarnings()
@@ -147,7 +146,7 @@ class SplitTracker:
         return seen[1]
 
     def has_unknown(self, ids: Sequence[str], rows: Sequence[TrackedRow]) -> bool:
-        """Returns whether a split is unknown: no answer about it in this process, and no event time in the offset.
+        """Returns whether a split has neither a known event time nor an answer of the enumerator in this process.
 
         Such a split may have been paused before a restart, so the other splits must not pass it.
 

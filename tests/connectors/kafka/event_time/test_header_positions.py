@@ -210,7 +210,7 @@ def _end(log: list[LogBatch], rng: Random) -> int:
 
 @pytest.mark.parametrize("codec", [0, *CODECS.values()], ids=["none", *CODECS])
 def test_headers_are_enough_for_logs_that_are_read_to_their_ends(codec: int) -> None:
-    """No record but the first one of a log is decoded, and a split that is held is not read twice."""
+    """Only headers and the first record of a log are decoded, and the log is fetched once for all questions."""
     tp = TopicPartition("t", 0)
     rows = [[BatchRow(10 * n + i, 100 * n + i, None, b"v") for i in range(10)] for n in range(3)]
     log = [LogBatch(10 * n, 10 * n + 9, v2(batch, codec), []) for n, batch in enumerate(rows)]
@@ -241,7 +241,7 @@ def test_a_batch_that_cannot_be_decompressed_is_refused(codec: int) -> None:
 
 
 def test_large_compressed_batches_are_decoded_when_their_records_are_needed() -> None:
-    """Their first record alone would cost as much as all of their records."""
+    """A batch larger than 128 kB is not decompressed for its first record alone: all its records are decoded."""
     tp = TopicPartition("t", 0)
     noise = Random(5).randbytes(batch_header_columns._LARGEST_COMPRESSED)
     log = [LogBatch(0, 1, v2([BatchRow(0, 5, None, noise), BatchRow(1, 6, None, b"v")], LZ4), [])]
