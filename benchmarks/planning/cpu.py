@@ -3,8 +3,8 @@
 A simulated log answers instead of a broker, and the time of its answers is not counted.
 
 It measures the planner alone, over views and in columns; then the coordinator's whole plan (offset in, offset out,
-positions, probes), unaligned and aligned, with the reports of tasks, with compressed records, and with ten times as
-many splits.
+positions, probes), unaligned and aligned, with the reports of tasks, with compressed records, with a limit that cuts
+record batches, with a backlog, and with ten times as many splits.
 ``python -m benchmarks.planning.cpu``
 """
 
@@ -33,6 +33,7 @@ from watermark_alignment.split_columns import SplitColumns, plan_in_columns
 
 _WARM_UP = 2
 ROWS = 10
+_BACKLOG = 100_000
 _STEP_MS = 1000
 OPTIONS: dict[str, Any] = {
     "max_drift": 300_000,
@@ -60,6 +61,13 @@ def measure(environment: Environment) -> Iterator[Result]:
     with temporary_folder() as table:
         seconds = _coordinator(splits, rounds, table, compression="lz4")
     yield _result(splits, "aligned, compressed by lz4", seconds)
+    for name, backlog in (
+        ("half of the rows fit the limit", 0),
+        (f"behind by {_BACKLOG:,} rows, limited", _BACKLOG),
+    ):
+        with temporary_folder() as table:
+            seconds = _coordinator(splits, rounds, table, limit=splits * ROWS // 2, backlog=backlog)
+        yield _result(splits, f"aligned, {name}", seconds)
     for times, target in _TARGETS_MS.items():
         with temporary_folder() as table:
             seconds = _coordinator(splits * times, rounds, table)
@@ -138,12 +146,24 @@ def _coordinator(
     *,
     with_reports: bool = False,
     compression: Codec | None = None,
+    limit: int | None = None,
+    backlog: int = 0,
 ) -> list[float]:
     """Returns the CPU time (s) of each plan of ten new records in each split.
+
+    Args:
+        splits: The number of splits.
+        rounds: The number of plans.
+        table: The path of the split-watermark table; ``None`` without alignment.
+        with_reports: Whether tasks report.
+        compression: The codec of the record batches.
+        limit: The greatest number of rows of a plan; ``None`` for no limit.
+        backlog: The number of records in each split at the first plan.
 
     The plan includes what the reports of the batch before cost the planning thread, if ``with_reports`` is set.
     """
     cluster = SimulatedTopic("topic", splits, compression)
+    cluster.end = backlog
     with patch.object(enumerator, "KafkaClient", lambda _: cluster):
         coordinator = kafka_coordinator("simulated:9092", "topic", table)
         offset: dict[str, Any] = dict(INITIAL)
@@ -151,7 +171,7 @@ def _coordinator(
         for _ in range(_WARM_UP + rounds):
             cluster.end += ROWS
             cluster.seconds, began, start = 0.0, time.thread_time(), offset
-            offset = coordinator.latest_offset(offset, None)
+            offset = coordinator.latest_offset(offset, limit)
             taken.append(time.thread_time() - began - cluster.seconds)
             if with_reports:
                 _report(coordinator.tasks(start, offset), cluster)

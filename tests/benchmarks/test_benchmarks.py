@@ -182,7 +182,7 @@ def test_a_benchmark_keeps_its_figures_when_its_folder_cannot_be_removed(
 
 @pytest.mark.long
 def test_benchmarks_of_planning_run_without_a_broker() -> None:
-    assert len(_run(cpu.measure, Environment(TINY))) == 9
+    assert len(_run(cpu.measure, Environment(TINY))) == 11
     assert len(_run(group.measure, Environment(TINY))) == 1
 
 

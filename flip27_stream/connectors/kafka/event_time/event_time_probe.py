@@ -20,7 +20,7 @@ from flip27_stream.connectors.kafka.client.protocol import (
     retriable,
 )
 from flip27_stream.connectors.kafka.event_time.event_time_cache import NO_EVENT_TIME, Chunk
-from flip27_stream.connectors.kafka.event_time.undecoded_logs import UndecodedLogs
+from flip27_stream.connectors.kafka.event_time.known_batches import KnownBatches
 from flip27_stream.connectors.kafka.records.record_batches import decode
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.connectors.kafka.values.rows import RowLayout, RowMaker, record_timestamps
@@ -79,28 +79,42 @@ class EventTimeProbe:
         self._fetch_until(wanted, take)
         return chunks
 
-    def read_headers(self, wanted: Mapping[TopicPartition, FetchFrom]) -> UndecodedLogs:
-        """Returns the event times as :meth:`read` does, but decodes only the headers of the batches of most partitions.
+    def read_batches(
+        self, wanted: Mapping[TopicPartition, FetchFrom], known: KnownBatches, *, if_room: bool
+    ) -> Set[TopicPartition]:
+        """Adds batches to ``known`` as :meth:`read` does, but decodes only the headers of most partitions.
 
         The event times must be the timestamps of records.
+
+        Args:
+            wanted: The offset and size of the first fetch of each partition.
+            known: The batches of the plan.
+            if_room: See :meth:`KnownBatches.add`.
+
+        Returns:
+            The partitions whose leaders answered.
+
+        Raises:
+            ConnectorError: A broker refused the fetch, or the log is damaged.
         """
-        logs = UndecodedLogs(self)
+        answered: set[TopicPartition] = set()
 
         def take(answers: Mapping[TopicPartition, FetchedPartition]) -> Set[TopicPartition]:
             plain = answers
             if [fetched for fetched in answers.values() if fetched.error or fetched.aborted]:
                 plain = {tp: found for tp, found in answers.items() if self._is_plain(found)}
-            if not logs.is_full:
-                logs.add(plain, [at.offset for at in values_of(list(plain), wanted)])
-            answered = logs.answered
-            rest = [tp for tp in answers if tp not in answered] if len(answered) < len(wanted) else []
+            rest = known.add(plain, [at.offset for at in values_of(list(plain), wanted)], if_room=if_room)
+            if len(plain) < len(answers):
+                rest |= answers.keys() - plain.keys()
+            answered.update(plain.keys() - rest if rest else plain)
             for tp in rest:
                 if (chunk := self.decoded(tp, wanted[tp].offset, answers[tp])) is not None:
-                    logs.chunks[tp] = chunk
-            return logs.answered
+                    known.add_chunk(tp, chunk)
+                    answered.add(tp)
+            return answered
 
         self._fetch_until(wanted, take)
-        return logs
+        return answered
 
     def _fetch_until(
         self,

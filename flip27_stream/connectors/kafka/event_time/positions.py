@@ -13,13 +13,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from flip27_stream.api import EventTimes, PositioningRequest
-from flip27_stream.connectors.kafka.client.protocol import MAX_TIMESTAMP, OffsetAndTimestamp
+from flip27_stream.connectors.kafka.client.protocol import OffsetAndTimestamp
 from flip27_stream.connectors.kafka.event_time.event_time_cache import Chunk, EventTimeCache, Hit
+from flip27_stream.connectors.kafka.event_time.position_reads import PROBE_BYTES, SCAN_BYTES
 
-PROBE_BYTES = 32 << 10
-"""The size of the first fetch of a search, in bytes."""
-
-_SCAN_BYTES = 1 << 20
 _TAIL_RECORDS = 64
 _TAIL_TRIES = 6
 _NEAR = 256
@@ -169,7 +166,7 @@ class SplitSearch:
             low = hit.offset
             if not (yield from self.read(low, size)):
                 return hit
-            size = min(size * 4, _SCAN_BYTES)
+            size = min(size * 4, SCAN_BYTES)
 
     def read(self, offset: int, max_bytes: int = PROBE_BYTES) -> Search[bool]:
         """Reads some records at ``offset``, ``max_bytes`` at most. Returns whether the leader answered."""
@@ -207,29 +204,6 @@ class Locator:
 
     def look_for_greatest(self, search: SplitSearch, first: int) -> Search[None]:
         """Reads a record with an event time that is as late in the range as possible."""
-        yield from search.look_at_tail(first)
-
-
-class TimestampIndex(Locator):
-    """Locates event times that are record timestamps with the time index of the broker (ListOffsets).
-
-    ListOffsets answers with the first matching record of the whole log. This may be a transaction marker, an aborted
-    record, a record with an implausible timestamp, or a record before the position. So the answer is only the offset at
-    which to begin reading, or shows that no record matches; the search reads the record itself before it uses it.
-    """
-
-    def skip(self, search: SplitSearch, low: int, high: int, event_time: int) -> Search[int]:
-        answer = yield Lookup(event_time)
-        if not isinstance(answer, OffsetAndTimestamp):
-            return low
-        return high if answer.offset < 0 else max(low, min(answer.offset, high))
-
-    def look_for_greatest(self, search: SplitSearch, first: int) -> Search[None]:
-        answer = yield Lookup(MAX_TIMESTAMP)
-        if isinstance(answer, OffsetAndTimestamp) and first <= answer.offset < search.end:
-            hit = yield from search.scan(answer.offset, answer.offset + 1, answer.timestamp)
-            if hit.time is not None:
-                return
         yield from search.look_at_tail(first)
 
 

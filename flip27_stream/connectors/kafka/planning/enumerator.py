@@ -26,7 +26,9 @@ from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.protocol import TopicMetadata
 from flip27_stream.connectors.kafka.event_time.event_time_probe import EventTimeProbe
 from flip27_stream.connectors.kafka.event_time.position_finder import PositionFinder
-from flip27_stream.connectors.kafka.event_time.positions import Bisection, TimestampIndex
+from flip27_stream.connectors.kafka.event_time.position_reads import PositionReads
+from flip27_stream.connectors.kafka.event_time.positions import Bisection
+from flip27_stream.connectors.kafka.event_time.timestamp_positions import TimestampFinder
 from flip27_stream.connectors.kafka.options.source_options import KafkaOptions
 from flip27_stream.connectors.kafka.planning.bounded_ranges import reachable, refuse_reversed, up_to
 from flip27_stream.connectors.kafka.planning.enumerator_state import KafkaEnumeratorState
@@ -78,7 +80,7 @@ class EventTimeSearch:
     assigner: TimestampAssigner
     max_out_of_orderness_ms: int
     probe: EventTimeProbe
-    finder: PositionFinder
+    finder: TimestampFinder | PositionFinder
 
 
 class KafkaSourceEnumerator(
@@ -102,7 +104,8 @@ class KafkaSourceEnumerator(
        options. If offset 0 does not exist any more, that is a data loss, as in Spark's source.
     4. For each micro-batch, :meth:`split_ranges` asks where the logs end, and whether they still have the records to
        read (:class:`LogRanges`).
-    5. With alignment, :meth:`event_time_positions` finds event times in these ranges (:class:`PositionFinder`).
+    5. With alignment, :meth:`event_time_positions` finds event times in these ranges (:class:`TimestampFinder`,
+       or :class:`PositionFinder` for event times in the payload).
     6. :meth:`snapshot_state` returns the partitions assigned so far, with the ids of their topics and of the cluster,
        for the offset.
     7. :meth:`notify_checkpoint_complete` commits the processed offsets to the consumer group, if the options name one.
@@ -294,16 +297,9 @@ class KafkaSourceEnumerator(
         committed = self._options.read_committed
         probe = EventTimeProbe(self._client, assigner, self._layout, read_committed=committed)
         by_timestamp = type(assigner) is RecordTimestampAssigner
-        locator = TimestampIndex() if by_timestamp else Bisection(disorder)
         unanswered = LogRanges.unanswered(self._client, self._options)
-        finder = PositionFinder(
-            self._client,
-            probe,
-            locator,
-            read_committed=committed,
-            unanswered=unanswered,
-            by_headers=by_timestamp,
-        )
+        reads = PositionReads(self._client, probe, read_committed=committed, unanswered=unanswered)
+        finder = TimestampFinder(probe, reads) if by_timestamp else PositionFinder(reads, Bisection(disorder))
         self._finding = EventTimeSearch(assigner, disorder, probe, finder)
         return self._finding
 

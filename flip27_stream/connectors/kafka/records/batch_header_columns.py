@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,8 @@ class BatchHeaderColumns:
             with data, or is large.
         has_data: Whether the batch has records that are data; false for transaction markers and for batches that
             compaction has emptied. Their other columns have no meaning.
+        places: The first byte of each batch in the bytes of its log.
+        sizes: The size of each batch with its header, in bytes.
     """
 
     logs: Int64s
@@ -60,25 +62,18 @@ class BatchHeaderColumns:
     first_times: Int64s
     has_first: npt.NDArray[np.bool_]
     has_data: npt.NDArray[np.bool_]
+    places: Int64s
+    sizes: Int64s
 
     @staticmethod
     def empty() -> BatchHeaderColumns:
         """Returns an object without batches."""
         none, no = np.empty(0, np.int64), np.empty(0, bool)
-        return BatchHeaderColumns(none, none, none, none, none, no, no)
+        return BatchHeaderColumns(none, none, none, none, none, no, no, none, none)
 
     def only(self, kept: npt.NDArray[np.bool_]) -> BatchHeaderColumns:
         """Returns the batches for which ``kept`` is true."""
         return self if kept.all() else BatchHeaderColumns(*(column[kept] for column in self._columns()))
-
-    def renumbered(self, index: Int64s) -> BatchHeaderColumns:
-        """Returns the same batches with other indexes of logs; ``index`` has the new index of each log."""
-        return replace(self, logs=index[self.logs])
-
-    def followed_by(self, other: BatchHeaderColumns) -> BatchHeaderColumns:
-        """Returns the batches of both; the logs of ``other`` have greater indexes."""
-        both = zip(self._columns(), other._columns(), strict=True)
-        return BatchHeaderColumns(*(np.concatenate(columns) for columns in both)) if len(self.logs) else other
 
     def _columns(self) -> list[npt.NDArray[Any]]:
         return [getattr(self, field.name) for field in fields(self)]
@@ -107,7 +102,7 @@ def batch_header_columns(
     at, log, headers = at[kept], log[kept], headers[kept]
     _check_crcs(data, at, headers, log, usable)
     try:
-        found = _columns(buffer, at, log, headers, usable)
+        found = _columns(buffer, at, log, headers, usable, ends)
     except (MalformedError, IndexError):
         return BatchHeaderColumns.empty(), np.zeros(len(logs), bool)
     return found.only(usable[found.logs]), usable
@@ -155,7 +150,12 @@ def _check_crcs(
 
 
 def _columns(
-    buffer: Bytes, at: Int64s, log: Int64s, headers: npt.NDArray[np.void], usable: npt.NDArray[np.bool_]
+    buffer: Bytes,
+    at: Int64s,
+    log: Int64s,
+    headers: npt.NDArray[np.void],
+    usable: npt.NDArray[np.bool_],
+    log_ends: Int64s,
 ) -> BatchHeaderColumns:
     base, greatest = headers["base"].astype(np.int64), headers["max_time"].astype(np.int64)
     last = base + headers["last_delta"]
@@ -184,7 +184,12 @@ def _columns(
             usable[log[batches[wrong]]] = False
     appended = headers["attributes"] & _APPEND_TIME != 0
     first_times = np.where(appended, greatest, first_times)
-    return BatchHeaderColumns(log, last + 1, greatest, first_offsets, first_times, has_first, has_data)
+    places = at - np.append(0, log_ends)[log]
+    # fmt: off
+    return BatchHeaderColumns(
+        log, last + 1, greatest, first_offsets, first_times, has_first, has_data, places, stops - at,
+    )
+    # fmt: on
 
 
 def _first_records(records: Bytes, at: Int64s, stops: Int64s) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:

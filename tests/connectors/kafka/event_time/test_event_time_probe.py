@@ -11,6 +11,7 @@ from flip27_stream.connectors.kafka.client.protocol import UNKNOWN_TOPIC_ID, Fet
 from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.event_time.event_time_probe import EventTimeProbe
 from flip27_stream.connectors.kafka.event_time.position_finder import PositionFinder
+from flip27_stream.connectors.kafka.event_time.position_reads import PositionReads
 from flip27_stream.connectors.kafka.event_time.positions import Locator
 from flip27_stream.connectors.kafka.split import TopicPartition
 from tests.connectors.kafka.support.batch_bytes import some_rows, v2
@@ -110,7 +111,8 @@ def test_ids_of_topics_are_in_the_requests_of_a_plan(make: MakeProbe) -> None:
     not read in its place.
     """
     client, probe = make(lambda wanted: dict.fromkeys(wanted, FetchedPartition(0, BATCH, [])))
-    finder = PositionFinder(client, probe, Locator(), read_committed=False)  # type: ignore[arg-type]
+    reads = PositionReads(client, probe, read_committed=False)  # type: ignore[arg-type]
+    finder = PositionFinder(reads, Locator())
     request = PositioningRequest({str(A): SplitRange(0, 3)})
     finder.positions({str(A): A}, {A: "some id"}, request).event_times()
     assert [wanted[A].topic_id for wanted in client.asked] == ["some id"]

@@ -9,19 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flip27_stream.api import EventTimes, PositioningRequest, SplitRange
+from flip27_stream.api import EventTimePositions, EventTimes, PositioningRequest, SplitRange
 from flip27_stream.connectors.kafka.event_time import position_finder, positions
-from flip27_stream.connectors.kafka.event_time.position_finder import (
-    KafkaEventTimePositions,
-    PositionFinder,
-)
-from flip27_stream.connectors.kafka.event_time.positions import (
-    Bisection,
-    KnownPositions,
-    Locator,
-    TimestampIndex,
-)
+from flip27_stream.connectors.kafka.event_time.position_finder import PositionFinder
+from flip27_stream.connectors.kafka.event_time.position_reads import PositionReads
+from flip27_stream.connectors.kafka.event_time.positions import Bisection, KnownPositions, Locator
 from flip27_stream.connectors.kafka.split import TopicPartition
+from tests.connectors.kafka.event_time.timestamp_index import TimestampIndex
 from tests.connectors.kafka.support.simulated_log import (
     Log,
     LogRecord,
@@ -48,7 +42,7 @@ def _small_steps() -> Iterator[None]:
 
 
 def finder(cluster: SimulatedCluster, locator: Locator) -> PositionFinder:
-    return PositionFinder(cast(Any, cluster), cast(Any, cluster), locator, read_committed=True)
+    return PositionFinder(PositionReads(cast(Any, cluster), cast(Any, cluster), read_committed=True), locator)
 
 
 def plan(
@@ -56,7 +50,7 @@ def plan(
     ranges: dict[TopicPartition, SplitRange],
     latest: int | None = LATEST_PLAUSIBLE,
     budget: int | None = None,
-) -> KafkaEventTimePositions:
+) -> EventTimePositions:
     request = PositioningRequest({str(tp): span for tp, span in ranges.items()}, latest, budget)
     return maker.positions({str(tp): tp for tp in ranges}, dict.fromkeys(ranges, ""), request)
 

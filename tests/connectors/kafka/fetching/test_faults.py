@@ -140,7 +140,7 @@ def test_broker_that_cannot_find_the_greatest_timestamp(
         return int(api_version(self, operation, **bounds))
 
     monkeypatch.setattr(BrokerVersionData, "api_version", of_kafka_2)
-    for module in ("positions", "position_finder"):
+    for module in ("positions", "log_search"):
         monkeypatch.setattr(f"flip27_stream.connectors.kafka.event_time.{module}.PROBE_BYTES", 100)
     with running(source(broker, subscribe=filled, startingOffsets="earliest")) as query:
         client = query.enumerator._client

@@ -18,13 +18,15 @@ from flip27_stream.connectors.kafka.client.protocol import (
 )
 from flip27_stream.connectors.kafka.client.unanswered import UnansweredPartitions
 from flip27_stream.connectors.kafka.connections.connection_options import ConnectionOptions
-from flip27_stream.connectors.kafka.event_time import event_time_probe, undecoded_logs
+from flip27_stream.connectors.kafka.event_time import event_time_probe, known_batches
 from flip27_stream.connectors.kafka.event_time.event_time_probe import EventTimeProbe
 from flip27_stream.connectors.kafka.event_time.position_finder import PositionFinder
-from flip27_stream.connectors.kafka.event_time.positions import TimestampIndex
+from flip27_stream.connectors.kafka.event_time.position_reads import PositionReads
+from flip27_stream.connectors.kafka.event_time.timestamp_positions import TimestampFinder
 from flip27_stream.connectors.kafka.records import batch_header_columns
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.errors import CorruptRecordError, UnreachableError
+from tests.connectors.kafka.event_time.timestamp_index import TimestampIndex
 from tests.connectors.kafka.support.batch_bytes import (
     CONTROL,
     DELETE_HORIZON,
@@ -146,41 +148,44 @@ class Broker:
         return next(found, OffsetAndTimestamp(-1, -1))
 
 
-def finder(
-    broker: Any, *, by_headers: bool, unanswered: UnansweredPartitions | None = None
-) -> PositionFinder:
+def reads_of(
+    broker: Any, unanswered: UnansweredPartitions | None = None
+) -> tuple[EventTimeProbe, PositionReads]:
     probe = EventTimeProbe(broker, RecordTimestampAssigner(), read_committed=True)
-    return PositionFinder(
-        broker,
-        probe,
-        TimestampIndex(),
-        read_committed=True,
-        unanswered=unanswered,
-        by_headers=by_headers,
-    )
+    return probe, PositionReads(broker, probe, read_committed=True, unanswered=unanswered)
 
 
-@pytest.mark.parametrize(("block", "most_undecoded"), [(0, 1 << 20), (1, 100)])
+def finder(broker: Any, unanswered: UnansweredPartitions | None = None) -> TimestampFinder:
+    return TimestampFinder(*reads_of(broker, unanswered))
+
+
+def search_by_record(broker: Any) -> PositionFinder:
+    """Returns the reference, which searches log by log, and decodes each record."""
+    return PositionFinder(reads_of(broker)[1], TimestampIndex())
+
+
+@pytest.mark.parametrize(("block", "most_bytes", "most_records"), [(0, 1 << 20, 1000), (1, 100, 3)])
 def test_event_times_of_batch_headers_are_those_of_records(
-    block: int, most_undecoded: int, monkeypatch: pytest.MonkeyPatch
+    block: int, most_bytes: int, most_records: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rules 3 and 6, I1, I12: all answers are the same with and without headers, plan after plan.
 
-    The same holds with little memory, when nearly all records are decoded.
+    The same holds with little memory, when batches are dropped and read again.
     """
-    monkeypatch.setattr(undecoded_logs, "_MOST_UNDECODED", most_undecoded)
+    monkeypatch.setattr(known_batches, "MOST_BYTES", most_bytes)
+    monkeypatch.setattr(known_batches, "_MOST_RECORDS", most_records)
     for seed in range(block * CASES, (block + 1) * CASES):
-        _compare(Random(seed))
+        _compare(Random(seed), all_kept=block == 0)
 
 
-def _compare(rng: Random) -> None:
+def _compare(rng: Random, all_kept: bool) -> None:
     by_tp = {TopicPartition("t", n): some_log(rng) for n in range(rng.randint(1, 3))}
     most, latest, budget = (
         rng.choice([1, 2, 5, 5]),
         rng.choice([None, PLAUSIBLE]),
         rng.choice([None, None, 3, 6]),
     )
-    makers = [finder(Broker(by_tp, most), by_headers=headers) for headers in (True, False)]
+    makers = [make(Broker(by_tp, most)) for make in (finder, search_by_record)]
     positions = dict.fromkeys(by_tp, 0)
     for _ in range(rng.randint(1, 3)):
         ranges = {
@@ -193,13 +198,36 @@ def _compare(rng: Random) -> None:
             maker.positions({str(tp): tp for tp in ranges}, dict.fromkeys(ranges, ""), request)
             for maker in makers
         )
-        assert with_headers.event_times() == without.event_times()
+        times, expected = with_headers.event_times(), without.event_times()
+        assert times.keys() == expected.keys()
+        for tp, span in ranges.items():
+            _check_times(times[str(tp)], expected[str(tp)], by_tp[tp], span, latest, all_kept)
         for event_time in [*(rng.randrange(42) for _ in range(4)), some_time(rng) + 1, -5]:
             answer = with_headers.first_at_or_after(event_time)
             assert answer == without.first_at_or_after(event_time)
         if answer and rng.random() < 0.8:
             at = with_headers.first_at_or_after(rng.randrange(60))
             positions.update((tp, at[str(tp)][0]) for tp in ranges)
+
+
+def _check_times(
+    found: EventTimes,
+    expected: EventTimes,
+    log: list[LogBatch],
+    span: SplitRange,
+    latest: int | None,
+    all_kept: bool,
+) -> None:
+    """Checks the first and the greatest known event time.
+
+    A header has the greatest time of its whole batch, so more of the log may be known than by reading records.
+    """
+    assert found.next == expected.next
+    assert (found.reach is None) == (expected.reach is None)
+    if found.reach is not None and expected.reach is not None:
+        times = [time for batch in log for at, time in batch.records if span.position <= at < span.end]
+        assert found.reach in [time for time in times if 0 <= time <= (2**63 if latest is None else latest)]
+        assert found.reach >= expected.reach or not all_kept
 
 
 def _end(log: list[LogBatch], rng: Random) -> int:
@@ -215,8 +243,8 @@ def test_headers_are_enough_for_logs_that_are_read_to_their_ends(codec: int) -> 
     rows = [[BatchRow(10 * n + i, 100 * n + i, None, b"v") for i in range(10)] for n in range(3)]
     log = [LogBatch(10 * n, 10 * n + 9, v2(batch, codec), []) for n, batch in enumerate(rows)]
     broker = Broker({tp: log}, 5)
-    maker = finder(broker, by_headers=True)
-    maker._probe.decoded = None  # type: ignore[assignment, method-assign]  # an error if it is called
+    maker = finder(broker)
+    maker._known._decoder.decoded = None  # type: ignore[assignment, method-assign]  # an error if it is called
     request = PositioningRequest({"t-0": SplitRange(0, 30)})
     found = maker.positions({"t-0": tp}, {tp: ""}, request)
     assert found.event_times() == {"t-0": EventTimes(0, 209)}
@@ -233,11 +261,40 @@ def test_a_batch_that_cannot_be_decompressed_is_refused(codec: int) -> None:
     data = v2([BatchRow(0, 5, None, b"v"), BatchRow(1, 6, None, b"v")])
     wrong = patched(data, attributes=codec)
     logs = {good: [LogBatch(0, 1, data, [])], bad: [LogBatch(0, 1, wrong, [])]}
-    maker = finder(Broker(logs, 5), by_headers=True)
+    maker = finder(Broker(logs, 5))
     ranges = {str(tp): SplitRange(0, 2) for tp in logs}
     found = maker.positions({str(tp): tp for tp in logs}, dict.fromkeys(logs, ""), PositioningRequest(ranges))
     with pytest.raises(CorruptRecordError, match="t-1"):
         found.event_times()
+
+
+def test_a_batch_whose_records_are_damaged_is_refused_when_they_are_needed() -> None:
+    """Its checksum and its first record are right, so only the search that ends in it finds the damage."""
+    good, bad = TopicPartition("t", 0), TopicPartition("t", 1)
+    data = v2([BatchRow(i, i, None, b"v") for i in range(4)])
+    record = data[61:]
+    wrong = patched(data, records=record[:20] + b"\xff" * (len(record) - 20))
+    logs = {good: [LogBatch(0, 3, data, [])], bad: [LogBatch(0, 3, wrong, [])]}
+    ranges = {str(tp): SplitRange(0, 4) for tp in logs}
+    maker = finder(Broker(logs, 5))
+    found = maker.positions({str(tp): tp for tp in logs}, dict.fromkeys(logs, ""), PositioningRequest(ranges))
+    assert found.event_times() == dict.fromkeys(ranges, EventTimes(0, 3))
+    with pytest.raises(CorruptRecordError, match="offset 0 of t-1"):
+        found.first_at_or_after(2)
+
+
+def test_a_cut_batch_is_decoded_once() -> None:
+    """A row limit moves the position through one batch, plan after plan: it is neither read nor decoded again."""
+    tp = TopicPartition("t", 0)
+    broker = Broker({tp: [LogBatch(0, 9, v2([BatchRow(i, i, None, b"v") for i in range(10)], LZ4), [])]}, 5)
+    maker = finder(broker)
+    for position in range(9):
+        request = PositioningRequest({"t-0": SplitRange(position, 10)}, budget=1)
+        found = maker.positions({"t-0": tp}, {tp: ""}, request)
+        assert found.first_at_or_after(position + 1) == {"t-0": (position + 1, 1)}
+        maker._known._pieces.clear()  # The bytes are not needed again.
+    assert broker.fetched == [tp]
+    assert maker._known.offsets.tolist() == list(range(10))
 
 
 def test_large_compressed_batches_are_decoded_when_their_records_are_needed() -> None:
@@ -245,11 +302,10 @@ def test_large_compressed_batches_are_decoded_when_their_records_are_needed() ->
     tp = TopicPartition("t", 0)
     noise = Random(5).randbytes(batch_header_columns._LARGEST_COMPRESSED)
     log = [LogBatch(0, 1, v2([BatchRow(0, 5, None, noise), BatchRow(1, 6, None, b"v")], LZ4), [])]
-    maker = finder(Broker({tp: log}, 5), by_headers=True)
+    maker = finder(Broker({tp: log}, 5))
     found = maker.positions({"t-0": tp}, {tp: ""}, PositioningRequest({"t-0": SplitRange(0, 2)}))
     assert found.event_times() == {"t-0": EventTimes(5, 6)}
-    assert maker._undecoded is not None
-    assert tp in maker._undecoded.chunks
+    assert maker._known.offsets.tolist() == [0, 1]
 
 
 def test_only_partitions_without_an_answer_count_as_unanswered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,9 +313,7 @@ def test_only_partitions_without_an_answer_count_as_unanswered(monkeypatch: pyte
     monkeypatch.setattr(event_time_probe, "_TIME_LIMIT_S", 0)
     heard, silent = TopicPartition("t", 0), TopicPartition("t", 1)
     log = [LogBatch(n, n, v2([BatchRow(n, n, None, b"v")]), []) for n in range(4)]
-    maker = finder(
-        Broker({heard: log, silent: []}, 1), by_headers=True, unanswered=UnansweredPartitions(0, str)
-    )
+    maker = finder(Broker({heard: log, silent: []}, 1), UnansweredPartitions(0, str))
 
     def plan(*ranges: tuple[TopicPartition, int]) -> set[str]:
         partitions = {str(tp): tp for tp, _ in ranges}
@@ -278,7 +332,7 @@ def test_split_that_is_held_is_read_once() -> None:
     tp = TopicPartition("t", 0)
     log = [LogBatch(0, 9, v2([BatchRow(i, i, None, b"v") for i in range(10)]), [])]
     broker = Broker({tp: log}, 5)
-    maker = finder(broker, by_headers=True)
+    maker = finder(broker)
     for position in (0, 0, 5, 5):
         request = PositioningRequest({"t-0": SplitRange(position, 10)})
         found = maker.positions({"t-0": tp}, {tp: ""}, request)
@@ -292,7 +346,7 @@ def test_damaged_batch_is_refused(at: int) -> None:
     """The checksum covers the header and the records. A batch that does not fit it is refused."""
     tp, data = TopicPartition("t", 0), bytearray(v2([BatchRow(0, 5, None, b"v"), BatchRow(1, 6, None, b"v")]))
     data[at] ^= 1
-    maker = finder(Broker({tp: [LogBatch(0, 1, bytes(data), [])]}, 5), by_headers=True)
+    maker = finder(Broker({tp: [LogBatch(0, 1, bytes(data), [])]}, 5))
     found = maker.positions({"t-0": tp}, {tp: ""}, PositioningRequest({"t-0": SplitRange(0, 2)}))
     with pytest.raises(CorruptRecordError, match=r"offset 0 of t-0: its checksum"):
         found.event_times()
