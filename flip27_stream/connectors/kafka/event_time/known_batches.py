@@ -69,6 +69,12 @@ class KnownBatches:
             self._batches = self._ordered.batches
         return self._ordered
 
+    @property
+    def mean_record_size(self) -> float:
+        """The mean size of a record in the known batches, in bytes as they were fetched."""
+        fetched = self._batches[self._batches["size"] > 0]
+        return float(fetched["size"].sum() / max(1, (fetched["stop"] - fetched["start"]).sum()))
+
     def keep(self, partitions: list[TopicPartition], positions: Int64s) -> None:
         """Begins a plan: drops all batches of other partitions, and those that end before the position of their log."""
         if partitions != self.partitions or self._forgotten:

@@ -98,18 +98,21 @@ class LogSearch:
     def greatest(self, low: Int64s, high: Int64s, first: Answer) -> Int64s:
         """Returns the greatest known event times (ms) from ``low`` to ``high``, or :data:`NO_TIME`.
 
-        If not all batches of a log are known, one with the greatest event time is read, or one near ``high``.
+        If not all batches of a log are known, the others are read if they seem few; then one with the greatest event
+        time, or one near ``high``.
 
         Args:
             low: The first offset of each log.
             high: The end of the offsets of each log (exclusive).
             first: The first positions that have an event time.
         """
-        known = greatest_times(self._known, low, high, self.plausible_until)
-        logs = np.flatnonzero(first.times != NO_TIME)
-        logs = logs[known_until(self._known, logs, first.positions[logs]) < high[logs]]
+        logs, gaps = self._gaps(np.flatnonzero(first.times != NO_TIME), first.positions, high)
+        is_short = (high[logs] - gaps) * self._known.mean_record_size <= PROBE_BYTES
+        if is_short.any():
+            self._read_unknown(logs[is_short], first.positions, high)
+            logs, _ = self._gaps(logs, first.positions, high)
         if not len(logs):
-            return known
+            return greatest_times(self._known, low, high, self.plausible_until)
         found, timestamps, _ = self._lookups(logs, MAX_TIMESTAMP)
         is_inside = (first.positions[logs] <= found) & (found < high[logs])
         inside, at, latest = logs[is_inside], low.copy(), np.full_like(low, _NO_BOUND)
@@ -134,10 +137,16 @@ class LogSearch:
 
     def _read_unknown(self, logs: Int64s, low: Int64s, high: Int64s) -> Int64s:
         """Reads the first unknown batch from ``low`` to ``high`` in each of ``logs``; returns the unanswered ones."""
+        logs, gaps = self._gaps(logs, low, high)
         at = low.copy()
-        at[logs] = known_until(self._known, logs, low[logs])
-        unknown = logs[at[logs] < high[logs]]
-        return self._read(unknown, at, np.full(len(at), PROBE_BYTES), if_room=True)
+        at[logs] = gaps
+        return self._read(logs, at, np.full(len(at), PROBE_BYTES), if_room=True)
+
+    def _gaps(self, logs: Int64s, low: Int64s, high: Int64s) -> tuple[Int64s, Int64s]:
+        """Returns those of ``logs`` that have unknown offsets from ``low`` to ``high``, and the first one of each."""
+        until = known_until(self._known, logs, low[logs])
+        is_open = until < high[logs]
+        return logs[is_open], until[is_open]
 
     def _read(self, logs: Int64s, offsets: Int64s, sizes: Int64s, *, if_room: bool) -> Int64s:
         """Reads batches at ``offsets`` in each of ``logs``, and returns those that were not answered.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import attrgetter, ge, le
 
 from flip27_stream.api import EventTimePositions, EventTimes, PositioningRequest, SplitRange
 from flip27_stream.api.contract import check_made
@@ -39,6 +40,13 @@ class CheckedPositions(EventTimePositions):
         times = self._positions.event_times()
         who = f"{self._who}.event_times()"
         check_made(who, times, Mapping)
+        if not _are_usual_times(times, self._request.ranges):
+            self._check_times(who, times)
+        self._known = times
+        return times
+
+    def _check_times(self, who: str, times: Mapping[str, EventTimes]) -> None:
+        """Refuses times of a wrong type, or too large, or of splits that are not in the request."""
         ranges = self._request.ranges
         for name, known in times.items():
             if name not in ranges:
@@ -52,16 +60,9 @@ class CheckedPositions(EventTimePositions):
                     f"{who} returned {shortened(repr(known))} for split {name!r}; it must be EventTimes of "
                     "milliseconds as int, or None."
                 )
-        self._check_sizes(who, times)
-        self._known = times
-        return times
-
-    @staticmethod
-    def _check_sizes(who: str, times: Mapping[str, EventTimes]) -> None:
-        """Refuses times that an offset cannot hold."""
-        known = [time for each in times.values() for time in (each.next, each.reach) if time is not None]
-        if known and not (min(known) >= -_TIME_LIMIT and max(known) < _TIME_LIMIT):
-            wrong = max(known, key=abs)
+        found = [time for each in times.values() for time in (each.next, each.reach) if time is not None]
+        if found and not (min(found) >= -_TIME_LIMIT and max(found) < _TIME_LIMIT):
+            wrong = max(found, key=abs)
             raise ContractError(
                 f"{who} returned the event time {wrong}; it must fit 64 bits, in milliseconds."
             )
@@ -72,6 +73,12 @@ class CheckedPositions(EventTimePositions):
         check_made(who, answer, Mapping)
         if missing := missing_from(answer, self._known or {}):
             raise ContractError(f"{who} left out split {min(missing)!r}, which event_times() returned.")
+        if not _are_usual_positions(answer, self._request.ranges):
+            self._check_positions(who, answer)
+        return answer
+
+    def _check_positions(self, who: str, answer: Mapping[str, tuple[int, int]]) -> None:
+        """Refuses positions of a wrong type, or outside of the ranges of the plan."""
         spans = found_in(list(answer), self._request.ranges)
         for (name, found), span in zip(answer.items(), spans, strict=True):
             if type(found) is not tuple or len(found) != 2 or not type(found[0]) is type(found[1]) is int:
@@ -84,7 +91,6 @@ class CheckedPositions(EventTimePositions):
                     f"{who} returned {found} for split {name!r}; the position must be from {span.position} up to "
                     f"{span.end}, and the rows not negative."
                 )
-        return answer
 
     def rows_before(self, event_time: int) -> Mapping[str, int] | None:
         estimated = self._positions.rows_before(event_time)
@@ -110,6 +116,28 @@ class CheckedPositions(EventTimePositions):
                 "as int, or None."
             )
         return least  # type: ignore[return-value]
+
+
+def _are_usual_times(times: Mapping[str, EventTimes], ranges: Mapping[str, SplitRange]) -> bool:
+    """Returns whether all event times are known and right. Nearly all answers are; no bytecode runs for each split."""
+    found = times.values()
+    if not found or set(map(type, found)) != {EventTimes} or not times.keys() <= ranges.keys():
+        return False
+    known = [*map(attrgetter("next"), found), *map(attrgetter("reach"), found)]
+    return set(map(type, known)) == {int} and min(known) >= -_TIME_LIMIT and max(known) < _TIME_LIMIT
+
+
+def _are_usual_positions(answer: Mapping[str, tuple[int, int]], ranges: Mapping[str, SplitRange]) -> bool:
+    """Returns whether all positions are right, and in the ranges; see :func:`_are_usual_times`."""
+    found = answer.values()
+    if not found or set(map(type, found)) != {tuple} or set(map(len, found)) != {2}:
+        return False
+    positions, rows = zip(*found, strict=True)
+    if set(map(type, positions + rows)) != {int} or min(rows) < 0 or list(answer) != list(ranges):
+        return False
+    spans = ranges.values()
+    after_start = map(le, map(attrgetter("position"), spans), positions)
+    return all(after_start) and all(map(ge, map(attrgetter("end"), spans), positions))
 
 
 def checked_positions_after(
