@@ -159,7 +159,9 @@ def plan(
     counting = [v for v in views if v.id not in fixed and fronts[v.id] is not None]
     cap, holder = cap_of(counting, floor, max_drift, out_of_orderness)
     readable = [v for v in views if v.position < v.end]
-    horizon, ends, cut = search_horizon(readable, at, limit, cap, out_of_orderness, sparse)
+    horizon, ends, cut = search_horizon(
+        readable, lambda: _next_and_reach(readable), at, limit, cap, out_of_orderness, sparse
+    )
     states = {v.id: fixed.get(v.id) or moving_state(v, ends.get(v.id, v.position), horizon) for v in views}
     held = horizon == cap and SplitStatus.PAUSED in states.values()
     least = min((front for v in counting if (front := fronts[v.id]) is not None), default=None)
@@ -213,8 +215,15 @@ def cap_of(
     return (None, None) if cap is None or cap >= END_OF_TIME else (cap, holder)
 
 
+def _next_and_reach(readable: Sequence[SplitView]) -> tuple[int | None, int | None]:
+    """Returns the least next event time (ms) of splits and their greatest reach, of those that are known."""
+    reaches = [reach for v in readable if (reach := _reach(v)) is not None]
+    return min((v.next for v in readable if v.next is not None), default=None), max(reaches, default=None)
+
+
 def search_horizon(
     readable: Sequence[SplitView],
+    next_and_reach: Callable[[], tuple[int | None, int | None]],
     at: PositionsAt,
     limit: int | None,
     cap: int | None,
@@ -224,7 +233,8 @@ def search_horizon(
     """Returns the horizon, the ends of the readable splits, and the ids of the splits that are cut below it.
 
     Args:
-        readable: The splits with something to read; used only if their rows do not fit the limit.
+        readable: The splits with something to read; used only if the smallest step does not fit the limit.
+        next_and_reach: Returns their least next event time (ms), and their greatest reach; see :class:`SplitView`.
         at: See :data:`PositionsAt`.
         limit: See :func:`plan`.
         cap: The greatest horizon (ms); ``None`` for no cap.
@@ -238,9 +248,9 @@ def search_horizon(
     lowest = _HorizonPositions.of(highest, guess)
     if limit is None or lowest.cost <= limit:
         return cap, _ends(lowest, at, sparse), frozenset()
-    earliest = min((v.next for v in readable if v.next is not None), default=highest)
-    if earliest + 1 < highest:
-        above_all = max(reach for v in readable if (reach := _reach(v)) is not None) + out_of_orderness + 1
+    earliest, latest = next_and_reach()
+    if earliest is not None and latest is not None and earliest + 1 < highest:
+        above_all = latest + out_of_orderness + 1
         best = _greatest_fitting(earliest, min(above_all, highest), lowest.cost, guess, limit)
         if best is not None:
             return best.horizon, _ends(best, at, sparse), frozenset()

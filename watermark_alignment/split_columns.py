@@ -151,8 +151,11 @@ def plan_in_columns(
     finished, idle = _resting(splits, idle_timeout, now)
     counting = (fronts != UNKNOWN) & ~(finished | idle)
     cap, holder = _cap(splits, counting, floor, max_drift, out_of_orderness)
-    readable = _Views(splits, np.flatnonzero(splits.positions < splits.ends))
-    horizon, read_to, cut = search_horizon(readable, at, limit, cap, out_of_orderness, None)
+    indexes = np.flatnonzero(splits.positions < splits.ends)
+    readable = _Views(splits, indexes)
+    horizon, read_to, cut = search_horizon(
+        readable, lambda: _next_and_reach(splits, indexes), at, limit, cap, out_of_orderness, None
+    )
     positions = splits.positions.tolist()
     found = found_in(list(splits.ids), read_to)
     ends = [at if end is None else end for at, end in zip(positions, found, strict=True)]
@@ -216,6 +219,14 @@ def _cap(
         caps.append((floor + out_of_orderness + max_drift + 2, GROUP))
     cap, holder = min(caps, default=(None, None))
     return (None, None) if cap is None or cap >= END_OF_TIME else (cap, holder)
+
+
+def _next_and_reach(splits: SplitColumns, indexes: Int64s) -> tuple[int | None, int | None]:
+    """Returns the least next event time (ms) of some splits and their greatest reach, of those that are known."""
+    following, reaches = splits.next[indexes], np.maximum(splits.fronts, splits.reach)[indexes]
+    following, reaches = following[following != UNKNOWN], reaches[reaches != UNKNOWN]
+    least = int(following.min()) if len(following) else None
+    return least, int(reaches.max()) if len(reaches) else None
 
 
 def _paused(splits: SplitColumns, ends: Int64s, horizon: int | None) -> Flags:

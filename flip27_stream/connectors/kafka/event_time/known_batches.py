@@ -7,6 +7,7 @@ ends in it, together with those of the batches in which the searches of the othe
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
 from typing import Protocol
 
 import numpy as np
@@ -215,8 +216,11 @@ class KnownBatches:
 
     def _drop_unused(self) -> None:
         """Drops the bytes and the records that no batch has."""
-        used = set(np.unique(self._batches["piece"]).tolist())
-        self._pieces = {piece: self._pieces[piece] for piece in sorted(used) if piece in self._pieces}
+        oldest = next(iter(self._pieces), self._next_piece)
+        used = np.zeros(self._next_piece - oldest, bool)
+        used[self._batches["piece"][self._batches["piece"] >= oldest] - oldest] = True
+        places = np.fromiter(self._pieces, np.int64, len(self._pieces)) - oldest
+        self._pieces = dict(compress(self._pieces.items(), used[places].tolist()))
         self._size = sum(map(len, self._pieces.values()))
         decoded = self._batches["record"] >= 0
         first, end = self._batches["record"][decoded], self._batches["record_end"][decoded]
