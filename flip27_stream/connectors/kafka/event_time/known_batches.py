@@ -16,7 +16,7 @@ from flip27_stream.arrays import Flags, Int64s
 from flip27_stream.connectors.kafka.client.protocol import FetchedPartition
 from flip27_stream.connectors.kafka.event_time.event_time_cache import Chunk
 from flip27_stream.connectors.kafka.event_time.ordered_batches import BATCH, Batches, OrderedBatches
-from flip27_stream.connectors.kafka.event_time.segments import first_of_each
+from flip27_stream.connectors.kafka.event_time.segments import elements, first_of_each
 from flip27_stream.connectors.kafka.records.batch_header_columns import batch_header_columns
 from flip27_stream.connectors.kafka.records.batch_headers import corrupt
 from flip27_stream.connectors.kafka.records.record_times import RecordTimes, record_times
@@ -222,18 +222,17 @@ class KnownBatches:
         places = np.fromiter(self._pieces, np.int64, len(self._pieces)) - oldest
         self._pieces = dict(compress(self._pieces.items(), used[places].tolist()))
         self._size = sum(map(len, self._pieces.values()))
-        decoded = self._batches["record"] >= 0
-        first, end = self._batches["record"][decoded], self._batches["record_end"][decoded]
-        counts = end - first
-        if counts.sum() > _MOST_RECORDS:
-            self._set(self._batches[~decoded])
-            counts = counts[:0]
-        if counts.sum() < len(self.offsets):
-            behind = np.cumsum(counts)
-            kept = np.arange(counts.sum()) + np.repeat(first[: len(counts)] - behind + counts, counts)
+        is_decoded = self._batches["record"] >= 0
+        first, end = self._batches["record"][is_decoded], self._batches["record_end"][is_decoded]
+        behind = np.cumsum(end - first)
+        left = int(behind[-1]) if len(behind) else 0
+        if left > _MOST_RECORDS:
+            self._set(self._batches[~is_decoded])
+            self.offsets = self.times = np.empty(0, np.int64)
+        elif 2 * left < len(self.offsets):
+            kept, _ = elements(first, end)
             self.offsets, self.times = self.offsets[kept], self.times[kept]
-            if len(counts):
-                self._batches["record"][decoded], self._batches["record_end"][decoded] = (
-                    behind - counts,
-                    behind,
-                )
+            self._batches["record"][is_decoded], self._batches["record_end"][is_decoded] = (
+                behind - (end - first),
+                behind,
+            )

@@ -62,7 +62,7 @@ def first_of_each(groups: Int64s) -> Int64s:
 
 
 def elements(begins: Int64s, ends: Int64s) -> tuple[Int64s, Int64s]:
-    """Returns the indexes of all elements of segments that are not empty, and the number of the segment of each."""
+    """Returns the indexes of all elements of segments, and the number of the segment of each."""
     sizes = ends - begins
     behind = np.cumsum(sizes)
     owner = np.repeat(np.arange(len(sizes)), sizes)

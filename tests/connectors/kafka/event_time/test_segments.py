@@ -37,7 +37,7 @@ def test_first_accepted_element_is_that_of_a_loop(lists: list[list[int]], wanted
 
 @given(COLUMNS)
 def test_elements_are_all_indexes_with_their_segments(lists: list[list[int]]) -> None:
-    column, begins, ends = bounds([numbers for numbers in lists if numbers])
+    column, begins, ends = bounds(lists)
     index, owner = elements(begins, ends)
     assert index.tolist() == list(range(len(column)))
     assert (begins[owner] <= index).all()
