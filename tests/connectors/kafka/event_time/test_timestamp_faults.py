@@ -15,7 +15,7 @@ from flip27_stream.api import PositioningRequest, SplitRange
 from flip27_stream.connectors.kafka.client.protocol import FetchedPartition, FetchFrom, OffsetAndTimestamp
 from flip27_stream.connectors.kafka.event_time import event_time_probe, known_batches, log_search
 from flip27_stream.connectors.kafka.split import TopicPartition
-from tests.connectors.kafka.event_time.test_timestamp_positions import (
+from tests.connectors.kafka.event_time.random_logs import (
     PLAUSIBLE,
     Broker,
     LogBatch,
