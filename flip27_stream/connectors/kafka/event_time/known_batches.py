@@ -28,6 +28,7 @@ MOST_BYTES = 128 << 20
 UNKNOWN_TIME = 2**63 - 1
 """The greatest event time of a batch whose header does not have it."""
 _MOST_RECORDS = 4_000_000
+_MOST_BATCHES = 100_000
 _NO_PIECE = -1
 
 
@@ -61,6 +62,7 @@ class KnownBatches:
         self._size = 0
         self._index: dict[TopicPartition, int] = {}
         self._forgotten: set[TopicPartition] = set()
+        self._plausible_until = UNKNOWN_TIME
 
     @property
     def ordered(self) -> OrderedBatches:
@@ -76,8 +78,17 @@ class KnownBatches:
         fetched = self._batches[self._batches["size"] > 0]
         return float(fetched["size"].sum() / max(1, (fetched["stop"] - fetched["start"]).sum()))
 
-    def keep(self, partitions: list[TopicPartition], positions: Int64s) -> None:
-        """Begins a plan: drops all batches of other partitions, and those that end before the position of their log."""
+    def keep(self, partitions: list[TopicPartition], positions: Int64s, plausible_until: int) -> None:
+        """Begins a plan.
+
+        Batches of other partitions are dropped, those that end before the position of their log, and the last ones of
+        each log while there are very many.
+
+        Args:
+            partitions: The partitions of the plan.
+            positions: The first offset of each of them.
+            plausible_until: The greatest event time (ms); records above it are ignored.
+        """
         if partitions != self.partitions or self._forgotten:
             new = {tp: log for log, tp in enumerate(partitions) if tp not in self._forgotten}
             logs = np.array([new.get(tp, -1) for tp in self.partitions], np.int32)
@@ -86,7 +97,16 @@ class KnownBatches:
         self._batches = self._batches[self._batches["stop"] > positions[self._batches["log"]]]
         self.partitions, self._index, self._ordered = partitions, {}, None
         self._forgotten.clear()
+        if len(self._batches) > _MOST_BATCHES:
+            batches, begins = self.ordered.batches, self.ordered.begins
+            is_near = np.arange(len(batches)) - begins[batches["log"]] < max(
+                1, _MOST_BATCHES // len(partitions)
+            )
+            self._set(batches[is_near])
         self._drop_unused()
+        moved = self._batches["latest"] > min(plausible_until, self._plausible_until)
+        self._plausible_until = plausible_until
+        self._set_greatest(np.flatnonzero(moved & (self._batches["record"] >= 0)))
 
     def free_memory(self) -> None:
         """Drops the oldest bytes and the decoded records, if there are very many; a search reads them again.
@@ -122,6 +142,7 @@ class KnownBatches:
         new["start"][first] = np.minimum(asked[found.logs[first]], found.first_offsets[first])
         new["greatest"] = np.where(found.greatest < 0, UNKNOWN_TIME, found.greatest)
         new["greatest"][~found.has_data] = -1
+        new["latest"] = new["greatest"]
         new["first_offset"], new["first_time"] = found.first_offsets, found.first_times
         new["has_first"] = found.has_first & found.has_data
         new["place"], new["size"] = found.places, found.sizes
@@ -139,12 +160,9 @@ class KnownBatches:
         """Adds the event times of the decoded records of a partition."""
         new = np.zeros(1, BATCH)
         new["log"], new["start"], new["stop"] = self._logs_of([tp]), chunk.start, chunk.stop
-        new["first_offset"], new["greatest"] = chunk.start, int(chunk.times.max(initial=-1))
-        new["piece"], new["record"] = _NO_PIECE, len(self.offsets)
-        new["record_end"] = len(self.offsets) + len(chunk.offsets)
-        self.offsets = np.concatenate([self.offsets, chunk.offsets])
-        self.times = np.concatenate([self.times, chunk.times])
+        new["first_offset"], new["piece"] = chunk.start, _NO_PIECE
         self._insert(new)
+        self._add_records(np.array([len(self._batches) - 1]), np.array([len(chunk.offsets)]), chunk)
 
     def decode(self, rows: Int64s) -> Flags:
         """Decodes the records of batches, and returns for each whether its bytes were there.
@@ -157,19 +175,19 @@ class KnownBatches:
         Raises:
             ConnectorError: The records of a batch are damaged.
         """
-        pieces = self._batches["piece"][rows].tolist()
-        found = [self._pieces.get(piece) for piece in pieces]
+        pieces = self._batches["piece"][rows]
+        found = [self._pieces.get(piece) for piece in pieces.tolist()]
         there = np.array([piece is not None for piece in found], bool)
         wanted = rows[there]
         places, sizes = self._batches["place"][wanted].tolist(), self._batches["size"][wanted].tolist()
         data = [piece for piece in found if piece is not None]
         bodies = [piece[at : at + size] for piece, at, size in zip(data, places, sizes, strict=True)]
         if bodies:
-            self._add_records(wanted, self._times_of(wanted, bodies))
-        if len(wanted) < len(rows):
-            is_left = np.ones(len(self._batches), bool)
-            is_left[rows[~there]] = False
-            self._set(self._batches[is_left])
+            decoded = self._times_of(wanted, bodies)
+            self._add_records(wanted, decoded.counts, decoded)
+            self._batches["piece"][wanted] = _NO_PIECE
+        if len(wanted) < len(rows):  # The following batches of a piece are read again with it.
+            self._set(self._batches[~np.isin(self._batches["piece"], pieces[~there])])
         return there
 
     def _times_of(self, rows: Int64s, bodies: list[bytes | memoryview]) -> RecordTimes:
@@ -182,15 +200,22 @@ class KnownBatches:
                 self._decoder.decoded(tp, start, FetchedPartition(0, body, []))  # Its error names the batch.
             raise corrupt(str(partitions[0]), starts[0], error) from error
 
-    def _add_records(self, rows: Int64s, decoded: RecordTimes) -> None:
-        behind = np.cumsum(decoded.counts)
-        firsts = behind - decoded.counts
-        self._batches["record"][rows] = len(self.offsets) + firsts
-        self._batches["record_end"][rows] = len(self.offsets) + behind
-        self._batches["greatest"][rows] = np.maximum.reduceat(decoded.times, firsts)
-        self._batches["piece"][rows] = _NO_PIECE
-        self.offsets = np.concatenate([self.offsets, decoded.offsets])
-        self.times = np.concatenate([self.times, decoded.times])
+    def _add_records(self, rows: Int64s, counts: Int64s, records: RecordTimes | Chunk) -> None:
+        """Adds the records of the batches in ``rows``, which have ``counts`` records."""
+        behind = len(self.offsets) + np.cumsum(counts)
+        self._batches["record"][rows], self._batches["record_end"][rows] = behind - counts, behind
+        self.offsets = np.concatenate([self.offsets, records.offsets])
+        self.times = np.concatenate([self.times, records.times])
+        self._set_greatest(rows)
+
+    def _set_greatest(self, rows: Int64s) -> None:
+        """Sets the greatest event times of batches whose records are decoded."""
+        index, owner = elements(self._batches["record"][rows], self._batches["record_end"][rows])
+        times = self.times[index]
+        greatest, latest = np.full((2, len(rows)), -1)
+        np.maximum.at(latest, owner, times)
+        np.maximum.at(greatest, owner, np.where(times <= self._plausible_until, times, -1))
+        self._batches["greatest"][rows], self._batches["latest"][rows] = greatest, latest
 
     def _insert(self, new: Batches) -> None:
         self._set(np.concatenate([self._batches, new]) if len(self._batches) else new)

@@ -22,7 +22,7 @@ from flip27_stream.connectors.kafka.event_time.batch_search import (
     known_until,
     search_batches,
 )
-from flip27_stream.connectors.kafka.event_time.known_batches import KnownBatches
+from flip27_stream.connectors.kafka.event_time.known_batches import UNKNOWN_TIME, KnownBatches
 from flip27_stream.connectors.kafka.event_time.position_reads import PROBE_BYTES, SCAN_BYTES, PositionReads
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.in_order import found_in
@@ -81,6 +81,7 @@ class LogSearch:
             logs, unknown = logs[is_open], logs[is_open & step.is_unknown]
             undecoded = step.undecoded[is_open & (step.undecoded >= 0)]
             if len(undecoded):  # Decoded records are used before other batches are read, which may drop them.
+                undecoded = self._with_uncertain(undecoded)
                 again = self._known.ordered.batches["log"][undecoded]
                 again = again[~self._known.decode(undecoded)]
                 may_ask[again], must_keep[again] = False, True
@@ -94,6 +95,19 @@ class LogSearch:
             silent = self._read(read, low, sizes, if_room=not len(kept))
             logs = logs[~np.isin(logs, silent)] if len(silent) else logs
         return Answer(low, times)
+
+    def _with_uncertain(self, undecoded: Int64s) -> Int64s:
+        """Returns batches to decode, with those that a search may have to decode next, one after the other.
+
+        These are batches whose headers have no time, or an implausible one, in logs in which such a batch is decoded.
+        """
+        batches = self._known.ordered.batches
+        is_uncertain = (batches["greatest"] > self.plausible_until) | (batches["greatest"] == UNKNOWN_TIME)
+        is_uncertain &= batches["record_end"] < 0
+        logs = batches["log"][undecoded[is_uncertain[undecoded]]]
+        if not len(logs):
+            return undecoded
+        return np.union1d(undecoded, np.flatnonzero(is_uncertain & np.isin(batches["log"], logs)))
 
     def greatest(self, low: Int64s, high: Int64s, first: Answer) -> Int64s:
         """Returns the greatest known event times (ms) from ``low`` to ``high``, or :data:`NO_TIME`.

@@ -22,6 +22,8 @@ from flip27_stream.connectors.kafka.event_time.position_reads import PositionRea
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.in_order import values_of
 
+_LARGEST = 2**63 - 1
+
 
 class TimestampFinder:
     """Makes the :class:`TimestampPositions` of each plan, and keeps the batches that were read from plan to plan.
@@ -71,14 +73,16 @@ class TimestampPositions(EventTimePositions):
         spans = values_of(self._splits, request.ranges)
         self._starts = np.fromiter([span.position for span in spans], np.int64, len(spans))
         self._ends = np.fromiter([span.end for span in spans], np.int64, len(spans))
-        budget = request.budget
-        self._limits = self._ends if budget is None else np.minimum(self._ends, self._starts + budget)
+        self._limits = self._ends
+        if request.budget is not None:
+            budget = min(request.budget, _LARGEST)
+            self._limits = self._starts + np.minimum(self._ends - self._starts, budget)
         self._search = LogSearch(known, reads, request.plausible_until)
         self._is_known = np.ones(len(spans), bool)
         self._event_times: dict[str, EventTimes] | None = None
         self._asked: list[int] = []
         self._answers: list[Answer] = []
-        known.keep(list(partitions.values()), self._starts)
+        known.keep(list(partitions.values()), self._starts, self._search.plausible_until)
 
     def event_times(self) -> Mapping[str, EventTimes]:
         if self._event_times is None:

@@ -92,6 +92,7 @@ def test_positions_never_pass_a_record_in_a_bad_world(
     if is_small:
         monkeypatch.setattr(known_batches, "MOST_BYTES", 200)
         monkeypatch.setattr(known_batches, "_MOST_RECORDS", 3)
+        monkeypatch.setattr(known_batches, "_MOST_BATCHES", 3)
         monkeypatch.setattr(log_search, "_ROUND_BYTES", 1)
     for seed in range(examples(5000)):
         _check(Random(seed))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -12,6 +13,7 @@ from flip27_stream.connectors.kafka.client.unanswered import UnansweredPartition
 from flip27_stream.connectors.kafka.event_time import event_time_probe, known_batches
 from flip27_stream.connectors.kafka.event_time.position_finder import PositionFinder
 from flip27_stream.connectors.kafka.records import batch_header_columns
+from flip27_stream.connectors.kafka.records.record_times import RecordTimes, record_times
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.errors import CorruptRecordError, UnreachableError
 from tests.connectors.kafka.event_time.random_logs import (
@@ -51,6 +53,7 @@ def test_event_times_of_batch_headers_are_those_of_records(
     """
     monkeypatch.setattr(known_batches, "MOST_BYTES", most_bytes)
     monkeypatch.setattr(known_batches, "_MOST_RECORDS", most_records)
+    monkeypatch.setattr(known_batches, "_MOST_BATCHES", most_records)
     for seed in range(block * CASES, (block + 1) * CASES):
         _compare(Random(seed), all_kept=block == 0)
 
@@ -172,6 +175,55 @@ def test_a_cut_batch_is_decoded_once() -> None:
         maker._known._pieces.clear()  # The bytes are not needed again.
     assert broker.fetched == [tp]
     assert maker._known.offsets.tolist() == list(range(10))
+
+
+@pytest.mark.parametrize("budget", [2**63 - 2, 2**63, 2**70])
+def test_a_row_limit_may_be_larger_than_all_offsets(budget: int) -> None:
+    tp = TopicPartition("t", 0)
+    log = [LogBatch(0, 9, v2([BatchRow(i, i, None, b"v") for i in range(10)]), [])]
+    request = PositioningRequest({"t-0": SplitRange(5, 10)}, budget=budget)
+    found = finder(Broker({tp: log}, 5)).positions({"t-0": tp}, {tp: ""}, request)
+    assert found.first_at_or_after(7) == {"t-0": (7, 2)}
+    assert found.first_at_or_after(70) == {"t-0": (10, 5)}
+
+
+@pytest.mark.parametrize("time", [-1, PLAUSIBLE + 1], ids=["no time", "implausible"])
+@pytest.mark.parametrize("most_bytes", [1 << 20, 100])
+def test_batches_without_a_plausible_time_are_decoded_together(
+    time: int, most_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With little memory, too: a batch whose bytes were dropped is read again with those after it."""
+    monkeypatch.setattr(known_batches, "MOST_BYTES", most_bytes)
+    calls: list[int] = []
+
+    def counted(batches: Sequence[bytes | memoryview]) -> RecordTimes:
+        calls.append(len(batches))
+        return record_times(batches)
+
+    monkeypatch.setattr(known_batches, "record_times", counted)
+    tp = TopicPartition("t", 0)
+    log = [LogBatch(n, n, v2([BatchRow(n, time if n < 200 else 7, None, b"v")]), []) for n in range(201)]
+    broker = Broker({tp: log}, 500)
+    request = PositioningRequest({"t-0": SplitRange(0, 201)}, PLAUSIBLE)
+    found = finder(broker).positions({"t-0": tp}, {tp: ""}, request)
+    assert found.event_times() == {"t-0": EventTimes(7, 7)}
+    assert calls == [200]
+    assert len(broker.fetched) <= 2
+
+
+def test_a_split_that_is_held_while_its_log_grows_takes_limited_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(known_batches, "_MOST_BATCHES", 20)
+    tp = TopicPartition("t", 0)
+    log = [LogBatch(n, n, v2([BatchRow(n, n, None, b"v" * 900)]), []) for n in range(300)]
+    maker = finder(Broker({tp: log}, 1))
+    for end in range(100, 301):
+        request = PositioningRequest({"t-0": SplitRange(0, end)})
+        found = maker.positions({"t-0": tp}, {tp: ""}, request)
+        assert found.event_times()["t-0"].next == 0
+        assert found.first_at_or_after(0) == {"t-0": (0, 0)}
+        assert len(maker._known._batches) <= 25
 
 
 def test_large_compressed_batches_are_decoded_when_their_records_are_needed() -> None:
