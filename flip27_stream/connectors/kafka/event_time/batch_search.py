@@ -136,7 +136,12 @@ def greatest_times(known: KnownBatches, low: Int64s, high: Int64s, plausible_unt
 def _whole_and_part(
     known: KnownBatches, low: Int64s, high: Int64s, plausible_until: int
 ) -> tuple[Flags, Int64s]:
-    """Returns which batches are in the ranges with all their records, and the indexes of those that may not be."""
+    """Divides the known batches that reach into the ranges from ``low`` to ``high`` of their logs.
+
+    Returns:
+        Which batches are wholly in their range and have a plausible greatest event time; and the indexes of the others,
+        whose records must be looked at.
+    """
     batches = known.ordered.batches
     low, high = low[batches["log"]], high[batches["log"]]
     inside = (batches["stop"] > low) & (batches["start"] < high) & (batches["greatest"] >= 0)

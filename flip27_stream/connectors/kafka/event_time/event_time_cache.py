@@ -94,11 +94,6 @@ class EventTimeCache:
     def __len__(self) -> int:
         return sum(len(chunk.offsets) for chunk in self._chunks)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no chunk is known."""
-        return not self._chunks
-
     def add(self, chunk: Chunk) -> None:
         """Adds a chunk. Offsets that are known already keep their event times."""
         timed = chunk.timed()

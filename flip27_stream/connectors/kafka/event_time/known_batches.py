@@ -79,7 +79,7 @@ class KnownBatches:
         return float(fetched["size"].sum() / max(1, (fetched["stop"] - fetched["start"]).sum()))
 
     def keep(self, partitions: list[TopicPartition], positions: Int64s, plausible_until: int) -> None:
-        """Begins a plan.
+        """Begins a plan, and keeps the batches that it can use.
 
         Batches of other partitions are dropped, those that end before the position of their log, and the last ones of
         each log while there are very many.
@@ -109,7 +109,9 @@ class KnownBatches:
         self._set_greatest(np.flatnonzero(moved & (self._batches["record"] >= 0)))
 
     def free_memory(self) -> None:
-        """Drops the oldest bytes and the decoded records, if there are very many; a search reads them again.
+        """Drops the oldest bytes if they exceed 128 MB, and the decoded records if they exceed 4 million.
+
+        A search that needs them reads them again.
 
         It is called before bytes are read, and not between reading and decoding them.
         """
@@ -224,7 +226,7 @@ class KnownBatches:
         self._batches, self._ordered = batches, None
 
     def _logs_of(self, partitions: Iterable[TopicPartition]) -> Int64s:
-        """Returns the indexes of partitions."""
+        """Returns the index of the log of each partition, which is its place in :attr:`partitions`."""
         wanted = list(partitions)
         if wanted == self.partitions:
             return np.arange(len(wanted))

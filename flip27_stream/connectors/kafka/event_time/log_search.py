@@ -48,7 +48,9 @@ class Answer(NamedTuple):
 
 
 class LogSearch:
-    """The searches of one plan. Arguments and results have an element for each log.
+    """Finds positions by event time for one plan, in all its logs together.
+
+    Arrays in arguments and results have an element for each log, unless stated otherwise.
 
     Args:
         known: The batches that are known. Batches that the searches read are added.
@@ -157,7 +159,7 @@ class LogSearch:
         return self._read(logs, at, np.full(len(at), PROBE_BYTES), if_room=True)
 
     def _gaps(self, logs: Int64s, low: Int64s, high: Int64s) -> tuple[Int64s, Int64s]:
-        """Returns those of ``logs`` that have unknown offsets from ``low`` to ``high``, and the first one of each."""
+        """Returns the logs that are not wholly known from ``low`` to ``high``, and the first unknown offset of each."""
         until = known_until(self._known, logs, low[logs])
         is_open = until < high[logs]
         return logs[is_open], until[is_open]

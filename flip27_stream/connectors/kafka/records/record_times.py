@@ -35,10 +35,10 @@ class RecordTimes(NamedTuple):
 
 
 def record_times(batches: Sequence[bytes | memoryview]) -> RecordTimes:
-    """Returns the records of batches of magic 2 with data, which may be of different logs.
+    """Returns the offsets and the timestamps of the records in batches, which may be of different logs.
 
-    Neither checksums nor the fields of a record after its offset are checked. The memory for decompressed records is
-    bounded: a part of the batches is decoded at a time.
+    The batches are of magic 2 and have data. Neither checksums nor the fields of a record after its offset are checked.
+    The memory for decompressed records is bounded: a part of the batches is decoded at a time.
 
     Raises:
         MalformedError: The bytes of a batch are not its records.

@@ -1,4 +1,4 @@
-"""Positions by the headers of record batches are those of decoded records of the same logs."""
+"""Positions that are searched for all logs together are those of a search in each log, record by record."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from flip27_stream.connectors.kafka.event_time.positions import Locator, Lookup,
 
 
 class TimestampIndex(Locator):
-    """Locates event times that are record timestamps with the time index of the broker (ListOffsets).
+    """Asks the time index of the broker (ListOffsets) where the records with an event time begin.
 
     ListOffsets answers with the first matching record of the whole log. This may be a transaction marker, an aborted
     record, a record with an implausible timestamp, or a record before the position. So the answer is only the offset at
